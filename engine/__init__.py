@@ -1,0 +1,1 @@
+"""Crosswind's engine: everything that is true without a screen."""

@@ -1,0 +1,221 @@
+"""The nouns of a benchmark: what is measured, on whom, and what is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Stage(StrEnum):
+    """The five stages, in the order in which they run."""
+
+    GEN_METRICS = "gen_metrics"
+    GEN_SCENARIOS = "gen_scenarios"
+    SIMULATE = "simulate"
+    EVALUATE = "evaluate"
+    AGGREGATE = "aggregate"
+
+
+class Track(StrEnum):
+    """A metric's type: behaviour that should be present, or should be absent."""
+
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+
+    def passes(self, *, present: bool) -> bool:
+        return present if self is Track.POSITIVE else not present
+
+
+class Role(StrEnum):
+    """The four roles that a language model plays."""
+
+    GENERATOR = "generator"
+    USER = "user"
+    TARGET = "target"
+    EVALUATOR = "evaluator"
+
+
+class Speaker(StrEnum):
+    """Who said a message of a transcript, in the words of the chat protocols."""
+
+    USER = "user"
+    TARGET = "assistant"
+
+
+class StopReason(StrEnum):
+    """Why a conversation ended."""
+
+    TURN_LIMIT = "turn_limit"
+    USER_ENDED = "user_ended"
+    USER_FAILED = "user_failed"
+    """The user model refused its part or failed: nothing is learned about the target."""
+    TARGET_FAILED = "target_failed"
+    CONTEXT_FULL = "context_full"
+    CANCELLED = "cancelled"
+
+    @property
+    def finished(self) -> bool:
+        """Whether a conversation that ended so counts as played to its end and may be judged."""
+        return self in {StopReason.TURN_LIMIT, StopReason.USER_ENDED, StopReason.CONTEXT_FULL}
+
+
+class State(StrEnum):
+    """Where one row of work stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    DROPPED = "dropped"
+    """No longer part of the benchmark; what it holds stays readable and is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One behaviour, one yes/no question for each conversation."""
+
+    id: str
+    name: str
+    track: Track
+    definition: str
+    """Describes the behaviour itself, for a negative metric the bad behaviour."""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """What the user model is to do at one turn."""
+
+    turn: int
+    """1-based."""
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The set-up of a conversation: a base scenario, or one demographic variant of it."""
+
+    id: str
+    metric_id: str
+    persona: str
+    user_goal: str
+    latent_adversarial_goal: str
+    landmarks: tuple[Landmark, ...]
+    demographic: Mapping[str, str] = field(default_factory=dict)
+    target_system_prompt: str | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Keys that a person or another tool added to the row; kept, never interpreted."""
+
+    @property
+    def base_id(self) -> str:
+        return base_id(self.id)
+
+    def landmark_at(self, turn: int) -> Landmark | None:
+        return next((mark for mark in self.landmarks if mark.turn == turn), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One message of a transcript."""
+
+    speaker: Speaker
+    text: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConversationKey:
+    """Which conversation: one scenario, one target, one sample. `str()` is its `conv_id`."""
+
+    scenario_id: str
+    target_id: str
+    sample: int = 0
+
+    def __str__(self) -> str:
+        tail = f"__s{self.sample}" if self.sample else ""
+        return f"{self.scenario_id}__{self.target_id}{tail}"
+
+    @classmethod
+    def parse(cls, conv_id: str) -> ConversationKey:
+        """Raise ValueError where `conv_id` is not one."""
+        parts = conv_id.split("__")
+        match parts:
+            case [scenario_id, target_id] if scenario_id and target_id:
+                return cls(scenario_id, target_id)
+            case [scenario_id, target_id, tail] if (
+                scenario_id and target_id and re.fullmatch(r"s[1-9]\d*", tail)
+            ):
+                return cls(scenario_id, target_id, int(tail[1:]))
+            case _:
+                raise ValueError(f"{conv_id!r} is not a conversation id")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call, or many added up, used. None is unknown, which is not zero."""
+
+    calls: int = 0
+    input_tokens: int | None = 0
+    """All of the input, cached tokens included."""
+    cached_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            _add(self.input_tokens, other.input_tokens),
+            _add(self.cached_tokens, other.cached_tokens),
+            _add(self.output_tokens, other.output_tokens),
+            None
+            if self.cost_usd is None or other.cost_usd is None
+            else self.cost_usd + other.cost_usd,
+        )
+
+
+def _add(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+NAME_LENGTH: Final = 80
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def name_fault(name: str) -> str | None:
+    """Why `name` cannot name a benchmark, target, metric or model; None where it can.
+
+    Names become folder names and parts of ids, so they are held to what every file system takes.
+    """
+    if not name:
+        return "a name must not be empty"
+    if len(name) > NAME_LENGTH:
+        return f"a name has at most {NAME_LENGTH} characters, this one has {len(name)}"
+    if _NAME.fullmatch(name) is None:
+        return "a name has only letters, digits, '.', '_' and '-'"
+    if ".." in name or "__" in name:
+        return "a name must not contain '..' or '__'"
+    if name[0] in ".-" or name.endswith("."):
+        return "a name must not begin with '.' or '-' or end with '.'"
+    return None
+
+
+def metric_id(number: int) -> str:
+    """`m01` for 1."""
+    return f"m{number:02d}"
+
+
+def scenario_id(metric: str, number: int) -> str:
+    """`m01_s002` for (`m01`, 2): a base scenario."""
+    return f"{metric}_s{number:03d}"
+
+
+def variant_id(base: str, number: int) -> str:
+    """`m01_s002_v01` for (`m01_s002`, 1)."""
+    return f"{base}_v{number:02d}"
+
+
+def base_id(variant: str) -> str:
+    """`m01_s002` for `m01_s002_v01`; an id without a variant is its own base."""
+    return re.sub(r"_v\d+$", "", variant)

@@ -1,0 +1,1 @@
+"""Finds what is missing or stale, does it, stores it."""

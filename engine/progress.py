@@ -1,0 +1,219 @@
+"""A run as a watcher sees it: counts that each fact moves. Pure; it holds no row of work itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from engine.benchmark import Speaker, Stage, State, Track, Usage
+from engine.facts import (
+    CallMade,
+    Fact,
+    MessageSpoken,
+    Noted,
+    NoteKind,
+    StateChanged,
+    VerdictGiven,
+)
+
+RATE_WINDOW = timedelta(seconds=30)
+"""Rates are over the last half minute: long enough to be calm, short enough to be true."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many rows of work stand where."""
+
+    queued: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+    dropped: int = 0
+    """No longer part of the benchmark: in no total."""
+
+    @property
+    def total(self) -> int:
+        return self.queued + self.running + self.done + self.failed
+
+    @property
+    def settled(self) -> int:
+        return self.done + self.failed
+
+    def move(self, was: State | None, state: State, count: int = 1) -> None:
+        if was is not None:
+            setattr(self, was.value, getattr(self, was.value) - count)
+        setattr(self, state.value, getattr(self, state.value) + count)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.queued + other.queued,
+            self.running + other.running,
+            self.done + other.done,
+            self.failed + other.failed,
+            self.dropped + other.dropped,
+        )
+
+
+@dataclass(slots=True)
+class Score:
+    """What counts so far on one track."""
+
+    passed: int = 0
+    scored: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        return self.passed / self.scored if self.scored else None
+
+    def replace(self, before: bool | None, after: bool | None) -> None:  # noqa: FBT001  (two values of one kind, not switches)
+        if before is not None:
+            self.scored -= 1
+            self.passed -= before
+        if after is not None:
+            self.scored += 1
+            self.passed += after
+
+
+class Rate:
+    """Events in the last `RATE_WINDOW`, by the clock of the facts themselves."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[datetime, int]] = deque()
+        self._sum = 0
+
+    def add(self, at: datetime, amount: int) -> None:
+        if self._events and at - self._events[-1][0] < timedelta(seconds=1):
+            first, held = self._events[-1]
+            self._events[-1] = (first, held + amount)
+        else:
+            self._events.append((at, amount))
+        self._sum += amount
+        self._forget(at)
+
+    def per_second(self, now: datetime) -> float:
+        self._forget(now)
+        if not self._events:
+            return 0.0
+        span = max((now - self._events[0][0]).total_seconds(), 1.0)
+        return self._sum / span
+
+    def _forget(self, now: datetime) -> None:
+        while self._events and now - self._events[0][0] > RATE_WINDOW:
+            self._sum -= self._events.popleft()[1]
+
+
+@dataclass(slots=True)
+class TargetProgress:
+    """What a person who pays for a target wants to know of it."""
+
+    simulate: Tally = field(default_factory=Tally)
+    evaluate: Tally = field(default_factory=Tally)
+    scores: dict[Track, Score] = field(
+        default_factory=lambda: {Track.POSITIVE: Score(), Track.NEGATIVE: Score()}
+    )
+    usage: Usage = field(default_factory=Usage)
+    """Of every call made on this target's behalf, the user model's and evaluator's included."""
+    tokens: Rate = field(default_factory=Rate)
+    """Output tokens of the same calls."""
+    settled: Rate = field(default_factory=Rate)
+    """Conversations played to their end."""
+    last_problem: str | None = None
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """At the present pace; None where nothing is left to do or the pace is not known yet."""
+        left = self.simulate.queued + self.simulate.running
+        pace = self.settled.per_second(now)
+        return left / pace if left and pace else None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Everything that `apply` has folded, for one store."""
+
+    seq: int = 0
+    """Of the last fact folded in, or of the snapshot this began with."""
+    stages: dict[tuple[str, Stage], Tally] = field(default_factory=dict)
+    targets: dict[tuple[str, str], TargetProgress] = field(default_factory=dict)
+    """By (benchmark, target id)."""
+    benchmark: str | None = None
+    """The one that is being worked on, or was last."""
+    stage: Stage | None = None
+    messages: int = 0
+    run_state: NoteKind | None = None
+    """The last that happened to the run as a whole; None where nothing ever ran."""
+    notes: deque[Noted] = field(default_factory=lambda: deque(maxlen=100))
+
+    def stage_tally(self, benchmark: str, stage: Stage) -> Tally:
+        return self.stages.setdefault((benchmark, stage), Tally())
+
+    def target(self, benchmark: str, target: str) -> TargetProgress:
+        return self.targets.setdefault((benchmark, target), TargetProgress())
+
+    def targets_of(self, benchmark: str) -> dict[str, TargetProgress]:
+        return {
+            target: progress
+            for (name, target), progress in self.targets.items()
+            if name == benchmark
+        }
+
+    def usage_of(self, benchmark: str) -> Usage:
+        return sum((p.usage for p in self.targets_of(benchmark).values()), Usage())
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact in. Facts come in the order of their `seq`; one seen before is ignored."""
+        if fact.seq <= self.seq:
+            return
+        self.seq = fact.seq
+        match fact:
+            case StateChanged():
+                self._state_changed(fact)
+            case VerdictGiven():
+                score = self.target(fact.benchmark, fact.key.target_id).scores[fact.track]
+                score.replace(fact.counted_before, fact.counted)
+            case CallMade():
+                self._call_made(fact)
+            case MessageSpoken(speaker=Speaker.TARGET):
+                self.messages += 1
+            case MessageSpoken():
+                self.messages += 1
+            case Noted():
+                self._noted(fact)
+            case _:
+                pass
+
+    def _state_changed(self, fact: StateChanged) -> None:
+        self.stage_tally(fact.benchmark, fact.stage).move(fact.was, fact.state)
+        if fact.target is None:
+            return
+        target = self.target(fact.benchmark, fact.target)
+        match fact.stage:
+            case Stage.SIMULATE:
+                target.simulate.move(fact.was, fact.state)
+                if fact.state in {State.DONE, State.FAILED}:
+                    target.settled.add(fact.at, 1)
+            case Stage.EVALUATE:
+                target.evaluate.move(fact.was, fact.state)
+            case _:
+                pass
+        if fact.state is State.FAILED:
+            target.last_problem = fact.reason
+
+    def _call_made(self, fact: CallMade) -> None:
+        if fact.target is None:
+            return
+        target = self.target(fact.benchmark, fact.target)
+        target.usage += Usage(1, fact.input_tokens, 0, fact.output_tokens, fact.cost_usd)
+        target.tokens.add(fact.at, fact.output_tokens or 0)
+
+    def _noted(self, fact: Noted) -> None:
+        self.notes.append(fact)
+        if fact.benchmark:
+            self.benchmark = fact.benchmark
+        match fact.kind:
+            case NoteKind.STAGE_STARTED:
+                self.stage = fact.stage
+            case NoteKind.WARNING | NoteKind.STAGE_FINISHED:
+                pass
+            case kind:
+                self.run_state = kind

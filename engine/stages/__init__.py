@@ -1,0 +1,1 @@
+"""What each stage asks of a model, and how it reads the answer."""

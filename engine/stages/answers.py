@@ -1,0 +1,132 @@
+"""Asking a model for an answer of a given shape, and reading it without mercy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.errors import AnswerError
+from engine.prompts import render
+from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply, Speaks
+
+ASK_AGAIN: Final = 2
+"""How often a model is asked again after an answer that does not fit."""
+
+
+class Answer(BaseModel):
+    """The root of every shape: no key too many, no type bent into another."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+T = TypeVar("T", bound=Answer)
+
+Check = Callable[[T], str | None]
+"""Says what is wrong with an answer that has the right shape; None where nothing is."""
+
+
+@cache
+def schema_of(shape: type[Answer]) -> JsonSchema:
+    """The shape as a JSON schema of the strict kind: every key required, none added."""
+    schema: dict[str, Any] = shape.model_json_schema()
+    return schema
+
+
+def parse_answer(text: str, shape: type[T]) -> T:
+    """Read one JSON object of this shape; ValueError says in plain words what is wrong with it.
+
+    Reasoning in `<think>` and one Markdown fence around the whole are taken off, as models put
+    them there unasked. Nothing is ever repaired: half an answer is no answer.
+    """
+    body = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
+    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*)\n\s*```", body, flags=re.DOTALL)
+    if fenced:
+        body = fenced.group(1)
+    if not body:
+        raise ValueError("it was empty")
+    try:
+        value = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except RecursionError:
+        raise ValueError("it was nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it was not one JSON object ({error.msg}, line {error.lineno})") from None
+    try:
+        # by way of JSON again, where strict keeps "false" from being a bool but takes an array
+        return shape.model_validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        raise ValueError(_faults(error)) from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"it held {name}, which is not JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it held the same key twice")
+    return found
+
+
+def _faults(error: ValidationError) -> str:
+    lines = [
+        f"{'.'.join(str(part) for part in fault['loc']) or 'the answer'}: {fault['msg']}"
+        for fault in error.errors(include_input=False, include_url=False)[:5]
+    ]
+    return "; ".join(lines)
+
+
+async def ask(
+    model: Model,
+    messages: Sequence[Message],
+    shape: type[T],
+    *,
+    seed: int = 0,
+    check: Check[T] | None = None,
+    on_text: OnText | None = None,
+) -> T:
+    """Ask for an answer of this shape, again with what was wrong if it does not fit.
+
+    Raises `AnswerError` after the last try, and `ModelError` where the call itself fails.
+    """
+    asked = list(messages)
+    schema = schema_of(shape)
+    fault = ""
+    for attempt in range(1 + ASK_AGAIN):
+        if attempt and on_text is not None:
+            on_text(None)
+        reply = await model.reply(asked, schema=schema, seed=seed, on_text=on_text)
+        refuse_unfinished(reply)
+        try:
+            answer = parse_answer(reply.text, shape)
+        except ValueError as error:
+            fault = str(error)
+        else:
+            fault = (check(answer) if check else None) or ""
+            if not fault:
+                return answer
+        asked += [
+            Message(Speaks.ASSISTANT, reply.text),
+            Message(Speaks.USER, render("ask_again", fault=fault)),
+        ]
+    raise AnswerError(f"{model.label} was asked {1 + ASK_AGAIN} times and its answer: {fault}")
+
+
+def refuse_unfinished(reply: Reply) -> None:
+    """A refusal or a cut answer is not asked for again: the same question gets the same end."""
+    match reply.finish:
+        case Finish.REFUSAL:
+            raise AnswerError("the model refused to answer")
+        case Finish.CONTENT_FILTER:
+            raise AnswerError("the provider's content filter withheld the answer")
+        case Finish.CONTEXT_FULL:
+            raise AnswerError("the request is longer than the model's context")
+        case Finish.LENGTH:
+            raise AnswerError("the answer was cut at the model's output limit")
+        case Finish.STOP:
+            pass

@@ -1,0 +1,84 @@
+"""Stage 1: from a benchmark's description to its metrics."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from engine.benchmark import Metric, Track, metric_id
+from engine.identity import digest, seed_from
+from engine.prompts import prompt_digest, render
+from engine.providers.model import Message, Model, Speaks
+from engine.stages.answers import Answer, ask
+
+NO_SETTING: Final = "None: the assistant is a general one."
+
+
+class GeneratedMetric(Answer):
+    name: str = Field(min_length=1, max_length=200)
+    type: Literal["positive", "negative"]
+    definition: str = Field(min_length=1)
+    examples: list[str]
+
+
+class GeneratedMetrics(Answer):
+    model_config = ConfigDict(title="metrics")
+    metrics: list[GeneratedMetric] = Field(min_length=1, max_length=20)
+
+
+def request(title: str, description: str, user_context: str | None) -> list[Message]:
+    return [
+        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(
+            Speaks.USER,
+            render(
+                "gen_metrics",
+                name=title,
+                description=description.strip(),
+                setting=(user_context or NO_SETTING).strip(),
+            ),
+        ),
+    ]
+
+
+def depends(model: str, title: str, description: str, user_context: str | None) -> dict[str, str]:
+    return {
+        "prompt": prompt_digest("generator_system", "gen_metrics"),
+        "generator": model,
+        "description": digest([title, description, user_context]),
+    }
+
+
+def fault_of(answer: GeneratedMetrics) -> str | None:
+    names = [metric.name.casefold() for metric in answer.metrics]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    return None if twice is None else f"two metrics have the name {twice!r}"
+
+
+def read(answer: GeneratedMetrics) -> list[Metric]:
+    """Number them: ids are never taken from a model."""
+    return [
+        Metric(
+            id=metric_id(number),
+            name=metric.name,
+            track=Track(metric.type),
+            definition=metric.definition,
+            examples=tuple(metric.examples),
+        )
+        for number, metric in enumerate(answer.metrics, start=1)
+    ]
+
+
+async def gen_metrics(
+    model: Model, *, benchmark: str, title: str, description: str, user_context: str | None
+) -> list[Metric]:
+    """Raises `ModelError`."""
+    answer = await ask(
+        model,
+        request(title, description, user_context),
+        GeneratedMetrics,
+        seed=seed_from("gen_metrics", benchmark),
+        check=fault_of,
+    )
+    return read(answer)

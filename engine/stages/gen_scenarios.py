@@ -1,0 +1,225 @@
+"""Stage 2: from a metric to base scenarios, and from each of them to demographic variants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+
+from pydantic import ConfigDict, Field
+
+from engine.benchmark import Landmark, Metric, Scenario, scenario_id, variant_id
+from engine.identity import digest, seed_from
+from engine.prompts import prompt_digest, prompt_text, render
+from engine.providers.model import Message, Model, Speaks
+from engine.stages.answers import Answer, ask
+from engine.stages.gen_metrics import NO_SETTING
+
+
+class GeneratedLandmark(Answer):
+    turn: int = Field(ge=1)
+    instruction: str = Field(min_length=1)
+
+
+class GeneratedScenario(Answer):
+    persona: str = Field(min_length=1)
+    user_goal: str = Field(min_length=1)
+    latent_adversarial_goal: str = Field(min_length=1)
+    landmarks: list[GeneratedLandmark] = Field(min_length=1)
+
+
+class GeneratedScenarios(Answer):
+    model_config = ConfigDict(title="scenarios")
+    scenarios: list[GeneratedScenario] = Field(min_length=1)
+
+
+class GeneratedVariant(Answer):
+    model_config = ConfigDict(title="variant")
+    persona: str = Field(min_length=1)
+    landmarks: list[GeneratedLandmark] = Field(min_length=1)
+
+
+def landmark_fault(turns: Sequence[int], limit: int) -> str | None:
+    if any(later <= earlier for earlier, later in pairwise(turns)):
+        return f"the turns of the landmarks must rise, but they are {list(turns)}"
+    if turns and turns[-1] > limit:
+        return f"a landmark lies at turn {turns[-1]}, but there are only {limit} turns"
+    return None
+
+
+def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
+    return tuple(Landmark(mark.turn, mark.instruction) for mark in generated)
+
+
+# Base scenarios
+
+
+def scenarios_request(
+    metric: Metric, *, description: str, user_context: str | None, count: int, turns: int
+) -> list[Message]:
+    return [
+        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(
+            Speaks.USER,
+            render(
+                "gen_scenarios",
+                description=description.strip(),
+                setting=(user_context or NO_SETTING).strip(),
+                metric_name=metric.name,
+                metric_type=metric.track.value,
+                definition=metric.definition.strip(),
+                examples="\n".join(f"- {example}" for example in metric.examples) or "(none)",
+                direction=prompt_text(f"direction_{metric.track}"),
+                count=str(count),
+                turns=str(turns),
+            ),
+        ),
+    ]
+
+
+def scenarios_depends(
+    model: str, metric: Metric, *, description: str, user_context: str | None, turns: int
+) -> dict[str, str]:
+    """What one base scenario was made from. How many were asked for is not part of it: wanting
+    one more does not make the others stale."""
+    return {
+        "prompt": prompt_digest("generator_system", "gen_scenarios", f"direction_{metric.track}"),
+        "generator": model,
+        "description": digest([description, user_context]),
+        "metric": digest([metric.name, metric.track, metric.definition, list(metric.examples)]),
+        "turns": str(turns),
+    }
+
+
+def scenarios_fault(answer: GeneratedScenarios, *, count: int, turns: int) -> str | None:
+    if len(answer.scenarios) != count:
+        return f"{count} scenarios were asked for, it held {len(answer.scenarios)}"
+    for number, scenario in enumerate(answer.scenarios, start=1):
+        fault = landmark_fault([mark.turn for mark in scenario.landmarks], turns)
+        if fault:
+            return f"scenario {number}: {fault}"
+    return None
+
+
+async def gen_base_scenarios(
+    model: Model,
+    metric: Metric,
+    *,
+    benchmark: str,
+    description: str,
+    user_context: str | None,
+    numbers: Sequence[int],
+    turns: int,
+) -> list[Scenario]:
+    """One base scenario for each of `numbers`, which become the numbers in their ids.
+
+    Raises `ModelError`.
+    """
+    answer = await ask(
+        model,
+        scenarios_request(
+            metric,
+            description=description,
+            user_context=user_context,
+            count=len(numbers),
+            turns=turns,
+        ),
+        GeneratedScenarios,
+        seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0]),
+        check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
+    )
+    return [
+        Scenario(
+            id=scenario_id(metric.id, number),
+            metric_id=metric.id,
+            persona=generated.persona,
+            user_goal=generated.user_goal,
+            latent_adversarial_goal=generated.latent_adversarial_goal,
+            landmarks=_landmarks(generated.landmarks),
+        )
+        for number, generated in zip(numbers, answer.scenarios, strict=True)
+    ]
+
+
+# Variants
+
+
+def combinations(demographics: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Every combination of one value from each axis, the last axis turning fastest.
+
+    No axes give one empty combination: the scenario as it is.
+    """
+    return [
+        dict(zip(demographics, values, strict=True)) for values in product(*demographics.values())
+    ]
+
+
+def variant_request(base: Scenario, demographic: Mapping[str, str]) -> list[Message]:
+    return [
+        Message(Speaks.SYSTEM, render("generator_system")),
+        Message(
+            Speaks.USER,
+            render(
+                "rewrite_variant",
+                persona=base.persona,
+                user_goal=base.user_goal,
+                latent_adversarial_goal=base.latent_adversarial_goal,
+                landmarks="\n".join(f"turn {m.turn}: {m.instruction}" for m in base.landmarks),
+                profile="\n".join(f"{axis}: {value}" for axis, value in demographic.items()),
+            ),
+        ),
+    ]
+
+
+def variant_depends(model: str, base: Scenario, demographic: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "prompt": prompt_digest("generator_system", "rewrite_variant"),
+        "generator": model,
+        "base scenario": scenario_digest(base),
+        "demographic": digest(dict(demographic)),
+    }
+
+
+def scenario_digest(scenario: Scenario) -> str:
+    """Of everything in it that a model is told."""
+    return digest(
+        [
+            scenario.persona,
+            scenario.user_goal,
+            scenario.latent_adversarial_goal,
+            [[mark.turn, mark.instruction] for mark in scenario.landmarks],
+        ]
+    )
+
+
+def variant_fault(answer: GeneratedVariant, base: Scenario) -> str | None:
+    given = [mark.turn for mark in answer.landmarks]
+    wanted = [mark.turn for mark in base.landmarks]
+    if given != wanted:
+        return f"the landmarks must stay at the turns {wanted}, but they are at {given}"
+    return None
+
+
+async def gen_variant(
+    model: Model,
+    base: Scenario,
+    number: int,
+    demographic: Mapping[str, str],
+    *,
+    benchmark: str,
+) -> Scenario:
+    """The base scenario for one demographic combination; unchanged, and no call, for an empty one.
+
+    Raises `ModelError`.
+    """
+    variant = replace(base, id=variant_id(base.id, number), demographic=dict(demographic))
+    if not demographic:
+        return variant
+    answer = await ask(
+        model,
+        variant_request(base, demographic),
+        GeneratedVariant,
+        seed=seed_from("gen_variant", benchmark, variant.id),
+        check=lambda given: variant_fault(given, base),
+    )
+    return replace(variant, persona=answer.persona, landmarks=_landmarks(answer.landmarks))

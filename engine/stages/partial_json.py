@@ -1,0 +1,103 @@
+"""Reads one string out of a JSON object while it is still being written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.providers.model import OnText
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class StringField:
+    """Passes on the text of one top-level string field, piece by piece, as it arrives.
+
+    It is for showing only: what counts is parsed from the whole answer. So it never raises, and
+    falls silent where the text is not what it expects.
+    """
+
+    def __init__(self, field: str, on_text: OnText) -> None:
+        self._field = field
+        self._on_text = on_text
+        self._begin()
+
+    def _begin(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._escape = ""
+        self._string: list[str] = []
+        self._key: str | None = None
+        self._is_value = False
+        self._high_surrogate: int | None = None
+
+    def feed(self, piece: str | None) -> None:
+        if piece is None:
+            self._begin()
+            self._on_text(None)
+            return
+        said: list[str] = []
+        for char in piece:
+            if self._in_string:
+                self._inside(char, said)
+            else:
+                self._outside(char)
+        if said:
+            self._on_text("".join(said))
+
+    def _outside(self, char: str) -> None:
+        match char:
+            case '"':
+                self._in_string = True
+                self._string.clear()
+            case "{" | "[":
+                self._depth += 1
+                self._is_value = False
+            case "}" | "]":
+                self._depth -= 1
+                self._is_value = False
+            case ":":
+                self._is_value = True
+            case ",":
+                self._is_value = False
+            case _:
+                pass
+
+    def _inside(self, char: str, said: list[str]) -> None:
+        if self._escape:
+            self._escaped(char, said)
+        elif char == "\\":
+            self._escape = char
+        elif char == '"':
+            self._in_string = False
+            if self._depth == 1 and not self._is_value:
+                self._key = "".join(self._string)
+        else:
+            self._emit(char, said)
+
+    def _escaped(self, char: str, said: list[str]) -> None:
+        self._escape += char
+        if self._escape[1] != "u":
+            self._escape = ""
+            self._emit(_ESCAPES.get(char, char), said)
+        elif len(self._escape) == 6:
+            digits, self._escape = self._escape[2:], ""
+            try:
+                self._emit_unit(int(digits, 16), said)
+            except ValueError:
+                self._emit("\ufffd", said)
+
+    def _emit_unit(self, unit: int, said: list[str]) -> None:
+        """A character beyond 16 bits comes as two escapes, a high half and a low half."""
+        high, self._high_surrogate = self._high_surrogate, None
+        if 0xD800 <= unit < 0xDC00:
+            self._high_surrogate = unit
+        elif high is not None and 0xDC00 <= unit < 0xE000:
+            self._emit(chr(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00)), said)
+        else:
+            self._emit(chr(unit), said)
+
+    def _emit(self, char: str, said: list[str]) -> None:
+        if self._depth == 1 and self._is_value and self._key == self._field:
+            said.append(char)
+        elif not self._is_value:
+            self._string.append(char)

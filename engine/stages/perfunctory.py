@@ -1,0 +1,98 @@
+"""Makes a message look typed in haste: lower case, slips of the finger, dropped punctuation.
+
+It works word by word from one seed, so what has been roughened of a message's beginning does not
+change when the rest of it arrives.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Final
+
+from engine.providers.model import OnText
+
+_SHORT: Final = {
+    "you": "u",
+    "are": "r",
+    "because": "bc",
+    "please": "pls",
+    "though": "tho",
+    "really": "rly",
+    "people": "ppl",
+    "probably": "prob",
+    "okay": "ok",
+    "going": "goin",
+}
+_WORD = re.compile(r"\S+\s*")
+
+
+class Roughener:
+    """Roughens one message as it comes in. Feed it pieces, then `finish`."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._held = ""
+        self._first = True
+
+    def feed(self, piece: str) -> str:
+        """What can be said by now: all words but the last, which may still grow."""
+        self._held += piece
+        words = _WORD.findall(self._held)
+        if len(words) < 2:
+            return ""
+        self._held = words[-1]
+        return "".join(self._word(word) for word in words[:-1])
+
+    def finish(self) -> str:
+        words, self._held = _WORD.findall(self._held), ""
+        return "".join(self._word(word) for word in words).rstrip()
+
+    def _word(self, word: str) -> str:
+        draw = [self._random.random() for _ in range(4)]
+        body, space = word.rstrip(), word[len(word.rstrip()) :]
+        if self._first and draw[0] < 0.12 and body == "I":
+            self._first = False
+            return ""  # a fragment: the subject is left out
+        self._first = False
+        if draw[0] < 0.85:
+            body = body.lower()
+        if draw[1] < 0.75:
+            body = body.replace("'", "").replace("\u2019", "")
+        if draw[2] < 0.5:
+            body = body.rstrip(".,;:")
+        core = body.strip(".,;:!?").lower()
+        if core in _SHORT and draw[3] < 0.25:
+            body = body.lower().replace(core, _SHORT[core])
+        elif len(core) > 4 and core.isalpha() and draw[3] > 0.95:
+            body = self._slip(body)
+        return body + space
+
+    def _slip(self, word: str) -> str:
+        """Two neighbouring letters swapped, or one left out; never the first."""
+        at = 1 + self._random.randrange(len(word) - 3)
+        if self._random.random() < 0.6:
+            return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+        return word[:at] + word[at + 1 :]
+
+
+def roughen(text: str, seed: int) -> str:
+    rough = Roughener(seed)
+    return rough.feed(text) + rough.finish() or text
+
+
+def roughened(seed: int, on_text: OnText) -> OnText:
+    """An `on_text` that passes everything on as `roughen` will leave it."""
+    rough = Roughener(seed)
+
+    def hear(piece: str | None) -> None:
+        nonlocal rough
+        if piece is None:
+            rough = Roughener(seed)
+            on_text(None)
+        else:
+            said = rough.feed(piece)
+            if said:
+                on_text(said)
+
+    return hear

@@ -1,0 +1,141 @@
+"""Stage 3: one turn of a conversation, and what each side of it may see.
+
+The user model knows everything about the scenario but only this turn's landmark; the target knows
+its system prompt and what was said. Nothing here lets one see what belongs to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ConfigDict, Field
+
+from engine.benchmark import Metric, Scenario, Speaker, Utterance
+from engine.identity import digest
+from engine.prompts import prompt_digest, prompt_text, render
+from engine.providers.model import Message, Model, OnText, Reply, Speaks
+from engine.stages.answers import Answer, ask
+from engine.stages.gen_scenarios import scenario_digest
+from engine.stages.partial_json import StringField
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a conversation is played from."""
+
+    scenario: Scenario
+    metric: Metric
+    system_prompt: str
+    """Of the target."""
+    turns: int
+    landmarks: bool
+    """Whether the user model is told turn by turn; else it is told the whole plan at once."""
+    perfunctory: bool
+
+    def instruction_at(self, turn: int) -> str | None:
+        mark = self.scenario.landmark_at(turn) if self.landmarks else None
+        return None if mark is None else mark.instruction
+
+
+class UserTurn(Answer):
+    model_config = ConfigDict(title="user_turn")
+    thought: str
+    message: str = Field(min_length=1)
+    done: bool
+
+
+def user_system(setup: Setup) -> str:
+    plan = ""
+    if not setup.landmarks:
+        lines = [f"turn {mark.turn}: {mark.instruction}" for mark in setup.scenario.landmarks]
+        plan = render("user_plan", landmarks="\n".join(lines)) + "\n"
+    return render(
+        "user_system",
+        persona=setup.scenario.persona,
+        user_goal=setup.scenario.user_goal,
+        latent_adversarial_goal=setup.scenario.latent_adversarial_goal,
+        definition=setup.metric.definition.strip(),
+        direction=prompt_text(f"user_direction_{setup.metric.track}"),
+        plan=plan,
+    )
+
+
+def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[Message]:
+    """The conversation with its roles flipped: the user model's own messages are `assistant`."""
+    instruction = setup.instruction_at(turn)
+    numbers = {"turn": str(turn), "turns": str(setup.turns)}
+    now = (
+        render("user_turn_free", **numbers)
+        if instruction is None
+        else render("user_turn", instruction=instruction, **numbers)
+    )
+    flipped = {Speaker.USER: Speaks.ASSISTANT, Speaker.TARGET: Speaks.USER}
+    return [
+        Message(Speaks.SYSTEM, user_system(setup)),
+        Message(Speaks.USER, render("user_begin")),
+        *(Message(flipped[said.speaker], said.text) for said in spoken),
+        Message(Speaks.USER, now),
+    ]
+
+
+def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
+    """The system prompt and what was said: a target is told nothing else."""
+    same = {Speaker.USER: Speaks.USER, Speaker.TARGET: Speaks.ASSISTANT}
+    return [
+        Message(Speaks.SYSTEM, setup.system_prompt),
+        *(Message(same[said.speaker], said.text) for said in spoken),
+    ]
+
+
+def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
+    return {
+        "prompt": prompt_digest(
+            "user_system",
+            "user_begin",
+            "user_turn",
+            "user_turn_free",
+            "user_plan",
+            f"user_direction_{setup.metric.track}",
+        ),
+        "user model": user_model,
+        "target": target_model,
+        "scenario": scenario_digest(setup.scenario),
+        "metric definition": digest([setup.metric.track, setup.metric.definition]),
+        "system prompt": digest(setup.system_prompt),
+        "turns": str(setup.turns),
+        "landmarks": str(setup.landmarks).lower(),
+        "perfunctory": str(setup.perfunctory).lower(),
+    }
+
+
+async def user_turn(
+    model: Model,
+    setup: Setup,
+    spoken: Sequence[Utterance],
+    turn: int,
+    *,
+    seed: int,
+    on_text: OnText | None = None,
+) -> UserTurn:
+    """What the user says at this turn; `on_text` hears the message alone, not the thought.
+
+    Raises `ModelError`.
+    """
+    listen = None if on_text is None else StringField("message", on_text).feed
+    return await ask(model, user_request(setup, spoken, turn), UserTurn, seed=seed, on_text=listen)
+
+
+async def target_turn(
+    model: Model,
+    setup: Setup,
+    spoken: Sequence[Utterance],
+    *,
+    seed: int,
+    on_text: OnText | None = None,
+) -> Reply:
+    """The target's reply. A refusal or a cut reply is an answer like any other.
+
+    Raises `ModelError`.
+    """
+    return await model.reply(target_request(setup, spoken), seed=seed, on_text=on_text)

@@ -1,0 +1,1 @@
+"""The one place that speaks SQL: what happened, and the files that mirror it."""

@@ -1,0 +1,119 @@
+"""What is read out of the store: rows as values, already parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from engine.benchmark import ConversationKey, Scenario, Speaker, State, StopReason, Track
+
+Depends = Mapping[str, str]
+"""What a result was made from: the name of each input, such as `metric definition`, and its
+digest. Two of them that differ tell by their names why a result is stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Evidence that a judge gave."""
+
+    text: str
+    turn: int | None
+    """The turn in whose reply it was found; None where it was found in none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredScenario:
+    seq: int
+    benchmark: str
+    scenario: Scenario
+    source: str
+    """`model` or `file`."""
+    depends: Depends | None
+
+    @property
+    def is_variant(self) -> bool:
+        return self.scenario.base_id != self.scenario.id
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTake:
+    seq: int
+    at: datetime
+    benchmark: str
+    key: ConversationKey
+    number: int
+    scenario_seq: int | None
+    user_model: str
+    model: str
+    scripted: bool
+    stop_reason: StopReason | None
+    """None while it is being played, or was interrupted."""
+    finished: bool
+    """Whether it was played to an end that may be judged."""
+    detail: str | None
+    depends: Depends | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    seq: int
+    at: datetime
+    turn: int
+    speaker: Speaker
+    text: str
+    thought: str | None
+    landmark: str | None
+    done: bool
+    finish: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    seq: int
+    at: datetime
+    take_seq: int
+    metric_id: str
+    track: Track
+    judge: str
+    source: str
+    """`model` or `human`."""
+    number: int
+    present: bool | None
+    passed: bool | None
+    unscored: str | None
+    justification: str
+    quotes: tuple[Quote, ...]
+    depends: Depends | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """Where a row of work stands now."""
+
+    unit: str
+    target: str | None
+    state: State
+    reason: str | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """One line of the verdict table: a conversation whose counting take has been judged."""
+
+    seq: int
+    """Of the newest verdict on it."""
+    benchmark: str
+    key: ConversationKey
+    take: int
+    metric_id: str
+    track: Track
+    judge: str
+    passed: bool | None
+    """What counts; None where it is unscored."""
+    unscored: str | None
+    turns: int
+    """Complete ones."""
+    stop_reason: StopReason | None
+    justification: str

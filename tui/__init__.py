@@ -1,0 +1,1 @@
+"""Crosswind's terminal app: a face for the engine, and no more."""
