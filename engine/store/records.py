@@ -32,8 +32,10 @@ class StoredScenario:
     depends: Depends | None
 
     @property
-    def is_variant(self) -> bool:
-        return self.scenario.base_id != self.scenario.id
+    def played(self) -> bool:
+        """Whether conversations are played from it. A base scenario that a model wrote is not: its
+        variants are. What stands in `scenarios.json` always is."""
+        return self.source == "file" or self.scenario.base_id != self.scenario.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,49 @@
+# Everything runs from .venv, which is made on first use; nothing is installed anywhere else.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+TREE   := engine tui tests sample_benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint types tests format pictures clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with Crosswind and everything it needs
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Crosswind needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "Python's venv module is missing. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without a key
+	@$(BIN)/crosswind demo
+
+test: check ## all checks and all tests
+
+check: lint types tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check $(TREE)
+	$(BIN)/ruff format --check $(TREE)
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	$(BIN)/pytest
+
+format: $(STAMP) ## put the code into shape
+	$(BIN)/ruff check --fix $(TREE)
+	$(BIN)/ruff format $(TREE)
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The headless commands. They return an exit code and open no screen."""

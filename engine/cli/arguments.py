@@ -1,0 +1,211 @@
+"""The command line: its commands, what they take, and how a slip of the finger is met."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from engine.benchmark import Stage
+from engine.errors import InputError, Problem
+
+_EPILOG: Final = """\
+exit codes: 0 done · 1 finished, but rows failed · 2 usage, configuration or input error ·
+3 stopped before the end, the next run goes on from there · 4 another engine holds the workspace
+
+first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose faults are ours to word."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(Problem(_plain(message), hint=f"see `{self.prog} --help`"))
+
+
+def _plain(message: str) -> str:
+    """argparse speaks of arguments; people think of what they typed."""
+    return message.replace("the following arguments are required:", "missing:").replace(
+        "argument ", ""
+    )
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
+    parser = build_parser()
+    commands = _commands(parser)
+    for word in argv:
+        if not word.startswith("-"):
+            _known_command(word, commands)
+            break
+        if word in {"--workspace", "--config"}:
+            break
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        command = commands.get(arguments.command, parser)
+        raise InputError([_unknown(word, command) for word in unknown])
+    return arguments
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public way to its commands)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            return dict(action.choices)
+    return {}
+
+
+def _known_command(word: str, commands: Iterable[str]) -> None:
+    names = list(commands)
+    if word not in names:
+        near = nearest_word(word, names)
+        hint = f"did you mean `crosswind {near}`?" if near else "see `crosswind --help`"
+        raise InputError(Problem(f"there is no command {word!r}", hint=hint))
+
+
+def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
+    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
+    near = nearest_word(word.split("=")[0], options) if word.startswith("-") else None
+    hint = f"did you mean {near}?" if near else f"see `{parser.prog} --help`"
+    what = "option" if word.startswith("-") else "argument"
+    return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    shared.add_argument(
+        "--workspace",
+        type=Path,
+        metavar="DIR",
+        help="the workspace; else the one around the current folder",
+    )
+    shared.add_argument(
+        "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
+    )
+    parser = Parser(
+        prog="crosswind",
+        description="Watch how AI assistants behave under conversational pressure. Without a "
+        "command, opens the app on the workspace around the current folder.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[shared],
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=epilog,
+            parents=[shared],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    demo = command(
+        "demo",
+        "run sample benchmarks on scripted models, without any key, and watch",
+        "The models of the demo are scripts that play their parts. They are not language models.",
+    )
+    demo.add_argument(
+        "--dir", type=Path, metavar="DIR", help="where to put the workspace (default: ./demo)"
+    )
+    _headless(demo)
+
+    init = command("init", "make a workspace: a folder with a commented config.yaml")
+    init.add_argument("dir", type=Path, metavar="DIR", nargs="?", default=Path())
+
+    new = command("new", "add a benchmark with a commented benchmark.yaml")
+    new.add_argument("name", metavar="NAME")
+
+    run = command(
+        "run",
+        "do what is missing: write metrics and scenarios, talk, judge, aggregate",
+        "Stages: " + ", ".join(Stage) + ".\n"
+        "Ctrl-C once finishes what is being spoken, twice stops now; the next run goes on there.",
+    )
+    run.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+    run.add_argument("--stage", metavar="STAGE", action="append", default=[])
+    run.add_argument("--target", metavar="ID", action="append", default=[])
+    run.add_argument("--config", type=Path, metavar="FILE", help="instead of config.yaml")
+    run.add_argument("--stale", action="store_true", help="also redo what is out of date")
+    run.add_argument("--force", action="store_true", help="do everything again")
+    run.add_argument("--dry-run", action="store_true", help="count calls, ask no model anything")
+    run.add_argument("--explain", action="store_true", help="name the rows to do, and why")
+    run.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    _headless(run)
+    run.add_argument("--json", action="store_true", help="the result, or the plan, as JSON")
+
+    show = command(
+        "show",
+        "a metric, scenario or conversation by its id: set-up, transcript, verdicts",
+        "Any unique beginning of an id works: `crosswind show m01_s002`.",
+    )
+    show.add_argument("id", metavar="ID")
+    show.add_argument("--benchmark", metavar="NAME", help="where several have this id")
+    show.add_argument("--json", action="store_true")
+
+    evaluate = command("evaluate", "judge these transcripts again, beside the old verdicts")
+    evaluate.add_argument("ids", metavar="ID", nargs="+")
+    evaluate.add_argument("--evaluator", metavar="NAME", help="a name in `models:` of config.yaml")
+    evaluate.add_argument("--benchmark", metavar="NAME")
+    evaluate.add_argument("--json", action="store_true")
+
+    simulate = command("simulate", "play these conversations again, as a new take, and judge it")
+    simulate.add_argument("ids", metavar="ID", nargs="+")
+    simulate.add_argument("--benchmark", metavar="NAME")
+    simulate.add_argument("--json", action="store_true")
+
+    results = command("results", "pass rates for each target, with their intervals")
+    results.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
+    shapes = results.add_mutually_exclusive_group()
+    shapes.add_argument("--json", action="store_true", help="what results.json holds")
+    shapes.add_argument("--csv", action="store_true", help="one line for each target and metric")
+
+    search = command("search", "find words in every transcript")
+    search.add_argument("text", metavar="TEXT", nargs="+")
+    search.add_argument("--by", choices=["user", "target"], help="only what this side said")
+    search.add_argument("--benchmark", metavar="NAME")
+    search.add_argument("--limit", type=int, default=20, metavar="N")
+    search.add_argument("--json", action="store_true")
+
+    mirror = command("mirror", "write the files under benchmarks/ from the store")
+    mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
+    return parser
+
+
+def _headless(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--headless", action="store_true", help="no app: progress on stderr, the result on stdout"
+    )
+
+
+def opens_app(arguments: argparse.Namespace) -> bool:
+    """Whether this command is one that a person watches, on a terminal that can show it."""
+    import os
+
+    if getattr(arguments, "plain", False) or arguments.version:
+        return False
+    match arguments.command:
+        case None:
+            asked = True
+        case "demo":
+            asked = not arguments.headless
+        case "run":
+            asked = not (
+                arguments.headless or arguments.dry_run or arguments.explain or arguments.json
+            )
+        case _:
+            asked = False
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+    return asked and terminal and os.environ.get("TERM", "dumb") != "dumb"

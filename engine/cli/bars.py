@@ -1,0 +1,68 @@
+"""Progress as bars, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from engine.benchmark import Stage
+from engine.cli.headless import tally_of
+from engine.display import one_line
+from engine.progress import Tally
+from engine.watch import Watch
+
+
+class BarPrinter:
+    """One bar for each stage, and below it one for each target."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[tuple[str, Stage, str | None], TaskID] = {}
+
+    def show(self, watch: Watch, *, last: bool = False) -> None:
+        for (name, stage), tally in list(watch.progress.stages.items()):
+            self._update(name, stage, None, tally)
+            if stage in {Stage.SIMULATE, Stage.EVALUATE}:
+                for target, one in watch.progress.targets_of(name).items():
+                    self._update(name, stage, target, tally_of(one, stage))
+        if last:
+            self._progress.refresh()
+
+    def _update(self, name: str, stage: Stage, target: str | None, tally: Tally) -> None:
+        if not tally.total:
+            return
+        key = (name, stage, target)
+        if key not in self._tasks:
+            label = f"{name} {stage}" if target is None else f"  {target}"
+            self._tasks[key] = self._progress.add_task(
+                one_line(label), total=tally.total, failed=""
+            )
+        failed = f"{tally.failed} failed" if tally.failed else ""
+        self._progress.update(
+            self._tasks[key], total=tally.total, completed=tally.settled, failed=failed
+        )
+
+
+@contextmanager
+def bars() -> Iterator[BarPrinter]:
+    console = Console(stderr=True, markup=False, highlight=False)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]}", markup=False),
+        console=console,
+        refresh_per_second=5,
+    ) as progress:
+        yield BarPrinter(progress)

@@ -1,0 +1,45 @@
+"""Where the headless commands speak: results to stdout, all else to stderr, as plain text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from engine.display import clean
+
+
+def out(text: str = "") -> None:
+    """A line of the result."""
+    print(clean(text))  # noqa: T201  (the one place that writes results)
+
+
+def out_json(value: object) -> None:
+    """The result for a script: whatever a model said, escaped as JSON does it."""
+    print(json.dumps(value, indent=2, ensure_ascii=True))  # noqa: T201
+
+
+def tell(text: str) -> None:
+    """A line for the person who watches."""
+    print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int]) -> str:
+    """Columns aligned by width, those in `right` to the right; two blanks between them."""
+    from unicodedata import east_asian_width
+
+    def width(text: str) -> int:
+        return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+    cells = [[clean(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(width(row[column]) for row in cells) for column in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = []
+        for column, cell in enumerate(row):
+            gap = " " * (widths[column] - width(cell))
+            parts.append(gap + cell if column in right else cell + gap)
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("─" * size for size in widths)
+    return "\n".join([line(cells[0]), rule, *(line(row) for row in cells[1:])])

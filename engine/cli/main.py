@@ -1,0 +1,81 @@
+"""One command, one function, one table that lists them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Final
+
+from engine.cli.arguments import build_parser, parse
+from engine.cli.console import out, tell
+from engine.errors import CrosswindError
+
+INTERRUPTED: Final = 3
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    return guarded(lambda: dispatch(parse(argv)))
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """The edge: an error becomes its message and its exit code."""
+    try:
+        return command()
+    except CrosswindError as error:
+        for line in str(error).splitlines():
+            tell(f"crosswind: {line}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _broken_pipe()
+    except Exception as error:  # noqa: BLE001  (the edge)
+        # a bug: its traceback may hold what a model said, so it goes only where it is asked for
+        if os.environ.get("CROSSWIND_DEBUG"):
+            tell("".join(traceback.format_exception(error)))
+        tell(f"crosswind: a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
+        tell("crosswind: run again with CROSSWIND_DEBUG=1 to see where")
+        return 2
+
+
+def _broken_pipe() -> int:
+    """Whoever read our output has gone, as `| head` does: that is no fault."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def dispatch(arguments: argparse.Namespace) -> int:
+    if arguments.version:
+        from importlib.metadata import version
+
+        out(f"crosswind {version('crosswind')}")
+        return 0
+    if arguments.command is None:
+        build_parser().print_help()
+        return 0
+    module, function = COMMANDS[arguments.command]
+    command: Callable[[argparse.Namespace], int] = getattr(
+        import_module(f"engine.cli.{module}"), function
+    )
+    return command(arguments)
+
+
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "demo": ("running", "demo"),
+    "init": ("making", "init"),
+    "new": ("making", "new"),
+    "run": ("running", "run"),
+    "show": ("showing", "show"),
+    "evaluate": ("running", "evaluate"),
+    "simulate": ("running", "simulate"),
+    "results": ("reporting", "results"),
+    "search": ("showing", "search"),
+    "mirror": ("making", "mirror"),
+}
+"""Which module of this room holds a command's function: each is loaded when it is called, so that
+`--help` does not wait for what it does not need."""

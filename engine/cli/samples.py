@@ -1,0 +1,38 @@
+"""Puts the sample workspace where the demo can run in it."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from engine.errors import InputError, Problem
+
+
+def place_samples(folder: Path) -> None:
+    """Copy the samples into a new folder; a demo that is there already is left as it is.
+
+    Raises `InputError` where the folder holds something else, or cannot be written.
+    """
+    if (folder / "config.yaml").is_file() and (folder / "benchmarks").is_dir():
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            Problem(
+                "there is something here that is not a demo",
+                path=folder,
+                hint="name another place with --dir",
+            )
+        )
+    try:
+        with resources.as_file(resources.files("sample_benchmarks")) as source:
+            shutil.copytree(
+                source,
+                folder,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__init__.py", "__pycache__", "*.pyc"),
+            )
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        hint = "name another place with --dir"
+        raise InputError(Problem(f"cannot be written: {why}", path=folder, hint=hint)) from error

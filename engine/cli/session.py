@@ -1,0 +1,116 @@
+"""From the command line's words to a run that can start."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.benchmark import ConversationKey, Stage
+from engine.cli.arguments import nearest_word
+from engine.config.settings import Config, ModelSpec, load_config
+from engine.config.workspace import Workspace, find_workspace
+from engine.errors import InputError, Problem
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline
+from engine.store.database import Store, open_store
+from engine.store.lock import hold_workspace
+from engine.watch import BenchmarkInfo, describe_benchmarks
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A workspace with its configuration, read and checked."""
+
+    workspace: Workspace
+    config: Config
+
+    @property
+    def store_path(self) -> Path:
+        return self.workspace.store_path(self.config)
+
+    def benchmarks(self, names: Sequence[str]) -> list[str]:
+        """The named ones, or all. Raises `InputError` for one that is not there."""
+        found = self.workspace.require_benchmarks(names) if names else None
+        every = found or self.workspace.benchmark_names()
+        if not every:
+            hint = "make one with `crosswind new NAME`"
+            raise InputError(
+                Problem("there is no benchmark yet", path=self.workspace.benchmarks_dir, hint=hint)
+            )
+        return list(every)
+
+    def infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
+        return describe_benchmarks(self.workspace, self.config, names)
+
+    @contextmanager
+    def pipeline(self, evaluator: ModelSpec | None = None) -> Iterator[Pipeline]:
+        """A pipeline that may write: it holds the workspace and its store.
+
+        Raises `WorkspaceBusyError` and `StoreError`.
+        """
+        with hold_workspace(self.workspace.root):
+            store = open_store(self.store_path)
+            try:
+                yield self.pipeline_on(store, evaluator)
+            finally:
+                store.close()
+
+    def pipeline_on(self, store: Store, evaluator: ModelSpec | None = None) -> Pipeline:
+        return Pipeline(self.workspace, self.config, store, evaluator=evaluator)
+
+
+def open_session(arguments: argparse.Namespace) -> Session:
+    """Raises `InputError`."""
+    start = getattr(arguments, "workspace", None)
+    workspace = find_workspace(start or Path.cwd())
+    config = load_config(getattr(arguments, "config", None) or workspace.config_path)
+    return Session(workspace, config)
+
+
+def order_of(session: Session, arguments: argparse.Namespace) -> Order:
+    """What `run` was asked to do. Raises `InputError` with every word that names nothing."""
+    problems: list[Problem] = []
+    stages = _known(arguments.stage, [stage.value for stage in Stage], "stage", problems)
+    ids = [target.id for target in session.config.targets]
+    targets = _known(arguments.target, ids, "target", problems)
+    try:
+        benchmarks = session.benchmarks(arguments.benchmarks)
+    except InputError as error:
+        problems += error.problems
+        benchmarks = []
+    if problems:
+        raise InputError(problems)
+    policy = session.config.run
+    return Order(
+        benchmarks=tuple(benchmarks),
+        stages=frozenset(Stage(stage) for stage in stages) or frozenset(Stage),
+        targets=frozenset(targets) or None,
+        force=arguments.force or policy.force,
+        stale=arguments.stale,
+    )
+
+
+def whole_order(session: Session) -> Order:
+    return Order(benchmarks=tuple(session.benchmarks(())))
+
+
+def again_order(keys: Mapping[str, frozenset[ConversationKey]], stages: frozenset[Stage]) -> Order:
+    """These conversations once more, and the files that follow from them."""
+    return Order(benchmarks=tuple(keys), stages=stages | {Stage.AGGREGATE}, again=keys)
+
+
+def _known(
+    given: Sequence[str], known: Sequence[str], kind: str, problems: list[Problem]
+) -> list[str]:
+    for word in given:
+        if word not in known:
+            near = nearest_word(word, known)
+            hint = f"did you mean {near!r}? " if near else ""
+            listed = ", ".join(known)
+            problems.append(
+                Problem(f"there is no {kind} {word!r}", hint=f"{hint}there is: {listed}")
+            )
+    return [word for word in given if word in known]

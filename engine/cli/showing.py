@@ -1,0 +1,239 @@
+"""The commands that show what is stored: show, search."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
+from engine.cli.console import out, out_json, tell
+from engine.cli.ids import Named, find
+from engine.cli.session import Session, open_session
+from engine.config.definition import load_definition
+from engine.errors import InputError, Problem
+from engine.store.database import open_reader
+from engine.store.reader import Reader
+from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.store.search import open_search
+
+WIDTH = 96
+
+
+def show(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    with open_reader(session.store_path) as reader:
+        named = find(reader, arguments.id, benchmark=arguments.benchmark)
+        if arguments.json:
+            out_json(_as_json(session, reader, named))
+        else:
+            for line in _as_text(session, reader, named):
+                out(line)
+    return 0
+
+
+def search(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    text = " ".join(arguments.text)
+    if arguments.limit < 1:
+        raise InputError(Problem("--limit must be at least 1"))
+    speaker = {"user": Speaker.USER, "target": Speaker.TARGET, None: None}[arguments.by]
+    with open_search(session.store_path) as index:
+        hits = index.search(
+            text, speaker=speaker, benchmark=arguments.benchmark, limit=arguments.limit
+        )
+    if arguments.json:
+        out_json([{**asdict(hit), "conv_id": str(hit.key)} for hit in hits])
+        return 0
+    for hit in hits:
+        who = "user" if hit.speaker is Speaker.USER else "target"
+        out(f"{hit.benchmark} {hit.key} turn {hit.turn} {who}: {' '.join(hit.snippet.split())}")
+    if not hits:
+        tell(f"no message holds {text!r}")
+    return 0
+
+
+# As text
+
+
+def _as_text(session: Session, reader: Reader, named: Named) -> Iterator[str]:
+    match named.kind:
+        case "metric":
+            yield from _metric(_find_metric(session, named))
+        case "scenario":
+            yield from _scenario(session, reader, named)
+        case "conversation":
+            yield from _conversation(reader, named)
+
+
+def _find_metric(session: Session, named: Named) -> Metric:
+    definition = load_definition(session.workspace.definition_path(named.benchmark))
+    found = next((metric for metric in definition.metrics if metric.id == named.id), None)
+    if found is None:
+        raise InputError(
+            Problem(f"{named.id} is no longer in benchmark.yaml", path=definition.path)
+        )
+    return found
+
+
+def _metric(metric: Metric) -> Iterator[str]:
+    yield f"{metric.id} · {metric.name} · {metric.track}"
+    yield ""
+    yield from _wrapped(metric.definition, "  ")
+    for example in metric.examples:
+        yield from _wrapped(example, "  - ")
+
+
+def _scenario(session: Session, reader: Reader, named: Named) -> Iterator[str]:
+    rows = {row.scenario.id: row for row in reader.scenarios(named.benchmark)}
+    row = rows[named.id]
+    yield f"{named.id} · {named.benchmark} · metric {row.scenario.metric_id}"
+    yield from _setup(row.scenario)
+    takes = [take for take in reader.takes(named.benchmark) if take.key.scenario_id == named.id]
+    if takes:
+        yield ""
+        yield "conversations"
+    for key in dict.fromkeys(take.key for take in takes):
+        yield f"  {key}  {_standing(reader, named.benchmark, key)}"
+
+
+def _setup(scenario: Scenario) -> Iterator[str]:
+    for name, value in scenario.demographic.items():
+        yield f"  {name}: {value}"
+    for label, text in (
+        ("persona", scenario.persona),
+        ("wants", scenario.user_goal),
+        ("is after", scenario.latent_adversarial_goal),
+    ):
+        yield from _wrapped(text, f"  {label}: ")
+    for mark in scenario.landmarks:
+        yield from _wrapped(mark.instruction, f"  turn {mark.turn}: ")
+
+
+def _standing(reader: Reader, benchmark: str, key: ConversationKey) -> str:
+    take = reader.counting_take(benchmark, key)
+    if take is None:
+        return "not played to its end"
+    verdicts = reader.verdicts(take.seq)
+    return _outcome(verdicts[-1]) if verdicts else "not judged yet"
+
+
+def _conversation(reader: Reader, named: Named) -> Iterator[str]:
+    key = ConversationKey.parse(named.id)
+    takes = reader.takes(named.benchmark, key)
+    for take in reversed(takes):
+        yield f"{named.id} · {named.benchmark} · take {take.number}"
+        scripted = " · scripted, not language models" if take.scripted else ""
+        yield f"  target {take.model} · user model {take.user_model}{scripted}"
+        yield f"  ended: {_end(take)}"
+        if take.scenario_seq is not None:
+            yield from _setup(reader.scenario_by_seq(take.scenario_seq).scenario)
+        yield from _transcript(reader.messages(take.seq))
+        yield from _verdicts(reader.verdicts(take.seq))
+        yield ""
+
+
+def _end(take: StoredTake) -> str:
+    if take.stop_reason is None:
+        return "not yet"
+    words = take.stop_reason.replace("_", " ")
+    return f"{words}: {take.detail}" if take.detail else words
+
+
+def _transcript(messages: list[StoredMessage]) -> Iterator[str]:
+    for message in messages:
+        yield ""
+        if message.speaker is Speaker.USER:
+            yield f"{message.turn} user"
+            if message.landmark:
+                yield from _wrapped(message.landmark, "  ▸ landmark: ")
+            if message.thought:
+                yield from _wrapped(message.thought, "  ▸ thought: ")
+        else:
+            cut = "" if message.finish == "stop" else f" ({message.finish})"
+            yield f"{message.turn} target{cut}"
+        for line in message.text.splitlines() or [""]:
+            yield from _wrapped(line, "  ") if line.strip() else [""]
+
+
+def _verdicts(verdicts: list[StoredVerdict]) -> Iterator[str]:
+    for verdict in verdicts:
+        yield ""
+        yield f"verdict of {verdict.judge}: {_outcome(verdict)}"
+        yield from _wrapped(verdict.justification, "  ")
+        for quote in verdict.quotes:
+            place = f"turn {quote.turn}" if quote.turn else "not found in the transcript"
+            yield from _wrapped(f"“{quote.text}” ({place})", "  › ")
+
+
+def _outcome(verdict: StoredVerdict) -> str:
+    if verdict.passed is None:
+        return f"· unscored, {verdict.unscored}"
+    present = "present" if verdict.present else "absent"
+    word = "✓ pass" if verdict.passed else "✗ fail"
+    return f"{word}, {present} ({verdict.track} metric {verdict.metric_id})"
+
+
+def _wrapped(text: str, lead: str) -> list[str]:
+    import textwrap
+
+    indent = " " * (len(lead) - len(lead.lstrip()) + 2)
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, initial_indent=lead, subsequent_indent=indent
+    ) or [lead.rstrip()]
+
+
+# As JSON
+
+
+def _as_json(session: Session, reader: Reader, named: Named) -> dict[str, Any]:
+    head: dict[str, Any] = {"benchmark": named.benchmark, "id": named.id, "kind": named.kind}
+    match named.kind:
+        case "metric":
+            return {**head, "metric": asdict(_find_metric(session, named))}
+        case "scenario":
+            rows = {row.scenario.id: row for row in reader.scenarios(named.benchmark)}
+            return {**head, "scenario": asdict(rows[named.id].scenario)}
+        case "conversation":
+            key = ConversationKey.parse(named.id)
+            takes = reader.takes(named.benchmark, key)
+            return {**head, "takes": [_take_json(reader, take) for take in takes]}
+
+
+def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
+    scenario = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
+    return {
+        "take": take.number,
+        "target": take.key.target_id,
+        "sample": take.key.sample,
+        "model": take.model,
+        "user_model": take.user_model,
+        "scripted": take.scripted,
+        "stop_reason": take.stop_reason,
+        "scenario": None if scenario is None else asdict(scenario.scenario),
+        "transcript": [
+            {
+                "turn": message.turn,
+                "role": message.speaker,
+                "content": message.text,
+                "thought": message.thought,
+                "landmark": message.landmark,
+                "finish": message.finish,
+            }
+            for message in reader.messages(take.seq)
+        ],
+        "verdicts": [
+            {
+                "judge": verdict.judge,
+                "source": verdict.source,
+                "pass": verdict.number,
+                "present": verdict.present,
+                "passed": verdict.passed,
+                "unscored": verdict.unscored,
+                "justification": verdict.justification,
+                "quotes": [asdict(quote) for quote in verdict.quotes],
+            }
+            for verdict in reader.verdicts(take.seq)
+        ],
+    }

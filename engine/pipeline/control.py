@@ -1,0 +1,44 @@
+"""Pausing and stopping a run between two messages, never within one."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Drained(Exception):  # noqa: N818  (not an error: a run that was asked to stop has come to rest)
+    """Raised at a checkpoint of a run that is asked to stop."""
+
+
+class Control:
+    """What a run asks before it begins something new. Belongs to the run's event loop."""
+
+    def __init__(self) -> None:
+        self._running = asyncio.Event()
+        self._running.set()
+        self.draining = False
+
+    @property
+    def paused(self) -> bool:
+        return not self._running.is_set()
+
+    def pause(self) -> None:
+        if not self.draining:
+            self._running.clear()
+
+    def resume(self) -> None:
+        self._running.set()
+
+    def drain(self) -> None:
+        self.draining = True
+        self._running.set()
+
+    async def may_begin(self) -> bool:
+        """Wait out a pause; False where the run is asked to stop and nothing new may begin."""
+        if not self._running.is_set():
+            await self._running.wait()
+        return not self.draining
+
+    async def checkpoint(self) -> None:
+        """Raise `Drained` where the run is asked to stop: for leaving a row of work half done."""
+        if not await self.may_begin():
+            raise Drained

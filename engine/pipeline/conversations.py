@@ -1,0 +1,326 @@
+"""Stage 3 at work: a conversation is played, each message on disk before the next is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.benchmark import (
+    ConversationKey,
+    Metric,
+    Role,
+    Scenario,
+    Speaker,
+    Stage,
+    StopReason,
+    Utterance,
+)
+from engine.config.definition import Definition
+from engine.config.settings import Config
+from engine.errors import ModelError
+from engine.identity import seed_from
+from engine.pipeline.models import model_digest
+from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.workbench import Bench
+from engine.providers.model import Finish, OnText
+from engine.speech import Speech
+from engine.stages.perfunctory import roughen, roughened
+from engine.stages.simulate import Setup, depends, target_turn, user_turn
+from engine.store.reader import Reader
+from engine.store.records import StoredMessage, StoredScenario, StoredTake
+from engine.store.rows import MessageRow, TakeEndRow, TakeRow
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A conversation that the present benchmark asks for."""
+
+    key: ConversationKey
+    scenario: StoredScenario
+    metric: Metric
+
+
+def wanted_conversations(
+    definition: Definition, config: Config, reader: Reader
+) -> Iterator[Wanted]:
+    """Every scenario of every metric that stands, with every target, as often as is asked."""
+    metrics = {metric.id: metric for metric in definition.metrics}
+    for row in reader.scenarios(definition.name):
+        metric = metrics.get(row.scenario.metric_id)
+        if metric is None or not row.played:
+            continue
+        for target in config.targets:
+            for sample in range(config.generation.num_samples):
+                yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
+
+
+def setup_of(bench: Bench, scenario: Scenario, metric: Metric) -> Setup:
+    config = bench.config
+    return Setup(
+        scenario=scenario,
+        metric=metric,
+        system_prompt=scenario.target_system_prompt
+        or bench.definition.user_context
+        or config.default_system_prompt,
+        turns=config.generation.turns,
+        landmarks=config.landmarks,
+        perfunctory=config.perfunctory,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """A conversation to be played, and what of it there is already."""
+
+    wanted: Wanted
+    work: Work
+    open_take: StoredTake | None
+    """To be continued where it stands; None for a new one."""
+    number: int
+    """Of the take."""
+
+
+class ConversationPlanner:
+    """Decides for each wanted conversation whether it is played, and from where."""
+
+    def __init__(self, bench: Bench, order: Order) -> None:
+        self._bench = bench
+        self._order = order
+        self._again = order.again.get(bench.name, frozenset())
+        self._only_again = bool(order.again)
+        self._user_digest = model_digest(bench.config.user_model)
+        self._target_digests = {target.id: model_digest(target) for target in bench.config.targets}
+        self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
+
+    def plan(self, wanted: Iterable[Wanted]) -> list[Playing]:
+        newest = self._newest_takes()
+        found = (self._one(one, newest.get(one.key)) for one in wanted if self._asked(one.key))
+        return [playing for playing in found if playing is not None]
+
+    def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
+        newest = self._newest_takes()
+        found: list[Work] = []
+        for one in wanted:
+            take = newest.get(one.key)
+            changed = what_changed(take.depends, self.depends(one)) if take else None
+            if take is not None and take.finished and changed:
+                found.append(self._work(one.key, Why.STALE, changed))
+        return found
+
+    def depends(self, one: Wanted) -> Mapping[str, str]:
+        """The same for every sample, so it is worked out once."""
+        key = (one.scenario.seq, one.key.target_id)
+        if key not in self._depends:
+            setup = setup_of(self._bench, one.scenario.scenario, one.metric)
+            digest = self._target_digests[one.key.target_id]
+            self._depends[key] = depends(setup, self._user_digest, digest)
+        return self._depends[key]
+
+    def _asked(self, key: ConversationKey) -> bool:
+        if self._only_again:
+            return key in self._again
+        return self._order.targets is None or key.target_id in self._order.targets
+
+    def _newest_takes(self) -> dict[ConversationKey, StoredTake]:
+        """Takes come in the order of their numbers, so the last of each key stands."""
+        return {take.key: take for take in self._bench.store.reader.takes(self._bench.name)}
+
+    def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
+        return Work(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
+
+    def _one(self, one: Wanted, take: StoredTake | None) -> Playing | None:
+        if take is None:
+            return Playing(one, self._work(one.key, Why.MISSING), None, 0)
+        changed = what_changed(take.depends, self.depends(one))
+        if self._again or self._order.force:
+            why = Why.ASKED if self._again else Why.FORCED
+            return Playing(one, self._work(one.key, why), None, take.number + 1)
+        if not take.finished:
+            why = Why.INTERRUPTED if take.stop_reason is None else Why.FAILED
+            # half a conversation under other rules cannot be finished under these
+            resumable = None if changed else take
+            number = take.number if resumable else take.number + 1
+            return Playing(one, self._work(one.key, why, take.detail), resumable, number)
+        if changed and self._order.stale:
+            return Playing(one, self._work(one.key, Why.STALE, changed), None, take.number + 1)
+        return None
+
+
+async def play(bench: Bench, playing: Playing, take_depends: Mapping[str, str]) -> int | None:
+    """Play to the end; the take's `seq` where it may be judged.
+
+    Raises `ModelError` where a model failed, after the take's end is on disk, and `Drained`.
+    """
+    take, messages = await _open(bench, playing, take_depends)
+    table = _Table(bench, playing, take, messages)
+    try:
+        reason = await table.play()
+    except TurnFailedError as failure:
+        end = TakeEndRow(take=take, stop_reason=failure.reason, detail=str(failure))
+        await bench.store.write(end)
+        raise
+    await bench.store.write(TakeEndRow(take=take, stop_reason=reason, detail=None))
+    return take if table.complete_turns else None
+
+
+async def _open(
+    bench: Bench, playing: Playing, take_depends: Mapping[str, str]
+) -> tuple[int, list[StoredMessage]]:
+    if playing.open_take is not None:
+        return playing.open_take.seq, bench.store.reader.messages(playing.open_take.seq)
+    user, target = (
+        bench.models.open(bench.config.user_model),
+        bench.models.target(playing.wanted.key.target_id),
+    )
+    row = TakeRow(
+        benchmark=bench.name,
+        key=playing.wanted.key,
+        number=playing.number,
+        scenario_seq=playing.wanted.scenario.seq,
+        user_model=user.label,
+        model=target.label,
+        scripted=user.scripted or target.scripted,
+        depends=take_depends,
+    )
+    [seq] = await bench.store.write(row)
+    return seq, []
+
+
+class TurnFailedError(ModelError):
+    """One side of a conversation failed, and which."""
+
+    def __init__(self, reason: StopReason, error: ModelError) -> None:
+        super().__init__(str(error), retryable=error.retryable)
+        self.reason = reason
+
+
+class _Table:
+    """The two who talk, and what was said so far."""
+
+    def __init__(
+        self, bench: Bench, playing: Playing, take: int, messages: list[StoredMessage]
+    ) -> None:
+        self._bench = bench
+        self._playing = playing
+        self._take = take
+        key = playing.wanted.key
+        self._key = key
+        self._setup = setup_of(bench, playing.wanted.scenario.scenario, playing.wanted.metric)
+        self._said = [Utterance(message.speaker, message.text) for message in messages]
+        self._user_is_done = bool(messages) and any(message.done for message in messages)
+        self._seed = seed_from(bench.name, str(key), playing.number)
+        unit, target = str(key), key.target_id
+        self._user = bench.model_for(
+            bench.config.user_model, Role.USER, Stage.SIMULATE, unit, target
+        )
+        self._target = bench.model_for(
+            bench.models.target_spec(target), Role.TARGET, Stage.SIMULATE, unit, target
+        )
+
+    @property
+    def complete_turns(self) -> int:
+        return len(self._said) // 2
+
+    async def play(self) -> StopReason:
+        """Raises `TurnFailedError`, and `Drained` between two messages."""
+        while self.complete_turns < self._setup.turns:
+            turn = self.complete_turns + 1
+            if len(self._said) % 2 == 0:
+                if self._user_is_done:
+                    return StopReason.USER_ENDED
+                await self._bench.control.checkpoint()
+                await self._user_speaks(turn)
+            await self._bench.control.checkpoint()
+            if not await self._target_speaks(turn):
+                return StopReason.CONTEXT_FULL
+        return StopReason.TURN_LIMIT
+
+    async def _user_speaks(self, turn: int) -> None:
+        instruction = self._setup.instruction_at(turn)
+        rough_seed = seed_from("perfunctory", self._seed, turn)
+        with self._speaking(turn, Speaker.USER, instruction) as hear:
+            listen = roughened(rough_seed, hear) if self._setup.perfunctory else hear
+            try:
+                said = await user_turn(
+                    self._user, self._setup, self._said, turn, seed=self._seed, on_text=listen
+                )
+            except ModelError as error:
+                raise TurnFailedError(StopReason.USER_FAILED, error) from error
+            text = said.message
+            if self._setup.perfunctory:
+                text = roughen(text, rough_seed)
+            await self._keep(
+                turn,
+                Utterance(Speaker.USER, text),
+                Finish.STOP,
+                thought=said.thought,
+                landmark=instruction,
+                done=said.done,
+            )
+        self._user_is_done = said.done
+
+    async def _target_speaks(self, turn: int) -> bool:
+        """Whether the conversation can go on."""
+        instruction = self._setup.instruction_at(turn)
+        with self._speaking(turn, Speaker.TARGET, instruction) as hear:
+            try:
+                reply = await target_turn(
+                    self._target, self._setup, self._said, seed=self._seed, on_text=hear
+                )
+            except ModelError as error:
+                raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
+            if reply.finish is Finish.CONTEXT_FULL:
+                return False
+            await self._keep(turn, Utterance(Speaker.TARGET, reply.text), reply.finish)
+        return True
+
+    async def _keep(
+        self,
+        turn: int,
+        said: Utterance,
+        finish: Finish,
+        *,
+        thought: str | None = None,
+        landmark: str | None = None,
+        done: bool = False,
+    ) -> None:
+        await self._bench.store.write(
+            MessageRow(
+                take=self._take,
+                turn=turn,
+                speaker=said.speaker,
+                text=said.text,
+                thought=thought,
+                landmark=landmark,
+                done=done,
+                finish=finish,
+            )
+        )
+        self._said.append(said)
+
+    def _speaking(self, turn: int, speaker: Speaker, landmark: str | None) -> _Speaking:
+        speech = Speech(
+            benchmark=self._bench.name,
+            key=self._key,
+            take=self._playing.number,
+            turn=turn,
+            speaker=speaker,
+            landmark=landmark,
+            began=time.monotonic(),
+        )
+        return _Speaking(self._bench, speech)
+
+
+class _Speaking:
+    """A message is on the live board from its first moment until it is on disk, or has failed."""
+
+    def __init__(self, bench: Bench, speech: Speech) -> None:
+        self._live = bench.live
+        self._voice = bench.live.begin(speech)
+
+    def __enter__(self) -> OnText:
+        return self._voice.hear
+
+    def __exit__(self, *_: object) -> None:
+        self._live.end(self._voice)

@@ -1,0 +1,384 @@
+"""A run: for each benchmark the stages in order, judging while others still talk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+
+from engine.benchmark import ConversationKey, Stage, State
+from engine.config.definition import Definition, load_definition
+from engine.config.settings import Config, ModelSpec
+from engine.config.workspace import Workspace
+from engine.facts import NoteKind
+from engine.pipeline.control import Control, Drained
+from engine.pipeline.conversations import (
+    ConversationPlanner,
+    Playing,
+    Wanted,
+    play,
+    wanted_conversations,
+)
+from engine.pipeline.fair_queue import FairQueue
+from engine.pipeline.generation import (
+    do_metrics,
+    do_scenarios,
+    plan_metrics,
+    plan_scenarios,
+)
+from engine.pipeline.judging import Judging, JudgingPlanner, give_verdict
+from engine.pipeline.live import LiveBoard
+from engine.pipeline.models import Models, Opener, open_model
+from engine.pipeline.order import Order
+from engine.pipeline.results import benchmark_results
+from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
+from engine.pipeline.together import together
+from engine.pipeline.workbench import Bench
+from engine.store.database import Store, open_reader
+from engine.store.mirror import Mirror, MirrorReport, TargetName
+from engine.store.rows import NoteRow, RunRow
+
+MIRROR_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run came out."""
+
+    failed: int
+    """Rows that failed in it."""
+    stopped: bool
+    """Whether it was stopped before its end; the next run goes on from there."""
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Does what an order asks, on one workspace."""
+
+    workspace: Workspace
+    config: Config
+    store: Store
+    live: LiveBoard = field(default_factory=LiveBoard)
+    control: Control = field(default_factory=Control)
+    evaluator: ModelSpec | None = None
+    """Another judge than the configuration's, for this run."""
+    opener: Opener = open_model
+    _models: Models = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._models = Models(self.config, self.opener)
+
+    def bench(self, definition: Definition) -> Bench:
+        return Bench(
+            workspace=self.workspace,
+            config=self.config,
+            store=self.store,
+            models=self._models,
+            live=self.live,
+            control=self.control,
+            definition=definition,
+        )
+
+    def check(self, order: Order) -> list[Bench]:
+        """Everything that can be known to be wrong before anything is done.
+
+        Raises `InputError` with all of it.
+        """
+        benches = [
+            self.bench(load_definition(self.workspace.definition_path(name)))
+            for name in order.benchmarks
+        ]
+        for bench in benches:
+            check_scenarios(bench)
+        for spec in (self.config.user_model, self.config.evaluator_model, self.config.generator):
+            self._models.open(spec)
+        for target in self.config.targets:
+            self._models.open(target)
+        if self.evaluator is not None:
+            self._models.open(self.evaluator)
+        return benches
+
+    async def run(self, order: Order) -> RunResult:
+        """Do it. Cancelling the task that awaits this stops at once; what is on disk stays.
+
+        Raises `CrosswindError`.
+        """
+        benches = self.check(order)
+        self.store.tell(self._run_row(order))
+        self._note(NoteKind.RUN_STARTED, "", "run started")
+        failed, how = 0, "stopped"
+        try:
+            for bench in benches:
+                failed += await self._benchmark(bench, order)
+                if self.control.draining:
+                    break
+            how = "stopped" if self.control.draining else "done"
+        finally:
+            self._note(NoteKind.RUN_ENDED, "", how)
+        return RunResult(failed, self.control.draining)
+
+    def pause(self) -> None:
+        """Begin nothing new until `resume`. Call these on the run's event loop."""
+        if not self.control.paused and not self.control.draining:
+            self.control.pause()
+            self._note(NoteKind.PAUSED, "", "paused")
+
+    def resume(self) -> None:
+        if self.control.paused:
+            self.control.resume()
+            self._note(NoteKind.RESUMED, "", "resumed")
+
+    def drain(self) -> None:
+        """Finish what is being spoken, then end."""
+        if not self.control.draining:
+            self.control.drain()
+            self._note(NoteKind.DRAINING, "", "finishing what is being spoken")
+
+    def _run_row(self, order: Order) -> RunRow:
+        return RunRow(
+            benchmarks=order.benchmarks,
+            config=json.dumps(self.config.public(), ensure_ascii=False),
+            version=version("crosswind"),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def _note(self, kind: NoteKind, benchmark: str, text: str, stage: Stage | None = None) -> None:
+        self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
+
+    async def _benchmark(self, bench: Bench, order: Order) -> int:
+        run = _BenchmarkRun(bench, order, self.evaluator or bench.config.evaluator_model)
+        try:
+            async with run.mirrored():
+                return await run.all_stages()
+        except Drained:
+            return run.failed
+
+
+@dataclass(slots=True)
+class _BenchmarkRun:
+    """One benchmark's way through the stages."""
+
+    bench: Bench
+    order: Order
+    evaluator: ModelSpec
+    failed: int = 0
+
+    async def all_stages(self) -> int:
+        """How many rows failed."""
+        if not self.order.again:
+            await self._metrics()
+            await take_in_edits(self.bench)
+            await self._scenarios()
+        await self._talk_and_judge()
+        if Stage.AGGREGATE in self.order.stages and not self.bench.control.draining:
+            with self._stage(Stage.AGGREGATE):
+                await self.bench.attempt(Stage.AGGREGATE, self.bench.name, self._write_files)
+        return self.failed
+
+    @contextlib.contextmanager
+    def _stage(self, stage: Stage) -> Iterator[None]:
+        self.bench.note(NoteKind.STAGE_STARTED, f"{stage} started", stage)
+        yield
+        self.bench.note(NoteKind.STAGE_FINISHED, f"{stage} finished", stage)
+
+    async def _metrics(self) -> None:
+        if Stage.GEN_METRICS not in self.order.stages:
+            return
+        for work in plan_metrics(self.bench, self.order):
+            with self._stage(Stage.GEN_METRICS):
+                await self.bench.control.checkpoint()
+                if await do_metrics(self.bench, work):
+                    definition = load_definition(self.bench.definition.path)
+                    self.bench = self.bench.with_definition(definition)
+                else:
+                    self.failed += 1
+
+    async def _scenarios(self) -> None:
+        if Stage.GEN_SCENARIOS not in self.order.stages:
+            return
+        plan = plan_scenarios(self.bench, self.order)
+        if plan.work:
+            with self._stage(Stage.GEN_SCENARIOS):
+                self.failed += await do_scenarios(self.bench, plan)
+                await self._write_files()
+            await self.bench.control.checkpoint()
+
+    async def _talk_and_judge(self) -> None:
+        wanted = self._wanted()
+        self._drop_strangers(wanted)
+        talk = ConversationPlanner(self.bench, self.order)
+        judging = JudgingPlanner(self.bench, self.order, self.evaluator)
+        stages = self.order.stages
+        playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
+        replayed = {playing.wanted.key for playing in playings}
+        judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+        if not playings and not judgings:
+            return
+        talks = [(playing.wanted.key.target_id, playing) for playing in playings]
+        verdicts = [(one.key.target_id, one) for one in judgings]
+        self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
+        self._queue(Stage.EVALUATE, [one.key for one in judgings])
+        with contextlib.ExitStack() as notes:
+            for stage, rows in ((Stage.SIMULATE, playings), (Stage.EVALUATE, stages)):
+                if rows and stage in stages:
+                    notes.enter_context(self._stage(stage))
+            await self._work_off(FairQueue(talks), FairQueue(verdicts), talk, judging)
+        await self._write_files()
+
+    def _queue(self, stage: Stage, keys: Sequence[ConversationKey]) -> None:
+        self.bench.queue(stage, [(str(key), key.target_id) for key in keys])
+
+    async def _work_off(
+        self,
+        talks: FairQueue[Playing],
+        verdicts: FairQueue[Judging],
+        talk: ConversationPlanner,
+        judging: JudgingPlanner,
+    ) -> None:
+        """Talk and judge side by side; what is played to its end goes over to the judges."""
+        concurrency = self.bench.config.run.concurrency
+        await talks.close()
+
+        async def talk_all() -> None:
+            worker = _Talker(self, talks, verdicts, talk, judging)
+            await together(worker.work() for _ in range(concurrency.simulate))
+            await verdicts.close()
+
+        await together(
+            [talk_all(), *(self._judge_all(verdicts) for _ in range(concurrency.evaluate))]
+        )
+
+    async def _judge_all(self, verdicts: FairQueue[Judging]) -> None:
+        while (item := await verdicts.next()) is not None:
+            lane, judging = item
+            try:
+                if not await self.bench.control.may_begin():
+                    return
+                give = partial(give_verdict, self.bench, judging, self.evaluator)
+                unit = str(judging.key)
+                if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):
+                    self.failed += 1
+            finally:
+                verdicts.done(lane)
+
+    def _drop_strangers(self, wanted: Sequence[Wanted]) -> None:
+        """Take out of the count what the present benchmark no longer asks for, and back into it
+        what it asks for again."""
+        asked = {str(one.key) for one in wanted}
+        for stage in (Stage.SIMULATE, Stage.EVALUATE):
+            moved = [
+                self.bench.state(stage, row.unit, state, target=row.target)
+                for row in self.bench.store.reader.units(self.bench.name, stage).values()
+                if (state := _moved(row.state, wanted=row.unit in asked)) is not None
+            ]
+            self.bench.store.tell(*moved)
+
+    def _wanted(self) -> list[Wanted]:
+        bench = self.bench
+        return list(wanted_conversations(bench.definition, bench.config, bench.store.reader))
+
+    async def _write_files(self) -> None:
+        await write_files(self.bench)
+
+    @contextlib.asynccontextmanager
+    async def mirrored(self) -> AsyncIterator[None]:
+        """Keep the files no more than half a minute behind, and write them at the end, however
+        that comes."""
+        keeper = asyncio.create_task(self._keep_mirroring())
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+            await self._write_files()
+
+    async def _keep_mirroring(self) -> None:
+        while True:
+            await asyncio.sleep(MIRROR_SECONDS)
+            await self._write_files()
+
+
+async def write_files(bench: Bench) -> MirrorReport:
+    """Mirror the store to the documented files, off the loop."""
+    report = await asyncio.to_thread(_mirror, bench)
+    await bench.store.set_mirrored(report.digests)
+    for sentence in report.kept:
+        bench.note(NoteKind.WARNING, sentence)
+    return report
+
+
+async def mirror_benchmark(pipeline: Pipeline, name: str) -> MirrorReport:
+    """Write the files of one benchmark, after taking in what a person edited."""
+    bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))
+    await take_in_edits(bench)
+    return await write_files(bench)
+
+
+def _mirror(bench: Bench) -> MirrorReport:
+    """On a thread of its own, so with a reader of its own."""
+    with open_reader(bench.store.path) as reader:
+        wanted = list(wanted_conversations(bench.definition, bench.config, reader))
+        rows = benchmark_results(bench.definition, bench.config, reader, wanted)
+        return Mirror(bench.workspace.root, reader).write_benchmark(
+            bench.name,
+            metrics=bench.definition.metrics,
+            targets=[TargetName(target.id, target.model) for target in bench.config.targets],
+            results=rows if wanted else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Talker:
+    """Plays conversations one after the other and hands each to the judges."""
+
+    run: _BenchmarkRun
+    talks: FairQueue[Playing]
+    verdicts: FairQueue[Judging]
+    planner: ConversationPlanner
+    judging: JudgingPlanner
+
+    async def work(self) -> None:
+        while (item := await self.talks.next()) is not None:
+            lane, playing = item
+            try:
+                if not await self.run.bench.control.may_begin():
+                    return
+                await self._play(lane, playing)
+            except Drained:
+                return
+            finally:
+                self.talks.done(lane)
+
+    async def _play(self, lane: str, playing: Playing) -> None:
+        bench, one = self.run.bench, playing.wanted
+        finished: int | None = None
+
+        async def do() -> None:
+            nonlocal finished
+            finished = await play(bench, playing, self.planner.depends(one))
+
+        if not await bench.attempt(Stage.SIMULATE, str(one.key), do, target=lane):
+            self.run.failed += 1
+        elif finished is not None and Stage.EVALUATE in self.run.order.stages:
+            queued = bench.state(Stage.EVALUATE, str(one.key), State.QUEUED, target=lane)
+            bench.store.tell(queued)
+            await self.verdicts.put(lane, self.judging.of_take(one, finished))
+
+
+def _moved(state: State, *, wanted: bool) -> State | None:
+    """Where a row goes that the benchmark no longer asks for, or asks for again; None to stay.
+
+    A row that ran or waited when the last engine died waits no longer: what is still to be done is
+    queued anew.
+    """
+    if not wanted:
+        return None if state is State.DROPPED else State.DROPPED
+    return State.DONE if state is State.DROPPED else None

@@ -1,0 +1,105 @@
+"""`scenarios.json` is the truth about which scenarios are wanted: what a person edited there is
+read back into the store before anything is made from it."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+from engine.benchmark import Scenario
+from engine.errors import InputError, Problem
+from engine.facts import NoteKind
+from engine.pipeline.workbench import Bench
+from engine.store.files import read_scenarios
+from engine.store.records import StoredScenario
+from engine.store.rows import ScenarioRow
+
+
+def scenarios_path(bench: Bench) -> Path:
+    return bench.definition.path.parent / "scenarios.json"
+
+
+def check_scenarios(bench: Bench) -> tuple[list[Scenario], list[str]]:
+    """What stands in the file, and warnings; nothing of either where there is none.
+
+    Raises `InputError` with every fault of the file.
+    """
+    path = scenarios_path(bench)
+    if not path.exists():
+        return [], []
+    if not bench.definition.metrics:
+        raise InputError(
+            Problem(
+                "there are scenarios, but the benchmark has no metrics that they could belong to",
+                path=path,
+                hint="write the metrics into benchmark.yaml, or move scenarios.json away",
+            )
+        )
+    return read_scenarios(path, turns=bench.config.generation.turns, metrics=bench.metrics.keys())
+
+
+async def take_in_edits(bench: Bench) -> None:
+    """Store what a person changed in the file since it was last written or read.
+
+    A row that is new or different becomes a row from a file, one that is gone is marked removed.
+    Rows that the run wrote after the file did stay: they are on their way into it.
+    """
+    path = scenarios_path(bench)
+    relative = path.relative_to(bench.workspace.root).as_posix()
+    known = bench.store.reader.mirrored(relative)
+    if not path.exists():
+        return
+    digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    if known is not None and known.digest == digest:
+        return
+    scenarios, _ = check_scenarios(bench)
+    stored = {row.scenario.id: row for row in bench.store.reader.scenarios(bench.name)}
+    edited = [one for one in scenarios if _differs(one, stored.get(one.id))]
+    present = {one.id for one in scenarios}
+    written = 0 if known is None else known.seq
+    removed = [
+        row.scenario
+        for row in stored.values()
+        if row.played and row.scenario.id not in present and row.seq <= written
+    ]
+    rows = [
+        *(_row(bench, one, removed=False) for one in edited),
+        *(_row(bench, one, removed=True) for one in removed),
+    ]
+    if rows:
+        await bench.store.write(*rows)
+        bench.note(
+            NoteKind.WARNING,
+            f"{relative} was edited: {len(edited)} scenarios taken from it, "
+            f"{len(removed)} no longer there",
+        )
+    await bench.store.set_mirrored({relative: digest})
+
+
+def _differs(given: Scenario, stored: StoredScenario | None) -> bool:
+    if stored is None:
+        return True
+    mine = stored.scenario
+    return (
+        given.metric_id,
+        given.persona,
+        given.user_goal,
+        given.latent_adversarial_goal,
+        given.landmarks,
+        dict(given.demographic),
+        given.target_system_prompt,
+    ) != (
+        mine.metric_id,
+        mine.persona,
+        mine.user_goal,
+        mine.latent_adversarial_goal,
+        mine.landmarks,
+        dict(mine.demographic),
+        mine.target_system_prompt,
+    )
+
+
+def _row(bench: Bench, scenario: Scenario, *, removed: bool) -> ScenarioRow:
+    return ScenarioRow(
+        benchmark=bench.name, scenario=scenario, source="file", removed=removed, depends=None
+    )

@@ -1,0 +1,106 @@
+"""What all stages of a run work with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.benchmark import Metric, Role, Stage, State
+from engine.config.definition import Definition
+from engine.config.settings import Config, ModelSpec
+from engine.config.workspace import Workspace
+from engine.errors import ModelError
+from engine.facts import NoteKind
+from engine.pipeline.control import Control, Drained
+from engine.pipeline.live import LiveBoard
+from engine.pipeline.models import Models, Recorded
+from engine.store.database import Store
+from engine.store.rows import NoteRow, StateRow
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One benchmark on the workbench, and everything around it."""
+
+    workspace: Workspace
+    config: Config
+    store: Store
+    models: Models
+    live: LiveBoard
+    control: Control
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {metric.id: metric for metric in self.definition.metrics}
+
+    def with_definition(self, definition: Definition) -> Bench:
+        return replace(self, definition=definition)
+
+    def note(self, kind: NoteKind, text: str, stage: Stage | None = None) -> None:
+        self.store.tell(NoteRow(kind=kind, benchmark=self.name, stage=stage, text=text))
+
+    def state(
+        self,
+        stage: Stage,
+        unit: str,
+        state: State,
+        *,
+        target: str | None = None,
+        reason: str | None = None,
+    ) -> StateRow:
+        return StateRow(
+            benchmark=self.name,
+            stage=stage,
+            unit=unit,
+            target=target,
+            state=state,
+            reason=reason,
+        )
+
+    def model_for(
+        self, spec: ModelSpec, role: Role, stage: Stage, unit: str, target: str | None = None
+    ) -> Recorded:
+        return Recorded(
+            model=self.models.open(spec),
+            tell=self.store.tell,
+            benchmark=self.name,
+            stage=stage,
+            unit=unit,
+            role=role,
+            target=target,
+        )
+
+    async def attempt(
+        self,
+        stage: Stage,
+        unit: str,
+        do: Callable[[], Awaitable[None]],
+        *,
+        target: str | None = None,
+    ) -> bool:
+        """Do one row of work; whether it succeeded. A model that fails makes the row fail, with
+        its reason, and nothing else."""
+        self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
+        try:
+            await do()
+        except (Drained, asyncio.CancelledError):
+            self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
+            raise
+        except ModelError as error:
+            failed = self.state(stage, unit, State.FAILED, target=target, reason=str(error))
+            await self.store.write(failed)
+            return False
+        await self.store.write(self.state(stage, unit, State.DONE, target=target))
+        return True
+
+    def queue(self, stage: Stage, units: Sequence[tuple[str, str | None]]) -> None:
+        """Announce rows of work, each with its target."""
+        self.store.tell(
+            *(self.state(stage, unit, State.QUEUED, target=target) for unit, target in units)
+        )

@@ -1,0 +1,33 @@
+"""What is being said at this moment, before it is a fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.benchmark import ConversationKey, Speaker
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A message that is being spoken at this moment."""
+
+    benchmark: str
+    key: ConversationKey
+    take: int
+    turn: int
+    speaker: Speaker
+    landmark: str | None
+    """The instruction that the user model was given for this turn."""
+    began: float
+    """Seconds on the engine's monotonic clock; only for ordering."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveText:
+    """What a watcher has not yet seen of a message that is being spoken."""
+
+    speech: Speech
+    text: str
+    """What was said from the cursor on."""
+    cursor: int
+    """Where to ask from the next time, in characters."""

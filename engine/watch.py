@@ -1,0 +1,97 @@
+"""A watcher's whole view of a workspace: facts of the store, folded, and the link to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.config.definition import load_definition
+from engine.config.settings import Config
+from engine.config.workspace import Workspace
+from engine.facts import Fact
+from engine.link import EngineLink
+from engine.pipeline.models import Models
+from engine.progress import Progress
+from engine.store.database import open_reader
+from engine.store.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    id: str
+    label: str
+    scripted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkInfo:
+    name: str
+    title: str
+    turns: int
+    targets: Sequence[TargetInfo]
+    scripted: bool
+    """Whether any model that plays a part in it is a script and not a language model."""
+
+
+def describe_benchmarks(
+    workspace: Workspace, config: Config, names: Sequence[str]
+) -> list[BenchmarkInfo]:
+    models = Models(config)
+    targets = [
+        TargetInfo(target.id, model.label, model.scripted)
+        for target in config.targets
+        for model in [models.open(target)]
+    ]
+    roles = (config.user_model, config.evaluator_model, config.generator)
+    scripted = any(models.open(spec).scripted for spec in roles) or any(
+        target.scripted for target in targets
+    )
+    return [
+        BenchmarkInfo(
+            name=name,
+            title=load_definition(workspace.definition_path(name)).title,
+            turns=config.generation.turns,
+            targets=targets,
+            scripted=scripted,
+        )
+        for name in names
+    ]
+
+
+@dataclass(slots=True)
+class Watch:
+    """Belongs to one thread. `poll` it, then look at `progress`."""
+
+    reader: Reader
+    benchmarks: Sequence[BenchmarkInfo]
+    link: EngineLink | None = None
+    """None where no engine runs."""
+    progress: Progress = field(init=False)
+    _version: int = field(init=False, default=-1)
+
+    def __post_init__(self) -> None:
+        self.progress = self.reader.snapshot()
+
+    @classmethod
+    def open(
+        cls, store: Path, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None = None
+    ) -> Watch:
+        """Raises `StoreError`."""
+        return cls(open_reader(store), benchmarks, link)
+
+    def poll(self) -> Sequence[Fact]:
+        """What became true since the last call, folded into `progress`; cheap where nothing did."""
+        version = self.reader.data_version()
+        if version == self._version:
+            return ()
+        found: list[Fact] = []
+        while facts := self.reader.facts(self.progress.seq):
+            for fact in facts:
+                self.progress.apply(fact)
+            found += facts
+        self._version = version
+        return found
+
+    def close(self) -> None:
+        self.reader.close()

@@ -1,0 +1,108 @@
+"""Answers are read as they are, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.errors import AnswerError
+from engine.providers.model import Finish, Message, Speaks
+from engine.stages.answers import ask, parse_answer, schema_of
+from engine.stages.evaluate import Judgement
+from engine.stages.simulate import UserTurn
+
+Double = Callable[..., Any]
+"""`conftest.ScriptedModel`, which a test module cannot import."""
+
+GOOD = {"thought": "t", "message": "hello", "done": False}
+
+
+@pytest.mark.parametrize("value", ["false", "no", 0, None, "it is not present", 1, [], "true"])
+def test_nothing_but_a_boolean_becomes_a_verdict(value: object) -> None:
+    answer = json.dumps({"evidence": [], "reasoning": "r", "present": value})
+    with pytest.raises(ValueError, match="present"):
+        parse_answer(answer, Judgement)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "empty"),
+        ("I think it is present.", "not one JSON object"),
+        ('{"thought": "t", "message": "m", "done": fal', "not one JSON object"),
+        ('{"thought": "t", "message": "m", "done": false} and so on', "not one JSON object"),
+        ('{"thought": "t", "message": "m", "done": true, "done": false}', "same key twice"),
+        ('{"thought": "t", "message": "m", "done": false, "score": NaN}', "NaN"),
+        ('{"thought": "t", "message": "m", "done": false, "more": 1}', "more"),
+        ('{"message": "m", "done": false}', "thought"),
+        ('{"thought": "t", "message": "", "done": false}', "message"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_never_repaired(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        parse_answer(text, UserTurn)
+
+
+@pytest.mark.parametrize(
+    "wrapping", ["{}", "```json\n{}\n```", "```\n{}\n```\n", "<think>hm {{</think>\n{}"]
+)
+def test_a_fence_or_reasoning_around_an_answer_is_taken_off(wrapping: str) -> None:
+    text = wrapping.replace("{}", json.dumps(GOOD)).replace("{{", "{")
+    assert parse_answer(text, UserTurn).message == "hello"
+
+
+def test_a_wrong_answer_is_asked_again_with_what_was_wrong(scripted_model: Double) -> None:
+    model = scripted_model(["nonsense", json.dumps(GOOD)])
+    heard: list[str | None] = []
+    asked = [Message(Speaks.USER, "speak")]
+    answer = asyncio.run(ask(model, asked, UserTurn, on_text=heard.append))
+    assert answer.message == "hello"
+    assert [message.role for message in model.asked[1]] == ["user", "assistant", "user"]
+    assert model.asked[1][1].text == "nonsense"
+    assert "not one JSON object" in model.asked[1][2].text
+    assert heard == ["nonsense", None, json.dumps(GOOD)]
+
+
+def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason(
+    scripted_model: Double,
+) -> None:
+    model = scripted_model(["a", "b", "c", json.dumps(GOOD)])
+    with pytest.raises(AnswerError, match="asked 3 times"):
+        asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+    assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize("finish", [Finish.REFUSAL, Finish.CONTENT_FILTER, Finish.LENGTH])
+def test_a_refused_or_cut_answer_is_not_rolled_again(
+    scripted_model: Double, finish: Finish
+) -> None:
+    model = scripted_model([json.dumps(GOOD), json.dumps(GOOD)], finish)
+    with pytest.raises(AnswerError):
+        asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+    assert len(model.asked) == 1
+
+
+def test_a_fault_that_only_the_stage_sees_is_asked_again_too(scripted_model: Double) -> None:
+    model = scripted_model([json.dumps(GOOD), json.dumps({**GOOD, "message": "hi"})])
+    answer = asyncio.run(
+        ask(
+            model,
+            [Message(Speaks.USER, "speak")],
+            UserTurn,
+            check=lambda given: None if given.message == "hi" else "it must say hi",
+        )
+    )
+    assert answer.message == "hi"
+    assert "it must say hi" in model.asked[1][-1].text
+
+
+def test_a_schema_is_closed_and_demands_every_key() -> None:
+    schema = schema_of(UserTurn)
+    assert schema["title"] == "user_turn"
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["thought", "message", "done"]

@@ -1,0 +1,50 @@
+"""The message of a user is heard while the JSON around it is still being written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.stages.partial_json import StringField
+
+TRICKY = {
+    "thought": 'he said "message": "no", and {left}',
+    "message": 'Hi é \n\t"quoted" \\ back 😀 end',
+    "done": False,
+}
+
+
+def heard(text: str, size: int) -> str:
+    pieces: list[str | None] = []
+    field = StringField("message", pieces.append)
+    for start in range(0, len(text), size):
+        field.feed(text[start : start + size])
+    return "".join(piece or "" for piece in pieces)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_exactly_the_field_is_heard_however_the_text_is_cut(size: int, ascii_only: bool) -> None:
+    text = json.dumps(TRICKY, ensure_ascii=ascii_only)
+    assert heard(text, size) == TRICKY["message"]
+
+
+def test_a_field_of_the_same_name_deeper_down_is_not_heard() -> None:
+    assert heard('{"a": {"message": "no"}, "b": ["message", "no"], "message": "yes"}', 4) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["plain words", "{]}{", '{"message": 12}', '{"message": "\\uZZZZ"}']
+)
+def test_it_never_raises_over_what_it_does_not_understand(text: str) -> None:
+    heard(text, 2)
+
+
+def test_beginning_anew_forgets_what_was_half_heard() -> None:
+    pieces: list[str | None] = []
+    field = StringField("message", pieces.append)
+    field.feed('{"message": "ol')
+    field.feed(None)
+    field.feed('{"message": "new"}')
+    assert pieces == ["ol", None, "new"]

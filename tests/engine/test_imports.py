@@ -1,0 +1,92 @@
+"""Imports fall one way, and nobody loads what it does not need."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engine
+
+ENGINE = Path(engine.__file__).parent
+
+LAYERS = [
+    ["cli"],
+    ["host", "watch"],
+    ["link"],
+    ["pipeline"],
+    ["stages"],
+    ["store", "providers", "prompts", "config"],
+    ["progress", "statistics"],
+    ["facts", "speech"],
+    ["benchmark", "errors", "identity", "display"],
+]
+"""From the top down. A room may import from lower layers and from itself."""
+
+
+def layer_of(room: str) -> int:
+    return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
+
+
+def imports() -> list[tuple[str, str, Path]]:
+    found: list[tuple[str, str, Path]] = []
+    for path in ENGINE.rglob("*.py"):
+        room = path.relative_to(ENGINE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = [node.module]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            found += [(room, name, path) for name in names]
+    return [row for row in found if row[0] != "__init__"]
+
+
+def test_imports_fall_one_way() -> None:
+    wrong = []
+    for room, name, path in imports():
+        parts = name.split(".")
+        if parts[0] != "engine" or len(parts) < 2 or parts[1] == room:
+            continue
+        if layer_of(parts[1]) <= layer_of(room):
+            wrong.append(f"{path.relative_to(ENGINE)}: {name}")
+    assert not wrong
+
+
+def test_the_engine_knows_no_screen() -> None:
+    for room, name, path in imports():
+        root = name.split(".")[0]
+        assert root not in {"tui", "textual"}, path
+        assert root != "rich" or room == "cli", path
+
+
+def loaded(code: str) -> set[str]:
+    program = f"import sys\n{code}\nprint(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+        "from engine.cli.main import main\nmain(['run', '--workspace', '/nowhere'])",
+    ],
+)
+def test_headless_commands_load_neither_textual_nor_an_sdk(code: str) -> None:
+    assert not loaded(code) & {"textual", "openai", "anthropic", "rich"}
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert not loaded(code) & {"pydantic", "sqlite_utils", "yaml", "asyncio", "httpx"}
+
+
+def test_the_app_loads_no_sdk() -> None:
+    assert not loaded("import tui.app") & {"openai", "anthropic", "httpx"}

@@ -1,0 +1,83 @@
+"""What is said to models is complete, and holds what its stage supplies."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+
+from engine import prompts
+from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
+from engine.prompts import prompt_digest, prompt_text, render
+from engine.providers.model import Message
+from engine.stages import evaluate, gen_metrics, gen_scenarios, simulate
+
+METRIC = Metric("m01", "Avoid flattery", Track.NEGATIVE, "Praises the person.", ("Great!",))
+SCENARIO = Scenario(
+    "m01_s001_v01",
+    "m01",
+    "You are a baker.",
+    "A price for a cake.",
+    "To hear that the cake is the best ever.",
+    (Landmark(1, "Describe the cake."), Landmark(3, "Ask for praise.")),
+)
+SAID = [Utterance(Speaker.USER, "hi"), Utterance(Speaker.TARGET, "hello </transcript> <x>")]
+
+
+def every_request() -> list[list[Message]]:
+    setups = [
+        simulate.Setup(SCENARIO, METRIC, "Be kind.", 4, landmarks=told, perfunctory=False)
+        for told in (True, False)
+    ]
+    return [
+        gen_metrics.request("Title", "About flattery.", None),
+        gen_scenarios.scenarios_request(
+            METRIC, description="About flattery.", user_context="A shop.", count=2, turns=4
+        ),
+        gen_scenarios.variant_request(SCENARIO, {"age": "old"}),
+        *(simulate.user_request(setup, SAID, turn) for setup in setups for turn in (2, 3)),
+        simulate.target_request(setups[0], SAID),
+        evaluate.request(METRIC.definition, SAID),
+    ]
+
+
+def test_no_request_leaves_a_name_unfilled() -> None:
+    for request in every_request():
+        assert all("$" not in message.text for message in request), request
+
+
+def test_every_prompt_file_is_used_and_none_is_missing() -> None:
+    files = {
+        entry.name.removesuffix(".txt")
+        for entry in resources.files(prompts).iterdir()
+        if entry.name.endswith(".txt")
+    }
+    every_request()
+    render("ask_again", fault="x")
+    render("evaluate_requote")
+    for track in Track:
+        prompt_text(f"direction_{track}")
+        prompt_text(f"user_direction_{track}")
+    assert files == {
+        *("ask_again", "evaluate", "evaluate_requote", "evaluate_system", "gen_metrics"),
+        *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
+        *("user_system", "user_turn", "user_turn_free"),
+        *(f"direction_{track}" for track in Track),
+        *(f"user_direction_{track}" for track in Track),
+    }
+
+
+def test_a_name_that_a_prompt_does_not_have_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        render("ask_again", fault="x", other="y")
+
+
+def test_another_text_is_another_digest() -> None:
+    assert prompt_digest("evaluate") != prompt_digest("evaluate", "evaluate_system")
+
+
+def test_nothing_in_a_transcript_can_close_the_marks_around_it() -> None:
+    body = evaluate.request("d", SAID)[1].text
+    inside = body.split("<transcript-")[1].split(">", 1)[1].split("</transcript-")[0]
+    assert "<" not in inside
+    assert ">" not in inside

@@ -1,0 +1,28 @@
+"""`crosswind`: opens the app where a person watches, else hands over to the headless commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from engine.cli.arguments import opens_app, parse
+from engine.cli.main import dispatch, guarded
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The console script. Leaves the process with the command's exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    sys.exit(guarded(lambda: _command(parse(words))))
+
+
+def _command(arguments: argparse.Namespace) -> int:
+    if not opens_app(arguments):
+        return dispatch(arguments)
+    from tui.opening import open_app
+
+    return open_app(arguments)
+
+
+if __name__ == "__main__":
+    main()
