@@ -1,0 +1,1 @@
+"""What people wrote down: the workspace, its `config.yaml`, its benchmarks and its keys."""

@@ -1,0 +1,206 @@
+"""What no single value of `config.yaml` can get wrong, but two of them together can.
+
+Reads the plain data and not the checked shapes, so that these problems are told in one go with
+those of the shapes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from engine.config.faults import doubles
+from engine.config.secret import Secret
+from engine.config.sources import KNOWN_SOURCES, OFFLINE
+from engine.config.suggest import did_you_mean, nearest
+from engine.config.yaml_text import KeyPath, YamlDocument, dotted, shown
+from engine.errors import Problem
+
+MAX_VARIANTS: Final = 1_000
+"""Demographic combinations; each is a rewriting call, and a conversation per target and sample."""
+
+T = TypeVar("T")
+
+_OLD_WORDS: Final = {"pinpoint": "landmarks"}
+_ROLES: Final = ("user_model", "evaluator_model", "generator_model")
+_DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+_SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Spec:
+    """The keys of one model, as they are written. Without a `repr`: they may hold a key."""
+
+    at: KeyPath
+    keys: dict[str, Any]
+
+    def text(self, key: str) -> str | None:
+        value = self.keys.get(key)
+        return value if isinstance(value, str) else None
+
+
+def current_words(document: YamlDocument) -> YamlDocument:
+    """The same document with old names of keys replaced by those of today."""
+    for old, new in _OLD_WORDS.items():
+        if new in document.data:
+            rest = {key: value for key, value in document.data.items() if key != old}
+            document = replace(document, data=rest)
+        elif old in document.data:
+            document = _renamed(document, old, new)
+    return document
+
+
+def _renamed(document: YamlDocument, old: str, new: str) -> YamlDocument:
+    return replace(
+        document,
+        data={new if key == old else key: value for key, value in document.data.items()},
+        positions=_moved(document.positions, old, new),
+        key_positions=_moved(document.key_positions, old, new),
+        written=_moved(document.written, old, new),
+    )
+
+
+def _moved(table: Mapping[KeyPath, T], old: str, new: str) -> Mapping[KeyPath, T]:
+    return {(new, *at[1:]) if at[:1] == (old,) else at: entry for at, entry in table.items()}
+
+
+def contradictions(document: YamlDocument, offline_models: Collection[str]) -> list[Problem]:
+    """Every problem that lies between values, or in how YAML reads them."""
+    problems = [*_both_words(document), *_surprising_numbers(document)]
+    for spec in _specs(document):
+        problems += _spec_problems(spec, document, offline_models)
+    targets = document.data.get("targets")
+    ids = [
+        (("targets", n, "id"), target.get("id"))
+        for n, target in enumerate(targets if isinstance(targets, list) else [])
+        if isinstance(target, dict)
+    ]
+    problems += doubles(ids, document, "two targets have this id")
+    problems += doubles(_keys(document, "models"), document, "two models have this name")
+    return problems + _demographic_problems(document)
+
+
+def _both_words(document: YamlDocument) -> Iterator[Problem]:
+    for old, new in _OLD_WORDS.items():
+        if old in document.data:
+            what = f"this is the old name of `{new}`, which stands here too"
+            yield document.problem((old,), what, hint=f"delete `{old}`", of_key=True)
+
+
+def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
+    """`010` is eight and `1:30` is ninety to YAML, which nobody means here."""
+    for at, written in document.written.items():
+        value = document.value(at)
+        if type(value) is int and not _DECIMAL.fullmatch(written):
+            what = f"YAML reads `{shown(written)}` as the number {value}"
+            yield document.problem(at, what, hint="write a plain number, or put it in quotes")
+
+
+def _specs(document: YamlDocument) -> Iterator[_Spec]:
+    places: list[KeyPath] = [(role,) for role in _ROLES]
+    for section in ("targets", "models"):
+        match document.data.get(section):
+            case list() as members:
+                places += [(section, n) for n in range(len(members))]
+            case dict() as members:
+                places += [(section, name) for name in members]
+            case _:
+                pass
+    for at in places:
+        keys = document.value(at)
+        if isinstance(keys, dict):
+            yield _Spec(at, keys)
+
+
+def _spec_problems(
+    spec: _Spec, document: YamlDocument, offline_models: Collection[str]
+) -> Iterator[Problem]:
+    source, model = (spec.text("source") or "").strip().lower(), spec.text("model")
+    if not source:
+        return
+    if source == OFFLINE:
+        if model and model not in offline_models:
+            what = f"there is no offline model `{shown(model)}`"
+            hint = did_you_mean(model, offline_models)
+            yield document.problem((*spec.at, "model"), what, hint=hint)
+        return
+    if source not in KNOWN_SOURCES and spec.keys.get("base_url") is None:
+        yield document.problem(
+            (*spec.at, "source"),
+            f"the source `{shown(source)}` is not known, so it needs a `base_url`",
+            hint=_source_hint(source),
+        )
+    params = spec.keys.get("params")
+    if isinstance(params, dict) and params.get("pace") is not None:
+        what = "only offline models have a pace"
+        yield document.problem((*spec.at, "params", "pace"), what, hint="delete it", of_key=True)
+
+
+def _source_hint(source: str) -> str:
+    meant = nearest(source, KNOWN_SOURCES)
+    if meant is not None:
+        return f"did you mean `{meant}`?"
+    return f"add the address, or use one of: {', '.join(sorted(KNOWN_SOURCES))}"
+
+
+def _keys(document: YamlDocument, section: str) -> list[tuple[KeyPath, object]]:
+    found = document.data.get(section)
+    return [((section, key), key) for key in found] if isinstance(found, dict) else []
+
+
+def _demographic_problems(document: YamlDocument) -> list[Problem]:
+    axes = document.data.get("demographics")
+    if not isinstance(axes, dict):
+        return []
+    problems = list(doubles(_keys(document, "demographics"), document, "two axes have this name"))
+    lists = {axis: values for axis, values in axes.items() if isinstance(values, list)}
+    for axis, values in lists.items():
+        words = [(("demographics", axis, n), value) for n, value in enumerate(values)]
+        problems += doubles(words, document, "this value stands here twice")
+    variants = math.prod(len(values) for values in lists.values())
+    if variants > MAX_VARIANTS:
+        what = f"these axes have {variants:,} combinations, expected at most {MAX_VARIANTS:,}"
+        hint = "each is a scenario of its own; use fewer axes or values"
+        problems.append(document.problem(("demographics",), what, hint=hint, of_key=True))
+    return problems
+
+
+def warnings_of(document: YamlDocument) -> tuple[str, ...]:
+    """What is allowed, but a person will want to know. Never shows a value."""
+    found = [
+        _warning(document, (old,), f"this is the old name of `{new}`; please rename it")
+        for old, new in _OLD_WORDS.items()
+        if old in document.data
+    ]
+    for spec in _specs(document):
+        found += _secret_warnings(spec, document)
+    return tuple(found)
+
+
+def _secret_warnings(spec: _Spec, document: YamlDocument) -> Iterator[str]:
+    advice = 'put it into .env and write its variable here, as in "${OPENAI_API_KEY}"'
+    key = spec.text("apikey")
+    if key is not None and not Secret(key).is_reference:
+        yield _warning(document, (*spec.at, "apikey"), f"holds a key in plain text; {advice}")
+    headers = spec.keys.get("extra_headers")
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if _SECRET_HEADER.search(name) and not Secret(value).variables:
+            at = (*spec.at, "extra_headers", name)
+            yield _warning(document, at, f"seems to hold a key in plain text; {advice}")
+    if key is not None and _is_open_to_all(spec.text("base_url") or ""):
+        what = "is http and not https: the key goes over the network for all to read"
+        yield _warning(document, (*spec.at, "base_url"), what)
+
+
+def _is_open_to_all(url: str) -> bool:
+    parts = urlsplit(url)
+    at_home = {"localhost", "127.0.0.1", "::1"}
+    return parts.scheme == "http" and parts.hostname not in at_home
+
+
+def _warning(document: YamlDocument, at: KeyPath, what: str) -> str:
+    return f"{document.path}:{document.key_place(at).line}: {dotted(at)} {what}"

@@ -1,0 +1,279 @@
+"""`benchmark.yaml`: what a benchmark is about and which behaviours it measures."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+
+from engine.benchmark import Metric, Track, name_fault
+from engine.config.accepted import Listed, Name, Section, Shape, Words
+from engine.config.faults import doubles, in_file_order, problems_of
+from engine.config.replace import replace_file
+from engine.config.suggest import nearest, slip_of
+from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml, shown
+from engine.errors import InputError, Problem
+
+KEY: Final = "metrics"
+OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}
+
+_PUBLISHED_KEYS: Final = frozenset(
+    {"source", "contributor", "contributors", "metric_contributor", "mattersBecause"}
+)
+"""Found in published benchmarks; kept, never interpreted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A benchmark as its file says it."""
+
+    path: Path
+    name: str
+    """Of the folder: what the benchmark is called in ids, commands and files."""
+    title: str
+    """What the file calls it, for people."""
+    description: str
+    user_context: str | None
+    """The setting that the assistant under test is told, for every scenario."""
+    metrics: tuple[Metric, ...]
+    """Empty until somebody writes them, or stage 1 does."""
+    warnings: tuple[str, ...] = ()
+
+
+def _known_track(word: str) -> str:
+    if word in OLD_TRACKS or word in set(Track):
+        return word
+    meant = nearest(word, (*Track, *OLD_TRACKS))
+    hint = f"; did you mean `{meant}`?" if meant else ""
+    raise ValueError(f"found `{shown(word)}`, expected `positive` or `negative`{hint}")
+
+
+class _OpenShape(Shape):
+    """Takes keys of other tools and other people as well."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Metric(_OpenShape):
+    id: Name = Field(description="a short name such as m01")
+    name: Words = Field(description="a few words")
+    type: Annotated[str, AfterValidator(_known_track)] = Field(
+        description="`positive` (should be there) or `negative` (should not)"
+    )
+    definition: Words = Field(description="a description of the behaviour itself")
+    examples: Listed[Words] | None = Field(default=None, description="a list of short texts")
+
+
+class _Setting(_OpenShape):
+    user_context: Words | None = Field(default=None, description="text")
+
+
+class _Benchmark(_OpenShape):
+    name: Words = Field(description="a title for people")
+    description: Words = Field(description="what the benchmark is about, in a few sentences")
+    scenario: Section[_Setting] = Field(default_factory=_Setting, description="keys and values")
+    metrics: Listed[_Metric] | None = Field(default=None, description="a list of metrics")
+
+
+def load_definition(path: Path) -> Definition:
+    """Read and check a `benchmark.yaml`. Raises `InputError` with every problem found."""
+    return definition_of(read_yaml(path))
+
+
+def parse_definition(text: str, path: Path) -> Definition:
+    """The same for text that is to become the content of `path`."""
+    return definition_of(parse_yaml(text, path))
+
+
+def definition_of(document: YamlDocument) -> Definition:
+    """Check what a file says. Raises `InputError` with every problem found."""
+    problems = [
+        *_slips(document),
+        *doubles(_ids(document), document, "two metrics have this id"),
+    ]
+    try:
+        benchmark = _Benchmark.model_validate(document.data)
+    except ValidationError as error:
+        problems += problems_of(error, document, _Benchmark)
+    else:
+        if not problems:
+            return _definition(benchmark, document)
+    raise InputError(in_file_order(problems))
+
+
+def _definition(benchmark: _Benchmark, document: YamlDocument) -> Definition:
+    return Definition(
+        path=document.path,
+        name=document.path.absolute().parent.name,
+        title=benchmark.name,
+        description=benchmark.description,
+        user_context=benchmark.scenario.user_context,
+        metrics=tuple(_metric(metric) for metric in benchmark.metrics or ()),
+        warnings=tuple(_warnings(benchmark, document)),
+    )
+
+
+def _metric(written: _Metric) -> Metric:
+    return Metric(
+        id=written.id,
+        name=written.name,
+        track=OLD_TRACKS.get(written.type) or Track(written.type),
+        definition=written.definition,
+        examples=written.examples or (),
+    )
+
+
+def _warnings(benchmark: _Benchmark, document: YamlDocument) -> Iterator[str]:
+    for number, metric in enumerate(benchmark.metrics or ()):
+        if metric.type in OLD_TRACKS:
+            line = document.place(("metrics", number, "type")).line
+            now = OLD_TRACKS[metric.type]
+            yield f"{document.path}:{line}: `{metric.type}` is the old word for `{now}`"
+
+
+def _slips(document: YamlDocument) -> Iterator[Problem]:
+    """Keys of others are welcome, but one that is almost ours was meant to be ours."""
+    yield from _slips_in(document, (), set(_Benchmark.model_fields))
+    yield from _slips_in(document, ("scenario",), set(_Setting.model_fields))
+    for number, _ in enumerate(_listed(document)):
+        yield from _slips_in(document, ("metrics", number), set(_Metric.model_fields))
+
+
+def _slips_in(document: YamlDocument, at: KeyPath, known: set[str]) -> Iterator[Problem]:
+    keys = document.value(at)
+    if not isinstance(keys, dict):
+        return
+    for key in keys.keys() - known - _PUBLISHED_KEYS:
+        meant = slip_of(key, known)
+        if meant is not None and meant not in keys:
+            hint = f"did you mean `{meant}`?"
+            yield document.problem((*at, key), "unknown key", hint=hint, of_key=True)
+
+
+def _ids(document: YamlDocument) -> Iterator[tuple[KeyPath, object]]:
+    for number, metric in enumerate(_listed(document)):
+        if isinstance(metric, dict):
+            yield ("metrics", number, "id"), metric.get("id")
+
+
+def _listed(document: YamlDocument) -> list[Any]:
+    metrics = document.data.get("metrics")
+    return metrics if isinstance(metrics, list) else []
+
+
+def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
+    """Make the file at `path` say `metrics`, and leave all else in it as it is.
+
+    Raises `InputError`, and then nothing has changed. A link is followed only within the
+    workspace, the folder two above the benchmark's own.
+    """
+    metrics = [_writable(metric) for metric in metrics]
+    if problems := list(_unfit(path, metrics)):
+        raise InputError(problems)
+    real = _inside_workspace(path)
+    before = load_definition(real)
+    raw = real.read_bytes()
+    content = _with_metrics(raw, before, metrics)
+    if content == raw:
+        return
+    try:
+        if real.read_bytes() != raw:
+            raise InputError(Problem("this file was changed meanwhile; nothing was written", path))
+        replace_file(real, content)
+    except OSError as error:
+        reason = error.strerror or "unknown reason"
+        what = f"the metrics cannot be written, so nothing was changed: {reason}"
+        raise InputError(Problem(what, path)) from None
+
+
+def _inside_workspace(path: Path) -> Path:
+    folders = path.absolute().parents
+    root = folders[min(2, len(folders) - 1)].resolve()
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise InputError(Problem("there is no such file", path)) from None
+    if not real.is_relative_to(root):
+        what = f"this leads out of the workspace, to {real}; nothing was written"
+        raise InputError(Problem(what, path, hint="put the file itself there"))
+    return real
+
+
+def _with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metric]) -> bytes:
+    """The new content, read again to see that it says what it should, and else the same."""
+    # a start of the program that writes nothing does not pay for the library that writes
+    from engine.config.write_back import text_with_metrics
+
+    mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""
+    text = raw.decode("utf-8-sig")
+    new = text_with_metrics(text, before.metrics, metrics)
+    if not _differ_in_metrics_only(text, new, metrics, before.path):
+        what = "the metrics cannot be written without changing more than them; nothing was written"
+        hint = "write every key of this file on a line of its own"
+        raise InputError(Problem(what, before.path, hint=hint))
+    return f"{mark}{new}".encode()
+
+
+def _differ_in_metrics_only(old: str, new: str, metrics: Sequence[Metric], path: Path) -> bool:
+    try:
+        document = parse_yaml(new, path)
+        found = definition_of(document).metrics
+    except InputError:
+        return False
+    was = parse_yaml(old, path).data | {KEY: None}
+    now = document.data | {KEY: None}
+    expected = [_comparable(astuple(metric)) for metric in metrics]
+    return (
+        [_comparable(astuple(metric)) for metric in found] == expected
+        and list(was) == [key for key in now if key in was]
+        and _comparable(was) == _comparable(now)
+    )
+
+
+def _comparable(value: Any) -> Any:
+    """The last value of a file whose last line is not ended gains a line end, and no more."""
+    match value:
+        case str():
+            return value.rstrip("\n")
+        case dict():
+            return {key: _comparable(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_comparable(member) for member in value]
+        case _:
+            return value
+
+
+def _unfit(path: Path, metrics: Sequence[Metric]) -> Iterator[Problem]:
+    """What would not be taken when the file is read the next time."""
+    seen: set[str] = set()
+    for number, metric in enumerate(metrics):
+        faults = {"id": name_fault(metric.id)}
+        if metric.id.casefold() in seen:
+            faults["id"] = "two of the metrics to be written have this id"
+        faults |= {
+            key: "this is empty, so the metric cannot be written"
+            for key, text in (("name", metric.name), ("definition", metric.definition))
+            if not text.strip()
+        }
+        seen.add(metric.id.casefold())
+        for key, fault in faults.items():
+            if fault is not None:
+                yield Problem(fault, path, key=f"{KEY}[{number}].{key}")
+
+
+def _writable(metric: Metric) -> Metric:
+    """Half characters, which a model's answer can hold, cannot stand in a file."""
+    return replace(
+        metric,
+        name=_whole(metric.name),
+        definition=_whole(metric.definition),
+        examples=tuple(_whole(example) for example in metric.examples if example.strip()),
+    )
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,139 @@
+"""Where keys come from: the environment, then the workspace's `.env`, at the moment of use."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NoReturn, SupportsIndex
+
+from dotenv.parser import parse_stream
+
+from engine.config.secret import VARIABLE, Secret
+from engine.errors import InputError, Problem
+
+MAX_BYTES: Final = 1024 * 1024
+
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
+_HEADER: Final = re.compile(r"[\x20-\x7e]+")
+
+
+class Environment:
+    """The variables that a workspace's configuration can refer to. Shows and pickles none."""
+
+    def __init__(self, workspace_root: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self._dotenv_path = workspace_root / ".env"
+        self._environ = environ
+        self._dotenv: _Dotenv | None = None
+
+    def __repr__(self) -> str:
+        return f"Environment({str(self._dotenv_path.parent)!r})"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("an environment holds keys and is not to be pickled")
+
+    def holds(self, variable: str) -> bool:
+        """Whether the variable has a value that is not empty, in either place."""
+        return bool(self._value(variable))
+
+    def resolve(self, text: str, *, where: str) -> str:
+        """`text` with every `${VAR}` filled in. `where` says in messages what asks for it."""
+        missing = [name for name in VARIABLE.findall(text) if not self.holds(name)]
+        if missing:
+            del text
+            raise InputError([self._missing(name, where) for name in dict.fromkeys(missing)])
+        return VARIABLE.sub(lambda found: self._value(found.group(1)), text)
+
+    def key(self, secret: Secret, *, where: str) -> str:
+        """A key, ready to be sent. Raises `InputError`, which never shows it."""
+        return self._sendable(secret, where, allowed=_KEY, expected="letters, digits and signs")
+
+    def header(self, secret: Secret, *, where: str) -> str:
+        """The value of a header, ready to be sent. Raises `InputError`, which never shows it."""
+        return self._sendable(secret, where, allowed=_HEADER, expected="plain ASCII text")
+
+    def _sendable(
+        self, secret: Secret, where: str, *, allowed: re.Pattern[str], expected: str
+    ) -> str:
+        # a key with a line end or a letter that no header takes would be shown by the error
+        # that the HTTP library raises for it
+        text = self.resolve(secret.template, where=where).strip()
+        if allowed.fullmatch(text):
+            return text
+        fault = "has a character that cannot be sent" if text else "is empty"
+        del text
+        source = ", ".join(f"${{{name}}}" for name in secret.variables)
+        place = f" (it comes from {source})" if source else ""
+        what = f"this key or header {fault}{place}, expected {expected}"
+        raise InputError(Problem(what, key=where, hint="copy it anew from where you got it"))
+
+    def _value(self, variable: str) -> str:
+        """Empty where it is set in neither place; a variable set to nothing counts as not set."""
+        return self._environ.get(variable, "") or self._from_file().values.get(variable, "")
+
+    def _from_file(self) -> _Dotenv:
+        if self._dotenv is None:
+            self._dotenv = _read_dotenv(self._dotenv_path)
+        return self._dotenv
+
+    def _missing(self, variable: str, where: str) -> Problem:
+        dotenv = self._from_file()
+        is_empty = variable in self._environ or variable in dotenv.values
+        state = "is set, but empty" if is_empty else "is not set"
+        looked = f"looked in the environment and in {self._dotenv_path}"
+        if dotenv.unreadable_lines:
+            lines = ", ".join(str(line) for line in dotenv.unreadable_lines)
+            looked += f", where these lines cannot be read: {lines}"
+        return Problem(
+            f"the variable {variable} {state} ({looked})",
+            key=where,
+            hint=f"run `export {variable}=…`, or add a line `{variable}=…` to .env",
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Dotenv:
+    """What `.env` says. Without a `repr`: it holds keys."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    unreadable_lines: tuple[int, ...] = ()
+
+
+def _read_dotenv(path: Path) -> _Dotenv:
+    text = _dotenv_text(path)
+    if isinstance(text, Problem):
+        raise InputError(text)
+    # the parser, not `dotenv_values`: that one logs the lines it cannot read where nobody
+    # looks, and fills in variables, while a `$` in a key is a letter of the key
+    bindings = list(parse_stream(io.StringIO(text)))
+    return _Dotenv(
+        {one.key: one.value for one in bindings if one.key is not None and one.value is not None},
+        tuple(one.original.line for one in bindings if one.error),
+    )
+
+
+def _dotenv_text(path: Path) -> str | Problem:
+    try:
+        if not path.exists():
+            return ""
+        if not path.is_file():
+            return Problem("this is not a file, expected lines of the form NAME=value", path)
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return Problem(f"this file cannot be read: {error.strerror or 'unknown reason'}", path)
+    if len(raw) > MAX_BYTES:
+        return Problem(
+            "this file is larger than 1 MiB, expected lines of the form NAME=value", path
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # the error object holds the whole file, so only its number leaves this function
+        offset = error.start
+    return Problem(
+        f"this file is not UTF-8 (the byte at offset {offset})", path, hint="save it as UTF-8"
+    )

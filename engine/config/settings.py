@@ -1,0 +1,193 @@
+"""`config.yaml`: which models play which part, how much is asked of them, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, PrivateAttr, ValidationError, field_serializer
+
+from engine.config.accepted import (
+    Effort,
+    HeaderName,
+    Name,
+    Pace,
+    Section,
+    Several,
+    Shape,
+    Source,
+    Url,
+    Words,
+)
+from engine.config.consistency import contradictions, current_words, warnings_of
+from engine.config.faults import in_file_order, problems_of
+from engine.config.secret import Secret
+from engine.config.sources import OFFLINE, OFFLINE_MODELS
+from engine.config.suggest import did_you_mean
+from engine.config.yaml_text import YamlDocument, read_yaml, shown
+from engine.errors import InputError, Problem
+
+
+class Params(Shape):
+    """What is asked of a model with every call; what is left out is the provider's to decide."""
+
+    temperature: float | None = Field(
+        default=None, ge=0, le=2, allow_inf_nan=False, description="a number from 0 to 2"
+    )
+    max_tokens: int | None = Field(default=None, ge=1, description="a whole number above 0")
+    top_p: float | None = Field(
+        default=None, ge=0, le=1, allow_inf_nan=False, description="a number from 0 to 1"
+    )
+    reasoning_effort: Effort | None = None
+    seed: int | None = Field(
+        default=None, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits"
+    )
+    pace: Pace = None
+    """How fast an offline model speaks: `human`, `instant`, or words a second."""
+
+
+class ModelSpec(Shape):
+    """One language model: what it is called, who serves it, and how it is asked."""
+
+    model: Words = Field(description="a model's name, as its provider spells it")
+    source: Source = Field(description="who serves the model, such as `openai` or `offline`")
+    apikey: Secret | None = Field(
+        default=None, exclude=True, description='the name of a variable, written "${NAME}"'
+    )
+    base_url: Url | None = Field(default=None, description="an address, `https://host/path`")
+    extra_headers: Section[Mapping[HeaderName, Secret]] = Field(
+        default_factory=dict, description="names of headers, each with text"
+    )
+    params: Section[Params] = Field(default_factory=Params, description="keys and values")
+
+    @field_serializer("extra_headers")
+    def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:
+        return sorted(headers)
+
+    @property
+    def is_offline(self) -> bool:
+        return self.source == OFFLINE
+
+
+class Target(ModelSpec):
+    """A language model that is measured."""
+
+    id: Name = Field(description="a short name of your choice")
+
+
+class Concurrency(Shape):
+    """How many rows of a stage are worked on at once."""
+
+    gen_scenarios: int = Field(
+        default=5, ge=1, le=10_000, description="a whole number from 1 to 10000"
+    )
+    simulate: int = Field(default=10, ge=1, le=10_000, description="a whole number from 1 to 10000")
+    evaluate: int = Field(default=20, ge=1, le=10_000, description="a whole number from 1 to 10000")
+
+
+class Run(Shape):
+    """How a run behaves where the command line does not say otherwise."""
+
+    force: bool = Field(default=False, description="true or false")
+    dry_run: bool = Field(default=False, description="true or false")
+    verbose: bool = Field(default=False, description="true or false")
+    concurrency: Section[Concurrency] = Field(
+        default_factory=Concurrency, description="keys and values"
+    )
+
+
+class Generation(Shape):
+    """How much is made of each metric."""
+
+    scenarios_per_metric: int = Field(
+        default=3, ge=1, le=999, description="a whole number from 1 to 999"
+    )
+    turns: int = Field(default=6, ge=1, le=200, description="a whole number from 1 to 200")
+    num_samples: int = Field(default=1, ge=1, le=1_000, description="a whole number from 1 to 1000")
+
+
+class Config(Shape):
+    """The whole of `config.yaml`, checked."""
+
+    run: Section[Run] = Field(default_factory=Run, description="keys and values")
+    user_model: ModelSpec = Field(
+        description="the keys of the model that plays the user: `model`, `source`, …"
+    )
+    evaluator_model: ModelSpec = Field(
+        description="the keys of the model that judges: `model`, `source`, …"
+    )
+    generator_model: ModelSpec | None = Field(
+        default=None, description="the keys of the model that writes metrics and scenarios"
+    )
+    generation: Section[Generation] = Field(
+        default_factory=Generation, description="keys and values"
+    )
+    demographics: Section[Mapping[Words, Several[Words]]] = Field(
+        default_factory=dict, description="axes, each with a list of values"
+    )
+    perfunctory: bool = Field(default=False, description="true or false")
+    landmarks: bool = Field(default=True, description="true or false")
+    targets: Several[Target] = Field(description="a list of the models to measure, at least one")
+    models: Section[Mapping[Name, ModelSpec]] = Field(
+        default_factory=dict, description="names, each with the keys of a model"
+    )
+    store: Words | None = Field(default=None, description="a path")
+    default_system_prompt: Words = Field(default="You are a helpful assistant.", description="text")
+
+    _path: Path = PrivateAttr(default=Path("config.yaml"))
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    def model_post_init(self, context: object) -> None:
+        """Remember the file, where there is one."""
+        if isinstance(context, YamlDocument):
+            self._path = context.path
+            self._warnings = warnings_of(context)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed, but a person will want to know."""
+        return self._warnings
+
+    @property
+    def generator(self) -> ModelSpec:
+        """The model that writes metrics and scenarios: the user model where none is named."""
+        return self.generator_model or self.user_model
+
+    def model_named(self, name: str) -> ModelSpec:
+        """A model by its name in `models`, or a target by its id. Raises `InputError`."""
+        known = {target.id: target for target in self.targets} | dict(self.models)
+        if name in known:
+            return known[name]
+        what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
+        raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
+
+    def public(self) -> dict[str, Any]:
+        """All of it, ready for JSON, without keys and with no more than the names of headers."""
+        return self.model_dump(mode="json")
+
+
+def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS) -> Config:
+    """Read and check a `config.yaml`. Raises `InputError` with every problem found."""
+    # nothing that could hold a key in this frame: tracebacks can show variables
+    found = _checked(read_yaml(path), offline_models)
+    if isinstance(found, Config):
+        return found
+    raise InputError(found)
+
+
+def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config | list[Problem]:
+    document = current_words(written)
+    problems = contradictions(written, offline_models)
+    try:
+        config = Config.model_validate(document.data, context=written)
+    except ValidationError as error:
+        problems += problems_of(error, document, Config)
+    else:
+        if not problems:
+            return config
+    return in_file_order(problems)

@@ -1,0 +1,110 @@
+"""Files to start from: a workspace that runs at once, and a benchmark that explains itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from engine.config.replace import sync_folder
+from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, check_name
+from engine.errors import InputError, Problem
+
+# By the name each gets. A dot at the beginning would hide them from whoever reads the source.
+_WORKSPACE_FILES: Final = {
+    CONFIG_FILE: "config.yaml",
+    ".env.example": "env.example",
+    ".gitignore": "gitignore",
+}
+
+
+def init_workspace(folder: Path) -> list[Path]:
+    """Make a workspace in a folder, new or not, and give the files written.
+
+    A `.gitignore` or `.env.example` that is there already stays as it is. Raises `InputError`
+    where there is a workspace already, and then nothing has changed.
+    """
+    if (folder / CONFIG_FILE).is_symlink() or (folder / CONFIG_FILE).exists():
+        what = "this file is there already; nothing was written"
+        hint = "choose another folder, or move the file away"
+        raise InputError(Problem(what, folder / CONFIG_FILE, hint=hint))
+    return _write_new(
+        {
+            folder / name: _starter(source)
+            for name, source in _WORKSPACE_FILES.items()
+            if not (folder / name).is_symlink() and not (folder / name).exists()
+        }
+    )
+
+
+def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
+    """Make a benchmark to be filled in, and give the files written.
+
+    Raises `InputError` for an unsafe name and for one that is taken, and then nothing has changed.
+    """
+    check_name(name, "benchmark")
+    twin = _twin(workspace, name)
+    if twin is not None:
+        what = "there is such a benchmark already; nothing was written"
+        raise InputError(Problem(what, twin, hint="choose another name"))
+    path = workspace.definition_path(name)
+    title = name.replace("-", " ").replace("_", " ").strip() or name
+    text = Template(_starter(BENCHMARK_FILE)).substitute(
+        title=_quoted(title[0].upper() + title[1:])
+    )
+    return _write_new({path: text})
+
+
+def _twin(workspace: Workspace, name: str) -> Path | None:
+    """What has this name already; case does not tell names apart on many file systems."""
+    try:
+        there = list(workspace.benchmarks_dir.iterdir())
+    except OSError:
+        return None
+    return next((path for path in there if path.name.casefold() == name.casefold()), None)
+
+
+def _quoted(title: str) -> str:
+    """A title of digits, or one such as `no`, would not be read as text."""
+    return title if title.replace(" ", "").isalpha() and len(title) > 5 else f'"{title}"'
+
+
+def _starter(name: str) -> str:
+    return files("engine.config").joinpath("starters", name).read_text("utf-8")
+
+
+def _write_new(texts: Mapping[Path, str]) -> list[Path]:
+    """Write files that are not there yet: all of them, or none."""
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            _make_folder(path.parent, made)
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                made.append(path)
+                file.write(text)
+        for folder in {path.parent for path in texts}:
+            sync_folder(folder)
+    except (OSError, ValueError) as error:
+        _take_back(made)
+        reason = getattr(error, "strerror", None) or "this path cannot be used"
+        at = next(iter(texts)).parent
+        what = f"this cannot be written, so nothing was: {reason}"
+        raise InputError(Problem(what, Path(str(at).replace("\0", "\\0")))) from None
+    return list(texts)
+
+
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+        made.append(one)
+
+
+def _take_back(made: list[Path]) -> None:
+    for path in reversed(made):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink()

@@ -1,0 +1,174 @@
+"""The folder that people work in: where its configuration, benchmarks and store are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import name_fault
+from engine.config.settings import Config
+from engine.config.suggest import did_you_mean
+from engine.config.yaml_text import shown
+from engine.errors import InputError, Problem
+
+CONFIG_FILE: Final = "config.yaml"
+BENCHMARKS_FOLDER: Final = "benchmarks"
+BENCHMARK_FILE: Final = "benchmark.yaml"
+STORE_FILE: Final = "crosswind.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder with `config.yaml` and `benchmarks/<name>/`."""
+
+    root: Path
+
+    @property
+    def config_path(self) -> Path:
+        return self.root / CONFIG_FILE
+
+    @property
+    def benchmarks_dir(self) -> Path:
+        return self.root / BENCHMARKS_FOLDER
+
+    def benchmark_names(self) -> tuple[str, ...]:
+        """Of every benchmark that can be worked with, in alphabetical order."""
+        return tuple(name for name, fault in self._folders() if fault is None)
+
+    def benchmark_problems(self) -> tuple[Problem, ...]:
+        """Folders that hold a benchmark but cannot be worked with, and why."""
+        return tuple(
+            Problem(
+                fault, self.benchmarks_dir / shown(name), hint="rename the folder, or move it away"
+            )
+            for name, fault in self._folders()
+            if fault is not None
+        )
+
+    def definition_path(self, name: str) -> Path:
+        """Of a benchmark's `benchmark.yaml`, which need not be there.
+
+        Raises `InputError` for what cannot be a name, and for a way out of the workspace.
+        """
+        check_name(name, "benchmark")
+        path = self.benchmarks_dir / name / BENCHMARK_FILE
+        if not self._holds(path):
+            what = "this is a link that leads out of the workspace"
+            raise InputError(Problem(what, path, hint="put the folder itself there, not a link"))
+        return path
+
+    def require_benchmarks(self, names: Sequence[str]) -> list[str]:
+        """The names, each once, if all of them are there; every benchmark if none is given.
+
+        Raises `InputError` with a problem for each that is not.
+        """
+        known = self.benchmark_names()
+        if not names and not known:
+            hint = "make one with `crosswind new NAME`"
+            raise InputError(Problem("there is no benchmark yet", self.benchmarks_dir, hint=hint))
+        problems = [
+            problem
+            for name in dict.fromkeys(names)
+            if (problem := self._missing(name, known)) is not None
+        ]
+        if problems:
+            raise InputError(problems)
+        return list(dict.fromkeys(names)) or list(known)
+
+    def store_path(self, config: Config) -> Path:
+        """Where the store is: `store` of the configuration, seen from the workspace."""
+        if config.store is None:
+            return self.root / STORE_FILE
+        try:
+            path = self.root / Path(config.store).expanduser()
+        except RuntimeError:
+            what = "found `~` for a person whose home folder is not known, expected a path"
+            raise InputError(Problem(what, config.path, key="store")) from None
+        is_folder = config.store.endswith("/") or path.is_dir()
+        return path / STORE_FILE if is_folder else path
+
+    def _missing(self, name: str, known: Sequence[str]) -> Problem | None:
+        if name in known:
+            return None
+        fault = name_problem(name, "benchmark")
+        if fault is not None:
+            return fault
+        unusable = dict(self._folders()).get(name)
+        if unusable is not None:
+            return Problem(unusable, self.benchmarks_dir / name)
+        if (self.benchmarks_dir / name).is_dir():
+            what = f"the folder of the benchmark `{name}` has no {BENCHMARK_FILE}"
+            return Problem(what, self.benchmarks_dir / name, hint="write one, or copy another")
+        hint = did_you_mean(name, known) if known else "make it with `crosswind new NAME`"
+        return Problem(f"there is no benchmark `{name}`", self.benchmarks_dir, hint=hint)
+
+    def _folders(self) -> list[tuple[str, str | None]]:
+        """The name of every folder with a benchmark in it, and why it is of no use."""
+        try:
+            folders = sorted(self.benchmarks_dir.iterdir())
+            found = [folder.name for folder in folders if (folder / BENCHMARK_FILE).exists()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            what = f"this folder cannot be read: {error.strerror or 'unknown reason'}"
+            raise InputError(Problem(what, self.benchmarks_dir)) from None
+        seen: dict[str, str] = {}
+        return [(name, self._folder_fault(name, seen)) for name in found if name[0] != "."]
+
+    def _folder_fault(self, name: str, seen: dict[str, str]) -> str | None:
+        fault = name_fault(name)
+        if fault is not None:
+            return f"this folder cannot be a benchmark: {fault}"
+        if not self._holds(self.benchmarks_dir / name / BENCHMARK_FILE):
+            return "this benchmark is a link that leads out of the workspace"
+        twin = seen.setdefault(name.casefold(), name)
+        if twin != name:
+            return f"the names `{twin}` and `{name}` differ in case only, which is not enough"
+        return None
+
+    def _holds(self, path: Path) -> bool:
+        try:
+            return path.resolve().is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError):
+            return False
+
+
+def find_workspace(start: Path) -> Workspace:
+    """The workspace that `start` is in, or is. Raises `InputError` where there is none."""
+    folder = start.absolute()
+    if not _is_folder(folder):
+        raise InputError(Problem("there is no such folder", Path(shown(str(start)))))
+    for candidate in (folder, *folder.parents):
+        if (candidate / CONFIG_FILE).is_file() or (candidate / BENCHMARKS_FOLDER).is_dir():
+            return Workspace(candidate)
+    raise InputError(
+        Problem(
+            f"neither this folder nor one around it has a {CONFIG_FILE} or {BENCHMARKS_FOLDER}/",
+            folder,
+            hint="make a workspace with `crosswind init DIR`, or look at one with `crosswind demo`",
+        )
+    )
+
+
+def check_name(name: str, kind: str) -> None:
+    """Raise `InputError` for a name that somebody gave and that cannot be one."""
+    problem = name_problem(name, kind)
+    if problem is not None:
+        raise InputError(problem)
+
+
+def name_problem(name: str, kind: str) -> Problem | None:
+    """Why this cannot be the name of such a thing; None where it can."""
+    fault = name_fault(name)
+    if fault is None:
+        return None
+    return Problem(f"`{shown(name)}` cannot be the name of a {kind}: {fault}")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

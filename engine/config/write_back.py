@@ -1,0 +1,286 @@
+"""Metrics put into the text of a `benchmark.yaml` so that all other text stays as it was.
+
+Only the lines of `metrics` are made anew, and of those only the ones that change: a metric that
+is there already keeps its own lines, and one that is edited keeps its comments and unknown keys.
+Dumping the whole file, even with a library that keeps comments, would fold and quote it anew.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import (
+    DoubleQuotedScalarString,
+    FoldedScalarString,
+    LiteralScalarString,
+)
+
+from engine.benchmark import Metric
+
+KEY: Final = "metrics"
+
+_LINE_LENGTH: Final = 80
+_STEP: Final = 2
+_NO_LINE: Final = 2**31 - 1
+"""So long that nothing a person wrote on one line is broken into two."""
+_NEEDS_ESCAPES: Final = re.compile(
+    "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_RESOLVER: Final[Any] = yaml.SafeLoader("")
+
+
+Style = Callable[[str], Any]
+"""How a text is to be written. Within braces only quotes will do: nothing can be folded there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One metric as it stands in the file."""
+
+    metric: Metric
+    lead: str
+    """Blank lines and comments above it."""
+    lines: str
+    """Its own lines, to the last line end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A text cut up around its metrics, and the style in which it is written."""
+
+    head: str
+    """Up to the first metric's own lines."""
+    entries: tuple[_Entry, ...]
+    tail: str
+    margin: int
+    """How far the keys of the file stand from the left."""
+    offset: int
+    """How far the dashes of a list stand from its key."""
+    line_end: str
+
+
+def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
+    """`text`, which says `standing`, made to say `metrics`."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        return _dumped_whole(text, metrics)
+    layout = _layout(text, root, standing)
+    known = {entry.metric.id: entry for entry in layout.entries}
+    pieces = [
+        _piece(metric, known.get(metric.id), layout, is_first=number == 0)
+        for number, metric in enumerate(metrics)
+    ]
+    return layout.head + "".join(pieces) + layout.tail
+
+
+def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
+    """For a file that is one pair of braces: there are no lines to keep."""
+    round_trip = _round_trip(_STEP)
+    data = round_trip.load(text)
+    data[KEY] = [_fresh(metric, DoubleQuotedScalarString) for metric in metrics]
+    written = io.StringIO()
+    round_trip.dump(data, written)
+    return written.getvalue()
+
+
+def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: bool) -> str:
+    if before is None or not _is_edit(before.metric, metric):
+        return ("" if is_first else layout.line_end) + _rendered(_fresh(metric, _scalar), layout)
+    lead = before.lead.lstrip("\r\n") if is_first else before.lead
+    if before.metric == metric:
+        return lead + before.lines
+    [node] = _round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
+    _update(node, before.metric, metric)
+    return lead + _rendered(node, layout)
+
+
+def _is_edit(before: Metric, after: Metric) -> bool:
+    """Whether it is the same metric, changed. Ids are handed out anew, so they do not tell."""
+    return before.name == after.name or before.definition == after.definition
+
+
+def _layout(text: str, root: yaml.MappingNode, standing: Sequence[Metric]) -> _Layout:
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    key, value = next(((k, v) for k, v in root.value if k.value == KEY), (None, None))
+    margin = root.start_mark.column
+    offset = _dash_offset(root, key, value)
+    if key is None or value is None:
+        head, tail = _cut_at_end(text, root, line_end)
+        head += f"{' ' * margin}{KEY}:{line_end}"
+        return _Layout(head, (), tail, margin, offset, line_end)
+    if isinstance(value, yaml.SequenceNode) and not value.flow_style:
+        return _Layout(*_cut_around_lines(text, value, standing), margin, offset, line_end)
+    head, tail = _cut_around_value(text, value, line_end)
+    indent = " " * (margin + offset)
+    entries = [
+        _Entry(metric, "", f"{indent}- {_text_of(text, node)}{line_end}")
+        for metric, node in zip(standing, value.value if standing else (), strict=True)
+    ]
+    return _Layout(head, tuple(entries), tail, margin, offset, line_end)
+
+
+def _cut_at_end(text: str, root: yaml.MappingNode, line_end: str) -> tuple[str, str]:
+    """Behind the last key, with a blank line unless the value above would take it for its own."""
+    end = root.end_mark.index
+    head = text[:end]
+    if not head.endswith("\n"):
+        head += line_end
+    return (head if _keeps_line_ends(text, _last_leaf(root)) else head + line_end), text[end:]
+
+
+def _cut_around_value(text: str, value: yaml.Node, line_end: str) -> tuple[str, str]:
+    """Around `[]`, `null`, nothing, or a list within brackets; a comment beside it stays."""
+    end = value.end_mark.index
+    next_line = _end_of_line(text, end)
+    comment = text[end:next_line].rstrip()
+    head = text[: value.start_mark.index].rstrip()
+    return head + comment + line_end, text[next_line:]
+
+
+def _cut_around_lines(
+    text: str, value: yaml.SequenceNode, standing: Sequence[Metric]
+) -> tuple[str, tuple[_Entry, ...], str]:
+    dash = re.compile(rf"^ {{{value.start_mark.column}}}-(?=\s)", re.MULTILINE)
+    first = end = text.rfind("\n", 0, value.start_mark.index) + 1
+    entries = []
+    for node, metric in zip(value.value, standing, strict=True):
+        found = dash.search(text, end)
+        begin = found.start() if found else end
+        lead, end = text[end:begin], _end_of_content(text, node)
+        entries.append(_Entry(metric, lead, text[begin:end]))
+    return text[:first], tuple(entries), text[end:]
+
+
+def _end_of_content(text: str, node: yaml.Node) -> int:
+    """Where the line ends that holds the last of a value; comments below it are not its own."""
+    leaf = _last_leaf(node)
+    end: int = leaf.end_mark.index
+    if _is_block_text(leaf):
+        if _keeps_line_ends(text, leaf):
+            return end
+        end = len(text[:end].rstrip())
+    return _end_of_line(text, end)
+
+
+def _end_of_line(text: str, index: int) -> int:
+    found = text.find("\n", index)
+    return len(text) if found < 0 else found + 1
+
+
+def _text_of(text: str, node: yaml.Node) -> str:
+    return text[node.start_mark.index : node.end_mark.index]
+
+
+def _last_leaf(node: yaml.Node) -> Any:
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return node
+
+
+def _keeps_line_ends(text: str, leaf: Any) -> bool:
+    """Whether it is a block that counts the blank lines below it as its own (`|+`)."""
+    header = text[leaf.start_mark.index :].split("\n", 1)[0].split("#")[0]
+    return _is_block_text(leaf) and "+" in header
+
+
+def _is_block_text(leaf: Any) -> bool:
+    return isinstance(leaf, yaml.ScalarNode) and leaf.style in {"|", ">"}
+
+
+def _dash_offset(root: yaml.MappingNode, key: yaml.Node | None, value: yaml.Node | None) -> int:
+    """As in this file's metrics, or else in its first list, or else two."""
+    own = [(key, value)] if key is not None and value is not None else []
+    for name, held in [*own, *_pairs(root)]:
+        if isinstance(held, yaml.SequenceNode) and not held.flow_style and held.value:
+            return max(0, held.start_mark.column - name.start_mark.column)
+    return _STEP
+
+
+def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key, value
+            yield from _pairs(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for member in node.value:
+            yield from _pairs(member)
+
+
+def _round_trip(offset: int) -> YAML:
+    round_trip = YAML()
+    round_trip.preserve_quotes = True
+    round_trip.width = _NO_LINE
+    round_trip.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
+    return round_trip
+
+
+def _rendered(node: Any, layout: _Layout) -> str:
+    written = io.StringIO()
+    _round_trip(layout.offset).dump({KEY: [node]}, written)
+    _, *lines = written.getvalue().removesuffix("...\n").splitlines()
+    margin = " " * layout.margin
+    return "".join((margin + line if line else "") + layout.line_end for line in lines)
+
+
+def _fresh(metric: Metric, style: Style) -> dict[str, Any]:
+    node: dict[str, Any] = {
+        "id": _scalar(metric.id),
+        "name": style(metric.name),
+        "type": str(metric.track),
+        "definition": style(metric.definition),
+    }
+    if metric.examples:
+        node["examples"] = [style(example) for example in metric.examples]
+    return node
+
+
+def _update(node: Any, before: Metric, after: Metric) -> None:
+    """Change what differs, in place: what else stands there stays."""
+    style: Style = DoubleQuotedScalarString if node.fa.flow_style() else _scalar
+    if before.name != after.name:
+        node["name"] = style(after.name)
+    if before.track is not after.track:
+        node["type"] = str(after.track)
+    if before.definition != after.definition:
+        node["definition"] = style(after.definition)
+    if before.examples != after.examples:
+        node["examples"] = [style(example) for example in after.examples]
+
+
+def _scalar(text: str) -> Any:
+    """Text in the style in which a person would like to read it."""
+    if _NEEDS_ESCAPES.search(text) or _is_no_text(text):
+        return DoubleQuotedScalarString(text)
+    if "\n" in text:
+        is_plain = not text[0].isspace() and not text.removesuffix("\n").endswith((" ", "\n"))
+        return LiteralScalarString(text) if is_plain else DoubleQuotedScalarString(text)
+    if len(text) <= _LINE_LENGTH or text != " ".join(text.split()):
+        return text
+    return _folded(text)
+
+
+def _is_no_text(text: str) -> bool:
+    """Whether YAML would read it as something else, were it not in quotes."""
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+    return tag != "tag:yaml.org,2002:str"
+
+
+def _folded(text: str) -> Any:
+    """One long line broken at spaces, which reading puts together again."""
+    folded = FoldedScalarString(text)
+    breaks, begin = [], 0
+    for space in re.finditer(" ", text):
+        following = text.find(" ", space.end())
+        end = following if following >= 0 else len(text)
+        if end - begin > _LINE_LENGTH:
+            breaks.append(space.start())
+            begin = space.end()
+    folded.fold_pos = breaks
+    return folded
