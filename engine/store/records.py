@@ -119,3 +119,29 @@ class VerdictRow:
     """Complete ones."""
     stop_reason: StopReason | None
     justification: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run, with the configuration that it ran under."""
+
+    seq: int
+    at: datetime
+    benchmarks: tuple[str, ...]
+    config: str
+    """JSON, without keys and headers."""
+    version: str
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredFile:
+    """A file of the mirror as it was last written or read."""
+
+    path: str
+    """Relative to the workspace, with `/`."""
+    at: datetime
+    digest: str
+    seq: int
+    """Rows beyond it are not in the file yet."""

@@ -1,0 +1,50 @@
+"""A read-only connection, shared by threads: every answer is whole and ends its own transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.store.header import unreadable
+
+Parameter = str | int | float | None
+
+
+class Connection:
+    """Speaks SQL for a reader. A cursor left open would keep the writer's log from shrinking."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        connection.row_factory = sqlite3.Row
+        self._connection = connection
+        self._lock = threading.RLock()
+        self.path = path
+
+    def all(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[sqlite3.Row]:
+        with self._lock:
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise unreadable(self.path, error) from error
+
+    def first(self, sql: str, parameters: Sequence[Parameter] = ()) -> sqlite3.Row | None:
+        return next(iter(self.all(sql, parameters)), None)
+
+    def number(self, sql: str, parameters: Sequence[Parameter] = ()) -> int:
+        return int(self.all(sql, parameters)[0][0])
+
+    @contextlib.contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Everything read in the block is of one moment. Keep it short."""
+        with self._lock:
+            self.all("BEGIN")
+            try:
+                yield
+            finally:
+                self.all("COMMIT")
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,234 @@
+"""Opens the store: the one that writes, for the engine, and readers for whoever watches."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from engine.errors import StoreError
+from engine.store.connection import Connection
+from engine.store.filesystem import mounts_text, refuse_network
+from engine.store.header import check_header, unreadable
+from engine.store.lock import workspace_holder
+from engine.store.reader import Reader
+from engine.store.replaced_file import sync_folder
+from engine.store.rows import Row
+from engine.store.writer import Clock, Writer
+
+STORE_NAME: Final = "crosswind.db"
+BUSY_SECONDS: Final = 10.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Store:
+    """The store of the engine that holds the workspace: the only one that writes."""
+
+    def __init__(self, path: Path, writer: Writer, reader: Reader) -> None:
+        self.path = path
+        self.reader = reader
+        """A connection of its own, which sees what is committed."""
+        self._writer = writer
+
+    async def write(self, *rows: Row) -> list[int]:
+        """Write all of them or none; their `seq`s, once they are durable.
+
+        Raises `StoreError`. Whoever is cancelled while waiting has written all the same.
+        """
+        return await self._writer.write(rows)
+
+    def tell(self, *rows: Row) -> None:
+        """Write without waiting, in order with every other write, from any thread.
+
+        What could not be written is raised by the next `write` or `close`.
+        """
+        self._writer.tell(rows)
+
+    async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
+        """Remember files as they are on disk now, by their path relative to the workspace.
+
+        `through` is the last `seq` that is in them; without it, everything up to now is.
+        """
+        await self._writer.set_mirrored(digests, through)
+
+    def close(self) -> None:
+        """Write what was given, and let go of the file. Raises `StoreError` as `write` does."""
+        self.reader.close()
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_store(path: Path, *, clock: Clock = _now, mounts: str | None = None) -> Store:
+    """Open the store for writing, and create it where there is none.
+
+    Whoever calls this holds the workspace. `mounts` is what is mounted where, as in
+    `/proc/mounts`, and is read from there where it is not given. Raises `StoreError`.
+    """
+    refuse_network(path, mounts_text() if mounts is None else mounts)
+    _refuse_read_only(path)
+    if not path.exists():
+        _create(path)
+    _refuse_empty(path)
+    connection = _connect(path, "mode=rw")
+    try:
+        check_header(connection, path)
+        _prepare(connection, path)
+        _migrate(connection, path)
+        reader = open_reader(path)
+        writer = Writer(connection, path, clock)
+    except sqlite3.Error as error:
+        connection.close()
+        raise unreadable(path, error) from error
+    except StoreError:
+        connection.close()
+        raise
+    return Store(path, writer, reader)
+
+
+def open_reader(path: Path) -> Reader:
+    """Open the store for reading only, whether an engine runs or not. Raises `StoreError`."""
+    if not path.exists():
+        raise StoreError(f"{path} does not exist yet: nothing was run here so far")
+    _refuse_empty(path)
+    connection = _connect(path, "mode=ro")
+    try:
+        check_header(connection, path)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        connection = _connect_unchanging(path, error)
+    except StoreError:
+        connection.close()
+        raise
+    except sqlite3.Error as error:
+        connection.close()
+        raise unreadable(path, error) from error
+    connection.execute("PRAGMA query_only = ON")
+    return Reader(Connection(connection, path))
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?{how}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,  # transactions are ours to begin
+            check_same_thread=False,  # the writer's thread, and the reader's lock, see to that
+            cached_statements=256,
+        )
+    except sqlite3.Error as error:
+        raise unreadable(path, error) from error
+
+
+def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
+    """A store in a folder that we may not write, which is how one on a read-only disk or of
+    another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
+    log = path.with_name(path.name + "-wal")
+    nobody_writes = workspace_holder(path.parent) is None
+    all_is_in_it = not log.exists() or log.stat().st_size == 0
+    if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
+        raise unreadable(path, error) from error
+    connection = _connect(path, "immutable=1")
+    try:
+        check_header(connection, path)
+    except sqlite3.Error as second:
+        connection.close()
+        raise unreadable(path, second) from second
+    except StoreError:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_read_only(path: Path) -> None:
+    folder = path.parent
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is not a folder: the store would be {path.name} in it")
+    for place in (folder, path):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise StoreError(
+                f"{place} cannot be written by this user: a run stores what it does in {path}; "
+                "change who may write there, or name another place as `store: PATH` in config.yaml"
+            )
+
+
+def _refuse_empty(path: Path) -> None:
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file: expected the store; move it away")
+    if path.stat().st_size == 0:
+        raise StoreError(
+            f"{path} is empty: expected a store; put a copy of it back, or move it away to begin "
+            "anew"
+        )
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    [mode] = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreError(
+            f"{path} lies on a file system that cannot share memory between processes: move the "
+            "workspace to a local disk, or name a local file as `store: PATH` in config.yaml"
+        )
+    for pragma in (
+        "synchronous = FULL",  # what is acknowledged survives a power cut
+        "fullfsync = ON",  # macOS: its plain fsync does not reach the disk; elsewhere no effect
+        "checkpoint_fullfsync = ON",
+        "wal_autocheckpoint = 1000",
+        "journal_size_limit = 67108864",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    # imported here because sqlite-utils takes longer to load than the app has to open a reader
+    from engine.store.migrations import apply_migrations
+
+    apply_migrations(connection, path)
+
+
+def _create(path: Path) -> None:
+    """Whole or not at all: made beside its place, then moved there in one step."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size > 0:
+        raise StoreError(
+            f"{path} is missing, but {log.name} beside it holds what was last written to it: put "
+            "the missing file back, or move both away to begin anew"
+        )
+    unfinished = path.with_name(path.name + ".new")
+    try:
+        for leftover in (log, unfinished, unfinished.with_name(unfinished.name + "-journal")):
+            leftover.unlink(missing_ok=True)
+        # SQLite gives its log the same mode, so that this is enough to keep transcripts private
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        connection = _connect(unfinished, "mode=rw")
+        try:
+            connection.execute("PRAGMA page_size = 16384")
+            connection.execute("PRAGMA synchronous = FULL")
+            _migrate(connection, path)
+        finally:
+            connection.close()
+        unfinished.rename(path)
+        sync_folder(path.parent)
+    except (OSError, sqlite3.Error) as error:
+        unfinished.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path} could not be created: {error}; check the disk's space and who may write there"
+        ) from error

@@ -1,0 +1,219 @@
+"""Reads `scenarios.json` as people and other tools write it, and says everything that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import Landmark, Scenario, name_fault
+from engine.errors import InputError, Problem
+from engine.store.json_file import JsonObject, read_json
+
+_READ: Final = frozenset(
+    {
+        "id",
+        "metric_id",
+        "persona",
+        "user_goal",
+        "latent_adversarial_goal",
+        "landmarks",
+        "demographic",
+        "target_system_prompt",
+    }
+)
+_OURS: Final = frozenset({"metric_name", "metric_type", "_crosswind"})
+"""Written anew each time from what is known; whatever stands there is not read."""
+
+
+def read_scenarios(
+    path: Path, *, turns: int, metrics: Collection[str]
+) -> tuple[list[Scenario], list[str]]:
+    """The scenarios, in the order of the file, and warnings.
+
+    `turns` is the length of a conversation, `metrics` the ids that the benchmark has. Raises
+    `InputError` with every fault.
+    """
+    rows = read_json(path)
+    if not isinstance(rows, list):
+        raise InputError(
+            Problem(f"expected a list of scenarios, [...], found {_kind(rows)}", path=path)
+        )
+    file = _File(path, turns, frozenset(metrics))
+    scenarios = [_scenario(_Row(file, index, row)) for index, row in enumerate(rows)]
+    if file.problems:
+        raise InputError(file.problems)
+    return [scenario for scenario in scenarios if scenario is not None], file.warnings
+
+
+@dataclass(slots=True)
+class _File:
+    """What all rows are held against, and what was found on the way."""
+
+    path: Path
+    turns: int
+    metrics: frozenset[str]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    """The row of each id."""
+
+
+class _Row:
+    """One row; what is wrong with it is noted, and reading goes on."""
+
+    def __init__(self, file: _File, index: int, value: object) -> None:
+        self.file = file
+        self.place = f"[{index}]"
+        self.index = index
+        self.fields: Mapping[str, object] = value if isinstance(value, dict) else {}
+        self.name = self.fields.get("id")
+        self.is_object = isinstance(value, dict)
+        if not self.is_object:
+            self.wrong(None, f"expected a scenario, {{...}}, found {_kind(value)}")
+        self.note_doubled(None, value)
+
+    def wrong(self, key: str | None, what: str, hint: str | None = None) -> None:
+        place = self.place if key is None else f"{self.place}.{key}"
+        is_name = isinstance(self.name, str) and name_fault(self.name) is None
+        named = f"{self.name}: {what}" if is_name else what
+        self.file.problems.append(Problem(named, path=self.file.path, key=place, hint=hint))
+
+    def note_doubled(self, key: str | None, value: object) -> None:
+        for name in value.doubled if isinstance(value, JsonObject) else ():
+            self.wrong(name if key is None else f"{key}.{name}", "this key is there twice")
+
+    def text(self, key: str, *, of: Mapping[str, object] | None = None, at: str = "") -> str:
+        """A text that says something; empty where it does not, which is noted."""
+        fields = self.fields if of is None else of
+        if key not in fields:
+            self.wrong(at + key, "missing; expected a text")
+            return ""
+        value = fields[key]
+        if not isinstance(value, str):
+            self.wrong(at + key, f"expected a text, found {_kind(value)}")
+            return ""
+        if not value.strip():
+            self.wrong(at + key, "is empty; expected a text")
+        return value
+
+
+def _scenario(row: _Row) -> Scenario | None:
+    if not row.is_object:
+        return None
+    persona = "persona" if "persona" in row.fields or "user_persona" not in row.fields else None
+    return Scenario(
+        id=_id(row),
+        metric_id=_metric(row),
+        persona=row.text(persona or "user_persona"),
+        user_goal=row.text("user_goal"),
+        latent_adversarial_goal=row.text("latent_adversarial_goal"),
+        landmarks=tuple(_landmarks(row)),
+        demographic=_demographic(row),
+        target_system_prompt=_system_prompt(row),
+        extra={k: v for k, v in row.fields.items() if k not in _READ and k not in _OURS},
+    )
+
+
+def _id(row: _Row) -> str:
+    name = row.text("id")
+    if not name.strip():
+        return name
+    if fault := name_fault(name):
+        row.wrong("id", f"cannot be an id: {fault}")
+    first = row.file.seen.setdefault(name, row.index)
+    if first != row.index:
+        row.wrong("id", f"the row [{first}] has this id too; expected each id once")
+    return name
+
+
+def _metric(row: _Row) -> str:
+    name = row.text("metric_id")
+    if name.strip() and name not in row.file.metrics:
+        known = sorted(row.file.metrics)
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+        row.wrong("metric_id", f"the benchmark has no metric {name!r}", hint)
+    return name
+
+
+def _demographic(row: _Row) -> dict[str, str]:
+    value = row.fields.get("demographic")
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        row.wrong("demographic", f"expected {{axis: value}}, found {_kind(value)}")
+        return {}
+    row.note_doubled("demographic", value)
+    for axis, one in value.items():
+        if not isinstance(one, str | int) or isinstance(one, bool):
+            row.wrong(f"demographic.{axis}", f"expected a text, found {_kind(one)}")
+    return {str(axis): str(one) for axis, one in value.items()}
+
+
+def _system_prompt(row: _Row) -> str | None:
+    value = row.fields.get("target_system_prompt")
+    if value is not None and not isinstance(value, str):
+        row.wrong("target_system_prompt", f"expected a text or null, found {_kind(value)}")
+        return None
+    return value
+
+
+def _landmarks(row: _Row) -> Iterable[Landmark]:
+    """Turns begin with 1 and rise; one beyond the last turn is kept, and nobody will hear it."""
+    value = row.fields.get("landmarks")
+    if value is not None and not isinstance(value, list):
+        row.wrong("landmarks", f"expected a list, found {_kind(value)}")
+        return
+    before = 0
+    for number, one in enumerate(value or []):
+        at = f"landmarks[{number}]"
+        if not isinstance(one, dict):
+            row.wrong(at, f"expected {{turn, instruction}}, found {_kind(one)}")
+            continue
+        row.note_doubled(at, one)
+        instruction = row.text("instruction", of=one, at=f"{at}.")
+        turn = _turn(row, one, f"{at}.turn", before)
+        if turn is not None:
+            before = turn
+            yield Landmark(turn, instruction)
+
+
+def _turn(row: _Row, landmark: Mapping[str, object], key: str, before: int) -> int | None:
+    if "turn" not in landmark:
+        row.wrong(key, "missing; expected the number of a turn")
+        return None
+    turn = landmark["turn"]
+    if not isinstance(turn, int) or isinstance(turn, bool):
+        row.wrong(key, f"expected the number of a turn, found {_kind(turn)}")
+        return None
+    if turn < 1:
+        row.wrong(key, f"expected a turn from 1 on, found {turn}")
+        return None
+    if turn <= before:
+        row.wrong(key, f"expected a turn after {before}, found {turn}; turns must rise")
+    elif turn > row.file.turns:
+        row.file.warnings.append(
+            f"{row.file.path}: {row.place}.{key}: {row.name}: a conversation has "
+            f"{row.file.turns} turns; what is meant for turn {turn} will not be delivered"
+        )
+    return turn
+
+
+def _kind(value: object) -> str:
+    """How JSON calls it, and what it is where that is short."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {value:g}" if abs(value) < 1e15 else "a number"
+        case str():
+            return f"the text {value!r}" if len(value) <= 30 else "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

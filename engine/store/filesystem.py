@@ -1,0 +1,54 @@
+"""Whether a store may lie where it is meant to: a network file system breaks SQLite's promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from engine.errors import StoreError
+
+_NETWORK: Final = frozenset(
+    "9p afs beegfs ceph cifs coda davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs "
+    "fuse.sshfs glusterfs lustre ncpfs nfs nfs3 nfs4 smb smb2 smb3 smbfs".split()
+)
+_MOUNTS: Final = Path("/proc/mounts")
+
+
+def mounts_text() -> str:
+    """What is mounted where; nothing where the system does not tell it this way."""
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def refuse_network(path: Path, mounts: str) -> None:
+    """Raises `StoreError` where `path` would lie on a network file system."""
+    kind = file_system(path, mounts)
+    if kind in _NETWORK:
+        raise StoreError(
+            f"{path} would lie on a network file system ({kind}), where locks and the store's log "
+            "do not hold: move the workspace to a local disk, or name a local file as "
+            "`store: PATH` in config.yaml"
+        )
+
+
+def file_system(path: Path, mounts: str) -> str | None:
+    """The kind of file system under `path`; None where it cannot be told."""
+    places = {path.resolve(), *path.resolve().parents}
+    deepest, kind = -1, None
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        mounted = Path(_unescaped(fields[1]))
+        # of two mounts on one place the later one is seen
+        if mounted in places and len(mounted.parts) >= deepest:
+            deepest, kind = len(mounted.parts), fields[2]
+    return kind
+
+
+def _unescaped(field: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, character)
+    return field

@@ -1,0 +1,250 @@
+"""The one row of a table that a value becomes, with what only the writing end knows."""
+
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from engine.benchmark import ConversationKey, Scenario
+from engine.errors import StoreError
+from engine.statistics import headline
+from engine.store.rows import (
+    AttemptRow,
+    MessageRow,
+    MetricRow,
+    NewVerdict,
+    NoteRow,
+    Row,
+    RunRow,
+    ScenarioRow,
+    StateRow,
+    TakeEndRow,
+    TakeRow,
+)
+
+Value = str | int | float | bytes | None
+
+TABLES: Final = {
+    "run": "benchmarks config version host pid",
+    "note": "kind benchmark stage text",
+    "state": "benchmark stage unit target was state reason",
+    "metric": "benchmark metric_id name track definition examples source depends",
+    "scenario": "benchmark scenario_id metric_id persona user_goal latent_goal landmarks "
+    "demographic system_prompt extra source removed depends",
+    "take": "benchmark scenario_id target sample number scenario user_model model scripted depends",
+    "take_end": "take stop_reason finished detail",
+    "message": "take turn speaker text thought landmark done finish digest",
+    "verdict": "take metric_id track judge source number present passed unscored justification "
+    "quotes counted_before counted depends",
+    "attempt": "benchmark stage unit target role model outcome status duration_ms input_tokens "
+    "cached_tokens output_tokens cost_usd detail",
+}
+"""The tables that share one rising `seq`, each with its columns behind `seq` and `at`."""
+
+LAST_SEQ: Final = "SELECT max({}, 0)".format(
+    ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in TABLES)
+)
+
+
+def _statement(table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" * (len(columns) + 2))
+    return f"INSERT INTO {table} (seq, at, {', '.join(columns)}) VALUES ({marks})"
+
+
+_INSERTS: Final = {table: _statement(table, names.split()) for table, names in TABLES.items()}
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite can hold it: half of a surrogate pair has no UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def message_digest(speaker: str, text: str) -> bytes:
+    return blake2b(f"{speaker}\0{text}".encode(), digest_size=16).digest()
+
+
+def insert(connection: sqlite3.Connection, row: Row, *, seq: int, at: int) -> None:
+    """Raises `StoreError` for a row that contradicts those that are there, and `sqlite3.Error`."""
+    table, values = _row(connection, row)
+    kept = [storable(value) if isinstance(value, str) else value for value in values]
+    connection.execute(_INSERTS[table], (seq, at, *kept))
+
+
+def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]]:
+    match row:
+        case MessageRow():
+            return "message", _message(connection, row)
+        case StateRow():
+            return "state", _state(connection, row)
+        case AttemptRow():
+            return "attempt", _attempt(row)
+        case NewVerdict():
+            return "verdict", _verdict(connection, row)
+        case TakeRow():
+            return "take", _take(row)
+        case TakeEndRow():
+            return "take_end", _take_end(connection, row)
+        case NoteRow():
+            stage = None if row.stage is None else row.stage.value
+            return "note", (row.kind.value, row.benchmark, stage, row.text)
+        case ScenarioRow():
+            return "scenario", _scenario(row)
+        case MetricRow():
+            return "metric", _metric(row)
+        case RunRow():
+            names = _json(list(row.benchmarks))
+            return "run", (names, row.config, row.version, row.host, row.pid)
+
+
+def _message(connection: sqlite3.Connection, row: MessageRow) -> Sequence[Value]:
+    _refuse_finished(connection, row.take)
+    text = storable(row.text)
+    speaker = row.speaker.value
+    digest = message_digest(speaker, text)
+    return (
+        *(row.take, row.turn, speaker, text),
+        *(row.thought, row.landmark, int(row.done), str(row.finish), digest),
+    )
+
+
+def _state(connection: sqlite3.Connection, row: StateRow) -> Sequence[Value]:
+    unit = (row.benchmark, row.stage.value, row.unit)
+    newest = connection.execute(
+        "SELECT state FROM state WHERE benchmark = ? AND stage = ? AND unit = ? "
+        "ORDER BY seq DESC LIMIT 1",
+        unit,
+    ).fetchone()
+    was = None if newest is None else newest[0]
+    return (*unit, row.target, was, row.state.value, row.reason)
+
+
+def _metric(row: MetricRow) -> Sequence[Value]:
+    metric = row.metric
+    return (
+        *(row.benchmark, metric.id, metric.name, metric.track.value, metric.definition),
+        *(_json(list(metric.examples)), row.source, _depends(row.depends)),
+    )
+
+
+def _scenario(row: ScenarioRow) -> Sequence[Value]:
+    scenario = row.scenario
+    return (
+        *(row.benchmark, scenario.id, scenario.metric_id, scenario.persona, scenario.user_goal),
+        *(scenario.latent_adversarial_goal, _landmarks(scenario)),
+        *(_json(dict(scenario.demographic)), scenario.target_system_prompt),
+        *(_json(dict(scenario.extra)), row.source, int(row.removed), _depends(row.depends)),
+    )
+
+
+def _landmarks(scenario: Scenario) -> str:
+    return _json([{"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks])
+
+
+def _take(row: TakeRow) -> Sequence[Value]:
+    return (
+        *(row.benchmark, *_conversation(row.key), row.number, row.scenario_seq),
+        *(row.user_model, row.model, int(row.scripted), _depends(row.depends)),
+    )
+
+
+def _conversation(key: ConversationKey) -> tuple[str, str, int]:
+    return key.scenario_id, key.target_id, key.sample
+
+
+def _take_end(connection: sqlite3.Connection, row: TakeEndRow) -> Sequence[Value]:
+    """Without one reply there is nothing to judge, however it ended."""
+    _refuse_finished(connection, row.take)
+    [answered] = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM message WHERE take = ? AND speaker = 'assistant')",
+        (row.take,),
+    ).fetchone()
+    finished = row.stop_reason.finished and bool(answered)
+    return row.take, row.stop_reason.value, int(finished), row.detail
+
+
+def _attempt(row: AttemptRow) -> Sequence[Value]:
+    usage = row.usage
+    return (
+        *(row.benchmark, row.stage.value, row.unit, row.target, row.role.value, row.model),
+        *(row.outcome, row.status, row.duration_ms),
+        *(usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd),
+        row.detail,
+    )
+
+
+def _verdict(connection: sqlite3.Connection, row: NewVerdict) -> Sequence[Value]:
+    if not _is_finished(connection, row.take):
+        raise StoreError(f"take {row.take} was not played to its end and cannot be judged")
+    before, counted = _counting(connection, row)
+    return (
+        *(row.take, row.metric_id, row.track.value, row.judge, row.source, row.number),
+        *(_bit(row.present), _bit(row.passed), row.unscored, row.justification),
+        _json([{"text": quote.text, "turn": quote.turn} for quote in row.quotes]),
+        *(before, _bit(counted), _depends(row.depends)),
+    )
+
+
+def _counting(connection: sqlite3.Connection, row: NewVerdict) -> tuple[int | None, bool | None]:
+    """What counts for the conversation before and from this verdict on.
+
+    Before is what the verdict before this one left, on whatever take that was, so that changes
+    added up are always the present sum. The newest finished take counts, and on it the majority
+    over the newest usable verdict of each judge and pass.
+    """
+    conversation = connection.execute(
+        "SELECT benchmark, scenario_id, target, sample FROM take WHERE seq = ?", (row.take,)
+    ).fetchone()
+    [counting] = connection.execute(
+        "SELECT t.seq FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
+        "WHERE t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sample = ? "
+        "ORDER BY t.number DESC LIMIT 1",
+        conversation,
+    ).fetchone()
+    before = connection.execute(
+        "SELECT v.counted FROM verdict v JOIN take t ON t.seq = v.take "
+        "WHERE t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sample = ? "
+        "AND v.track = ? ORDER BY v.seq DESC LIMIT 1",
+        (*conversation, row.track.value),
+    ).fetchone()
+    given = connection.execute(
+        "SELECT judge, number, passed FROM verdict WHERE take = ? AND passed IS NOT NULL "
+        "ORDER BY seq",
+        (counting,),
+    )
+    votes = {(judge, number): bool(passed) for judge, number, passed in given}
+    if row.take == counting and row.passed is not None:
+        votes[storable(row.judge), row.number] = row.passed
+    return (None if before is None else before[0]), headline(votes.values())
+
+
+def _refuse_finished(connection: sqlite3.Connection, take: int) -> None:
+    """What was judged must stay as it was."""
+    if _is_finished(connection, take):
+        raise StoreError(f"take {take} was played to its end; nothing can be added to it")
+
+
+def _is_finished(connection: sqlite3.Connection, take: int) -> bool:
+    ended = connection.execute(
+        "SELECT 1 FROM take_end WHERE take = ? AND finished = 1", (take,)
+    ).fetchone()
+    return ended is not None
+
+
+def _bit(value: bool | None) -> int | None:  # noqa: FBT001  (a value to be stored, not a switch)
+    return None if value is None else int(value)
+
+
+def _depends(depends: Mapping[str, str] | None) -> str | None:
+    return None if depends is None else _json(dict(depends))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,120 @@
+"""Reads a JSON file that somebody else wrote: whole, or not at all and with the place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Final
+
+from engine.errors import InputError, Problem
+
+SIZE_LIMIT: Final = 64 * 1024 * 1024
+DEPTH_LIMIT: Final = 50
+
+_NOT_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|(-?Infinity|NaN)')
+"""A string, which may say anything, or a number that only JavaScript knows."""
+
+
+class JsonObject(dict[str, object]):
+    """An object, which remembers the keys that were given twice."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        times = Counter(name for name, _ in pairs) if len(pairs) > len(self) else Counter()
+        self.doubled = sorted(name for name, count in times.items() if count > 1)
+
+
+def read_json(path: Path) -> object:
+    """What the file holds; objects are `JsonObject`s. Raises `InputError`."""
+    text = _text(path)
+    try:
+        value: object = json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+        cut_off = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        hint = "was the file cut off?" if cut_off else None
+        raise InputError(
+            Problem(what, path=path, line=error.lineno, column=error.colno, hint=hint)
+        ) from error
+    except _NotANumberError as error:
+        raise InputError(_not_a_number(path, text)) from error
+    except RecursionError as error:
+        raise InputError(Problem(_TOO_DEEP, path=path)) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(Problem(f"a number cannot be read: {error}", path=path)) from error
+    if problem := next(_unstorable(value), None):
+        raise InputError(Problem(problem, path=path))
+    return value
+
+
+_TOO_DEEP: Final = f"values are nested more than {DEPTH_LIMIT} deep"
+
+
+class _NotANumberError(Exception):
+    """NaN or an infinity."""
+
+
+def _refuse(_: str) -> object:
+    raise _NotANumberError
+
+
+def _not_a_number(path: Path, text: str) -> Problem:
+    for found in _NOT_JSON.finditer(text):
+        if found[1] is not None:
+            line = text.count("\n", 0, found.start()) + 1
+            column = found.start() - text.rfind("\n", 0, found.start())
+            what = f"{found[1]} is not JSON; expected a number or null"
+            return Problem(what, path=path, line=line, column=column)
+    return Problem("NaN and Infinity are not JSON; expected a number or null", path=path)
+
+
+def _unstorable(value: object) -> Iterator[str]:
+    """What is JSON by the letter and yet cannot be kept."""
+    level = [value]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > DEPTH_LIMIT:
+            yield _TOO_DEEP
+            return
+        below: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += one.values()
+            elif isinstance(one, list):
+                below += one
+            elif isinstance(one, float) and not isfinite(one):
+                yield "a number is too large; expected one below 1e308"
+        level = below
+
+
+def _text(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        if size > SIZE_LIMIT:
+            raise InputError(
+                Problem(
+                    f"the file has {size / 1_048_576:.0f} MB; expected at most "
+                    f"{SIZE_LIMIT // 1_048_576} MB",
+                    path=path,
+                )
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            Problem(
+                f"byte {content[error.start]:#04x} is not UTF-8",
+                path=path,
+                line=line,
+                hint="save the file as UTF-8",
+            )
+        ) from error

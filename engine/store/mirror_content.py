@@ -1,0 +1,131 @@
+"""What belongs into each mirrored file, read from the store piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from typing import Final
+
+from engine.benchmark import ConversationKey, Scenario, Stage
+from engine.store.mirror_rows import (
+    JsonObject,
+    Metrics,
+    Played,
+    TargetName,
+    conversation_row,
+    cost_entry,
+    is_scripted,
+    scenario_row,
+    score_row,
+)
+from engine.store.reader import Reader
+from engine.store.records import StoredScenario, StoredTake
+
+_AT_ONCE: Final = 100
+"""Conversations that are held in memory while they are written."""
+
+
+class Content:
+    """The rows of one benchmark's files, in the order in which they stand there.
+
+    Conversations and scores are those of the scenarios that are in `scenarios.json` now.
+    """
+
+    def __init__(self, reader: Reader, benchmark: str, metrics: Metrics) -> None:
+        self._reader = reader
+        self._benchmark = benchmark
+        self._metrics = metrics
+        self._history = reader.scenario_history(benchmark)
+        self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
+        self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
+        self._written_by = reader.answered_by(benchmark, Stage.GEN_SCENARIOS)
+
+    def scenarios(self) -> Iterator[JsonObject]:
+        """Those that conversations are played from."""
+        told: set[str] = set()
+        for row in self._present.values():
+            if row.played:
+                base_id = row.scenario.base_id
+                base = None if base_id in told else self._base(row)
+                told.add(base_id)
+                yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
+
+    def _base(self, variant: StoredScenario) -> Scenario | None:
+        base = self._present.get(variant.scenario.base_id)
+        return None if base is None or base.played else base.scenario
+
+    def _is_scripted(self, row: StoredScenario) -> bool:
+        """A base scenario is written together with the others of its metric, a variant alone."""
+        units = (row.scenario.id, row.scenario.metric_id)
+        labels = (self._written_by[unit] for unit in units if unit in self._written_by)
+        return row.source == "model" and is_scripted(labels)
+
+    def conversations(self, target: TargetName) -> Iterator[JsonObject]:
+        """One for each that was played to its end, by scenario and sample."""
+        for takes, played in self._played(target.id):
+            counting = next(take for take in reversed(takes) if take.finished)
+            scenario = self._scenario_of(counting)
+            yield conversation_row(
+                scenario.scenario,
+                self._metrics,
+                target,
+                counting=played[counting.seq],
+                others=[played[take.seq] for take in takes if take is not counting],
+                usage=self._usage.get(str(counting.key)),
+                scripted=self._is_scripted(scenario),
+            )
+
+    def _played(self, target: str) -> Iterator[tuple[list[StoredTake], dict[int, Played]]]:
+        """All takes of a conversation, a few conversations at a time."""
+        found = self._by_conversation(self._reader.takes(self._benchmark, target=target))
+        while some := list(islice(found, _AT_ONCE)):
+            seqs = [take.seq for takes in some for take in takes]
+            messages = self._reader.messages_of(seqs)
+            verdicts = self._reader.verdicts_of(seqs)
+            for takes in some:
+                yield (
+                    takes,
+                    {
+                        take.seq: Played(take, messages[take.seq], verdicts[take.seq])
+                        for take in takes
+                    },
+                )
+
+    def _by_conversation(self, takes: Iterable[StoredTake]) -> Iterator[list[StoredTake]]:
+        """They come in the order of their conversations."""
+        for key, group in groupby(takes, key=lambda take: take.key):
+            conversation = list(group)
+            if self._belongs(key) and any(take.finished for take in conversation):
+                yield conversation
+
+    def _belongs(self, key: ConversationKey) -> bool:
+        present = self._present.get(key.scenario_id)
+        return present is not None and present.played
+
+    def _scenario_of(self, take: StoredTake) -> StoredScenario:
+        """As it was when it was played."""
+        present = self._present[take.key.scenario_id]
+        return self._history.get(take.scenario_seq or 0, present)
+
+    def scores(self, target: TargetName) -> Iterator[JsonObject]:
+        """One for each conversation that was judged, by scenario and sample."""
+        for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
+            if verdicts and self._belongs(take.key):
+                scripted = self._is_scripted(self._scenario_of(take))
+                yield score_row(take, verdicts, self._metrics, scripted=scripted)
+
+    def generation_cost(self) -> JsonObject:
+        return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)
+
+    def cost(self, target: TargetName) -> JsonObject:
+        return self._cost((Stage.SIMULATE, Stage.EVALUATE), target.id)
+
+    def _cost(self, stages: Iterable[Stage], target: str | None) -> JsonObject:
+        """Of the stages in which a model was called."""
+        cost: JsonObject = {}
+        for stage in stages:
+            usage = self._reader.usage(self._benchmark, stage, target)
+            if usage.calls:
+                labels = self._reader.models_of(self._benchmark, stage, target)
+                cost[stage.value] = cost_entry(stage.value, usage, scripted=is_scripted(labels))
+        return cost

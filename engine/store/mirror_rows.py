@@ -1,0 +1,229 @@
+"""The rows of the mirrored files: the documented fields, and ours in the one key `_crosswind`.
+
+Nothing here differs from one way to the same result to another: no times, no `seq`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.benchmark import Landmark, Metric, Scenario, Speaker, Usage
+from engine.statistics import headline
+from engine.store.records import StoredMessage, StoredScenario, StoredTake, StoredVerdict
+
+JsonObject = dict[str, Any]
+Metrics = Mapping[str, Metric]
+
+OURS: Final = "_crosswind"
+SCRIPTED_NOTE: Final = "made with scripted models, which are not language models"
+TIED: Final = "judges are tied"
+
+_SCRIPTED_LABEL: Final = "offline:"
+"""How the label of every scripted model begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetName:
+    """A target, and the model behind it by the name that its provider knows."""
+
+    id: str
+    model: str
+
+
+def is_scripted(labels: Iterable[str]) -> bool:
+    return any(label.startswith(_SCRIPTED_LABEL) for label in labels)
+
+
+def _scripted_note(scripted: bool) -> JsonObject:  # noqa: FBT001  (a column of the row, not a switch)
+    return {"scripted": True, "note": SCRIPTED_NOTE} if scripted else {"scripted": False}
+
+
+def scenario_row(
+    stored: StoredScenario, metrics: Metrics, *, base: Scenario | None, scripted: bool
+) -> JsonObject:
+    """One of `scenarios.json`; `base` is written with the first of its variants."""
+    ours = {
+        **_scripted_note(scripted),
+        "base_id": stored.scenario.base_id,
+        "source": stored.source,
+    }
+    if base is not None:
+        ours["base"] = _set_up(base)
+    return {**_scenario(stored.scenario, metrics), OURS: ours}
+
+
+def _scenario(scenario: Scenario, metrics: Metrics) -> JsonObject:
+    metric = metrics.get(scenario.metric_id)
+    row = {
+        "id": scenario.id,
+        "metric_id": scenario.metric_id,
+        "metric_name": None if metric is None else metric.name,
+        "metric_type": None if metric is None else metric.track.value,
+        **_set_up(scenario),
+        "demographic": dict(scenario.demographic),
+    }
+    if scenario.target_system_prompt is not None:
+        row["target_system_prompt"] = scenario.target_system_prompt
+    return {**row, **{key: value for key, value in scenario.extra.items() if key not in row}}
+
+
+def _set_up(scenario: Scenario) -> JsonObject:
+    return {
+        "persona": scenario.persona,
+        "user_goal": scenario.user_goal,
+        "latent_adversarial_goal": scenario.latent_adversarial_goal,
+        "landmarks": [_landmark(one) for one in scenario.landmarks],
+    }
+
+
+def _landmark(landmark: Landmark) -> JsonObject:
+    return {"turn": landmark.turn, "instruction": landmark.instruction}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A take with all that was said in it and all that was said about it."""
+
+    take: StoredTake
+    messages: Sequence[StoredMessage]
+    verdicts: Sequence[StoredVerdict] = ()
+
+
+def conversation_row(
+    scenario: Scenario,
+    metrics: Metrics,
+    target: TargetName,
+    *,
+    counting: Played,
+    others: Sequence[Played],
+    usage: Usage | None,
+    scripted: bool,
+) -> JsonObject:
+    """One of `conversations.json`. `scripted` says so of its scenario."""
+    take = counting.take
+    ours: JsonObject = {
+        **_scripted_note(scripted or any(one.take.scripted for one in (counting, *others))),
+        **_take(counting),
+    }
+    if others:
+        ours["other_takes"] = [_other_take(one) for one in others]
+    return {
+        **_scenario(scenario, metrics),
+        "conv_id": str(take.key),
+        "target": {"id": target.id, "model": target.model},
+        "target_model": target.id,
+        "sample": take.key.sample,
+        "_sample": take.key.sample,
+        "transcript": _transcript(counting.messages),
+        "_usage": _usage(usage),
+        OURS: ours,
+    }
+
+
+def _take(played: Played) -> JsonObject:
+    take = played.take
+    return {
+        "take": take.number,
+        "stop_reason": None if take.stop_reason is None else take.stop_reason.value,
+        "detail": take.detail,
+        "user_model": take.user_model,
+        "model": take.model,
+        "turns": _turns(played.messages),
+    }
+
+
+def _other_take(played: Played) -> JsonObject:
+    return {
+        **_take(played),
+        "scripted": played.take.scripted,
+        "transcript": _transcript(played.messages),
+        "verdicts": [_verdict(verdict) for verdict in played.verdicts],
+    }
+
+
+def _transcript(messages: Iterable[StoredMessage]) -> list[JsonObject]:
+    return [{"role": one.speaker.value, "content": one.text} for one in messages]
+
+
+def _turns(messages: Iterable[StoredMessage]) -> list[JsonObject]:
+    """What the documented transcript has no field for, turn by turn."""
+    turns: dict[int, JsonObject] = {}
+    for one in messages:
+        turn = turns.setdefault(one.turn, {"turn": one.turn})
+        if one.speaker is Speaker.USER:
+            turn |= {"landmark": one.landmark, "thought": one.thought, "done": one.done}
+        turn.setdefault("finish", {})[one.speaker.value] = one.finish
+    return [turns[number] for number in sorted(turns)]
+
+
+def _usage(usage: Usage | None) -> JsonObject:
+    """Nothing is known of what was not called from here."""
+    known = usage or Usage(0, None, None, None, None)
+    return {
+        "cost": _cost(known),
+        "input_tokens": known.input_tokens,
+        "output_tokens": known.output_tokens,
+    }
+
+
+def _cost(usage: Usage) -> float | None:
+    """Sums of fractions depend on their order in the last digits, which are noise."""
+    return None if usage.cost_usd is None else round(usage.cost_usd, 10)
+
+
+def score_row(
+    take: StoredTake,
+    verdicts: Sequence[StoredVerdict],
+    metrics: Metrics,
+    *,
+    scripted: bool,
+) -> JsonObject:
+    """One of `scores.json`, from all verdicts on the take that counts; there is at least one."""
+    votes = {(one.judge, one.number): one for one in verdicts if one.passed is not None}
+    passed = headline(vote.passed for vote in votes.values())
+    agreeing = [vote for vote in votes.values() if vote.passed is passed]
+    said = max(agreeing, key=lambda vote: vote.seq) if agreeing else verdicts[-1]
+    metric = metrics.get(said.metric_id)
+    judges = (verdict.judge for verdict in verdicts)
+    unscored = None if passed is not None else TIED if votes else said.unscored
+    return {
+        "id": take.key.scenario_id,
+        "metric_id": said.metric_id,
+        "metric_name": None if metric is None else metric.name,
+        "metric_type": said.track.value,
+        "target_model": take.key.target_id,
+        "conv_id": str(take.key),
+        "present": None if passed is None else said.present,
+        "passed": passed,
+        "score": None if passed is None else int(passed),
+        "justification": said.justification,
+        "sample": take.key.sample,
+        OURS: {
+            **_scripted_note(scripted or take.scripted or is_scripted(judges)),
+            "take": take.number,
+            "judge": said.judge,
+            "unscored": unscored,
+            "verdicts": [_verdict(verdict) for verdict in verdicts],
+        },
+    }
+
+
+def _verdict(verdict: StoredVerdict) -> JsonObject:
+    return {
+        "judge": verdict.judge,
+        "pass": verdict.number,
+        "source": verdict.source,
+        "present": verdict.present,
+        "passed": verdict.passed,
+        "unscored": verdict.unscored,
+        "justification": verdict.justification,
+        "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
+    }
+
+
+def cost_entry(phase: str, usage: Usage, *, scripted: bool) -> JsonObject:
+    """One phase of `cost.json`."""
+    entry = {"phase": phase, **_usage(usage)}
+    return {**entry, OURS: _scripted_note(scripted)} if scripted else entry

@@ -1,0 +1,315 @@
+"""The questions that can be asked of the store, by its engine and by any number of watchers."""
+
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from sqlite3 import Row
+from typing import Final, TypeVar
+
+from engine.benchmark import ConversationKey, Metric, Stage, Usage
+from engine.facts import Fact
+from engine.progress import Progress
+from engine.store import parsing
+from engine.store.connection import Connection, Parameter
+from engine.store.records import (
+    Depends,
+    MirroredFile,
+    StoredMessage,
+    StoredRun,
+    StoredScenario,
+    StoredTake,
+    StoredVerdict,
+    UnitState,
+    VerdictRow,
+)
+from engine.store.watching import USAGE, facts_after, last_seq, snapshot
+
+_T = TypeVar("_T")
+
+_TAKES: Final = (
+    "SELECT t.*, e.stop_reason, e.finished, e.detail FROM take t "
+    "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
+)
+_NEWER_FINISHED: Final = (
+    "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
+    "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
+    "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
+)
+_CONV_ID: Final = (
+    "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
+)
+_AT_ONCE: Final = 200
+"""Takes whose messages are read in one question: few enough to be light, enough to be quick."""
+
+
+class Reader:
+    """Read-only. One connection, which threads may share; each answer is complete when given."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._store = connection
+        self.path = connection.path
+
+    def close(self) -> None:
+        self._store.close()
+
+    # For watchers
+
+    def data_version(self) -> int:
+        """Another number when anything was written since it was last asked for."""
+        return self._store.number("PRAGMA data_version")
+
+    def last_seq(self) -> int:
+        return last_seq(self._store)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.last_seq() == 0
+
+    def facts(self, after: int, limit: int = 5000) -> list[Fact]:
+        """The first `limit` facts whose `seq` is beyond `after`, in order, none left out."""
+        return facts_after(self._store, after, limit)
+
+    def snapshot(self) -> Progress:
+        """What folding all facts up to now would give."""
+        return snapshot(self._store)
+
+    # What there is
+
+    def benchmarks(self) -> list[str]:
+        rows = self._store.all(
+            "SELECT benchmark FROM scenario UNION SELECT benchmark FROM take UNION "
+            "SELECT benchmark FROM state UNION SELECT benchmark FROM metric ORDER BY 1"
+        )
+        return [row[0] for row in rows]
+
+    def last_run(self) -> StoredRun | None:
+        row = self._store.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
+        return None if row is None else parsing.run(row)
+
+    def mirrored(self, path: str) -> MirroredFile | None:
+        """A file of the mirror, by its path relative to the workspace."""
+        row = self._store.first("SELECT * FROM mirrored WHERE path = ?", (path,))
+        return None if row is None else parsing.mirrored(row)
+
+    def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
+        """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
+        `conversation`, in this order."""
+        starts = "substr(id, 1, length(?)) = ?"
+        rows = self._store.all(
+            "SELECT benchmark, id, kind FROM ("
+            "  SELECT benchmark, metric_id AS id, 'metric' AS kind, 0 AS rank FROM metric UNION"
+            "  SELECT benchmark, metric_id, 'metric', 0 FROM scenario UNION"
+            "  SELECT benchmark, scenario_id, 'scenario', 1 FROM scenario s WHERE removed = 0"
+            "    AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
+            "      AND n.scenario_id = s.scenario_id) UNION"
+            f"  SELECT benchmark, {_CONV_ID}, 'conversation', 2 FROM take"
+            f") WHERE {starts} ORDER BY rank, id, benchmark LIMIT ?",
+            (prefix, prefix, limit),
+        )
+        return [(row["benchmark"], row["id"], row["kind"]) for row in rows]
+
+    # What is wanted
+
+    def metrics(self, benchmark: str) -> list[tuple[Metric, Depends | None, str]]:
+        """The newest of each id, with what it was made from and its source."""
+        return [
+            (parsing.metric(row), parsing.depends(row["depends"]), row["source"])
+            for row in self._newest("metric", "metric_id", benchmark)
+        ]
+
+    def metric_history(self, benchmark: str, metric_id: str) -> list[tuple[Metric, str]]:
+        """Every one that had this id, oldest first, with its source."""
+        rows = self._store.all(
+            "SELECT * FROM metric WHERE benchmark = ? AND metric_id = ? ORDER BY seq",
+            (benchmark, metric_id),
+        )
+        return [(parsing.metric(row), row["source"]) for row in rows]
+
+    def scenarios(self, benchmark: str) -> list[StoredScenario]:
+        """Base scenarios and variants, the newest of each id, without those that were removed."""
+        rows = self._newest("scenario", "scenario_id", benchmark)
+        return [parsing.scenario(row) for row in rows if not row["removed"]]
+
+    def removed_scenarios(self, benchmark: str) -> frozenset[str]:
+        """Ids that a person took out of the file and that did not come back."""
+        rows = self._newest("scenario", "scenario_id", benchmark)
+        return frozenset(row["scenario_id"] for row in rows if row["removed"])
+
+    def scenario_by_seq(self, seq: int) -> StoredScenario | None:
+        row = self._store.first("SELECT * FROM scenario WHERE seq = ?", (seq,))
+        return None if row is None else parsing.scenario(row)
+
+    def scenario_history(self, benchmark: str) -> dict[int, StoredScenario]:
+        """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""
+        rows = self._store.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
+        return {row["seq"]: parsing.scenario(row) for row in rows}
+
+    def _newest(self, table: str, column: str, benchmark: str) -> list[Row]:
+        return self._store.all(
+            f"SELECT *, max(seq) FROM {table} WHERE benchmark = ? GROUP BY {column} "
+            f"ORDER BY {column}",
+            (benchmark,),
+        )
+
+    # What was said
+
+    def takes(
+        self, benchmark: str, key: ConversationKey | None = None, *, target: str | None = None
+    ) -> list[StoredTake]:
+        """By scenario, target and sample, then in the order in which they were played; of all
+        conversations, of one, or of one target's."""
+        where, parameters = "t.benchmark = ?", [benchmark]
+        if target is not None:
+            where += " AND t.target = ?"
+            parameters.append(target)
+        return self._takes(where, parameters, key=key)
+
+    def counting_take(self, benchmark: str, key: ConversationKey) -> StoredTake | None:
+        """The newest that was played to its end."""
+        finished = [take for take in self.takes(benchmark, key) if take.finished]
+        return finished[-1] if finished else None
+
+    def open_take(self, benchmark: str, key: ConversationKey) -> StoredTake | None:
+        """The newest, where it was interrupted or failed and so can be continued."""
+        takes = self.takes(benchmark, key)
+        return takes[-1] if takes and not takes[-1].finished else None
+
+    def counting_takes(self, benchmark: str, target: str | None = None) -> list[StoredTake]:
+        """Of each conversation the newest that was played to its end; of all targets or of one."""
+        where = f"t.benchmark = ? AND e.finished = 1 AND NOT EXISTS ({_NEWER_FINISHED})"
+        parameters = [benchmark]
+        if target is not None:
+            where += " AND t.target = ?"
+            parameters.append(target)
+        return self._takes(where, parameters)
+
+    def messages(self, take_seq: int) -> list[StoredMessage]:
+        """As they were spoken. Raises `StoreError` for one that is damaged."""
+        return self.messages_of([take_seq])[take_seq]
+
+    def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[StoredMessage]]:
+        """The same for many takes, by their `seq`."""
+        return self._by_take(
+            take_seqs, "message", "take, turn, speaker = 'assistant'", parsing.message
+        )
+
+    def transcripts(
+        self, benchmark: str, target: str
+    ) -> Iterator[tuple[StoredTake, list[StoredMessage]]]:
+        """What was said in each counting take of a target; a few of them are held at a time."""
+        takes = iter(self.counting_takes(benchmark, target))
+        while some := list(islice(takes, _AT_ONCE)):
+            said = self.messages_of(take.seq for take in some)
+            for take in some:
+                yield take, said[take.seq]
+
+    def _takes(
+        self, where: str, parameters: Sequence[Parameter], *, key: ConversationKey | None = None
+    ) -> list[StoredTake]:
+        if key is not None:
+            where += " AND t.scenario_id = ? AND t.target = ? AND t.sample = ?"
+            parameters = [*parameters, key.scenario_id, key.target_id, key.sample]
+        order = "t.scenario_id, t.target, t.sample, t.number"
+        rows = self._store.all(f"{_TAKES} WHERE {where} ORDER BY {order}", parameters)
+        return [parsing.take(row) for row in rows]
+
+    def _by_take(
+        self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
+    ) -> dict[int, list[_T]]:
+        left = list(take_seqs)
+        found: dict[int, list[_T]] = {seq: [] for seq in left}
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT * FROM {table} WHERE take IN ({marks}) ORDER BY {order}"
+            for row in self._store.all(sql, some):
+                found[row["take"]].append(parse(row))
+        return found
+
+    # What was judged
+
+    def verdicts(self, take_seq: int) -> list[StoredVerdict]:
+        """Every one on this take, oldest first."""
+        return self.verdicts_of([take_seq])[take_seq]
+
+    def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[StoredVerdict]]:
+        """The same for many takes, by their `seq`."""
+        return self._by_take(take_seqs, "verdict", "take, seq", parsing.verdict)
+
+    def counting_verdicts(
+        self, benchmark: str, target: str | None = None
+    ) -> list[tuple[StoredTake, list[StoredVerdict]]]:
+        """Each counting take with every verdict on it, oldest first; with none where it has not
+        been judged yet."""
+        takes = self.counting_takes(benchmark, target)
+        found = self.verdicts_of(take.seq for take in takes)
+        return [(take, found[take.seq]) for take in takes]
+
+    def verdict_rows(
+        self, benchmark: str | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[VerdictRow]:
+        """One for each conversation whose counting take has been judged, as its newest verdict
+        beyond `after` left it, oldest first."""
+        rows = self._store.all(
+            "SELECT v.*, t.benchmark, t.scenario_id, t.target, t.sample,"
+            "  t.number AS take_number, e.stop_reason,"
+            "  (SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
+            "  AS turns "
+            "FROM verdict v JOIN take t ON t.seq = v.take "
+            "JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
+            "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
+            "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
+            f"AND NOT EXISTS ({_NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
+            (after, benchmark, -1 if limit is None else limit),
+        )
+        return [parsing.verdict_row(row) for row in rows]
+
+    # What was done, and what it took
+
+    def units(self, benchmark: str, stage: Stage) -> dict[str, UnitState]:
+        """Where each row of work stands, by its id."""
+        rows = self._store.all(
+            "SELECT unit, target, state, reason, max(seq) AS seq FROM state "
+            "WHERE benchmark = ? AND stage = ? GROUP BY unit",
+            (benchmark, stage.value),
+        )
+        return {row["unit"]: parsing.unit_state(row) for row in rows}
+
+    def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
+        """Of all calls of a stage; with `target`, of those made on its behalf."""
+        rows = self._store.all(
+            f"SELECT {USAGE} FROM attempt "
+            "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3) "
+            "GROUP BY benchmark, stage",
+            (benchmark, stage.value, target),
+        )
+        return parsing.usage(rows[0]) if rows else Usage()
+
+    def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
+        rows = self._store.all(
+            f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "
+            "GROUP BY unit ORDER BY unit",
+            (benchmark, stage.value),
+        )
+        return {row["unit"]: parsing.usage(row) for row in rows}
+
+    def models_of(self, benchmark: str, stage: Stage, target: str | None = None) -> frozenset[str]:
+        """The labels of the models that were called in a stage; with `target`, on its behalf."""
+        rows = self._store.all(
+            "SELECT DISTINCT model FROM attempt "
+            "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
+            (benchmark, stage.value, target),
+        )
+        return frozenset(row["model"] for row in rows)
+
+    def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:
+        """The label of the model that gave the last answer for each row of work, by its id."""
+        rows = self._store.all(
+            "SELECT unit, model, max(seq) FROM attempt "
+            "WHERE benchmark = ? AND stage = ? AND outcome = 'answer' GROUP BY unit",
+            (benchmark, stage.value),
+        )
+        return {row["unit"]: row["model"] for row in rows}

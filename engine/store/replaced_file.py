@@ -1,0 +1,89 @@
+"""Writes a file beside its place and moves it there in one step, so that no reader meets half."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from typing import BinaryIO
+
+_CHUNK = 1 << 20
+
+
+def sync_folder(folder: Path) -> None:
+    """A file's new name is durable only when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def digest_on_disk(path: Path) -> str | None:
+    """None where there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+class NewFile:
+    """A file that is complete, but not in its place yet."""
+
+    def __init__(self, place: Path, pieces: Iterable[str]) -> None:
+        self.place = place
+        self._temporary = place.with_name(f".{place.name}.tmp")
+        self._temporary.unlink(missing_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        with os.fdopen(os.open(self._temporary, flags, 0o666), "wb", _CHUNK) as file:
+            self.digest = _written(file, pieces)
+
+    def move(self, place: Path) -> None:
+        """Durably, in place of whatever is there."""
+        descriptor = os.open(self._temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._temporary.replace(place)
+        sync_folder(place.parent)
+
+    def discard(self) -> None:
+        """Where it was not moved."""
+        self._temporary.unlink(missing_ok=True)
+
+
+def _written(file: BinaryIO, pieces: Iterable[str]) -> str:
+    digest = blake2b(digest_size=16)
+    for piece in pieces:
+        content = piece.encode()
+        digest.update(content)
+        file.write(content)
+    return digest.hexdigest()
+
+
+def json_array(rows: Iterable[object]) -> Iterator[str]:
+    """The text of a JSON array with indent 2, row by row; nothing at all for no rows."""
+    before = "[\n  "
+    for row in rows:
+        yield before + _text(row).replace("\n", "\n  ")
+        before = ",\n  "
+    if before != "[\n  ":
+        yield "\n]\n"
+
+
+def json_value(value: object) -> Iterator[str]:
+    yield _text(value) + "\n"
+
+
+def json_object(value: Mapping[str, object]) -> Iterator[str]:
+    """Nothing at all for an empty one."""
+    if value:
+        yield from json_value(value)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,172 @@
+"""What a watcher reads: facts in their order, and the sum of all of them at one moment."""
+
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+from engine.benchmark import Stage, State, Track, Usage
+from engine.facts import Fact
+from engine.progress import RATE_WINDOW, Progress, TargetProgress
+from engine.store import parsing
+from engine.store.connection import Connection
+from engine.store.inserts import LAST_SEQ
+
+_KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take_number"
+
+_FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
+    "SELECT x.* FROM note x": parsing.noted,
+    "SELECT x.* FROM state x": parsing.state_changed,
+    f"SELECT x.seq, x.at, {_KEY} FROM take t JOIN take x ON x.seq = t.seq": parsing.take_started,
+    f"SELECT x.seq, x.at, x.stop_reason, {_KEY} FROM take_end x JOIN take t ON t.seq = x.take": (
+        parsing.take_ended
+    ),
+    f"SELECT x.seq, x.at, x.turn, x.speaker, {_KEY} "
+    "FROM message x JOIN take t ON t.seq = x.take": parsing.message_spoken,
+    f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present, x.passed, "
+    f"x.unscored, x.counted_before, x.counted, {_KEY} "
+    "FROM verdict x JOIN take t ON t.seq = x.take": parsing.verdict_given,
+    "SELECT x.* FROM attempt x": parsing.call_made,
+}
+
+_RECENT_ROWS: Final = 5000
+"""More of one kind do not happen within `RATE_WINDOW`."""
+
+
+def last_seq(connection: Connection) -> int:
+    return connection.number(LAST_SEQ)
+
+
+def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
+    """The first `limit` facts beyond `after`, none of them left out.
+
+    Each table is asked by itself, so rows may be added between two of the questions; nothing
+    beyond what was there before the first of them is taken.
+    """
+    until = last_seq(connection)
+    if until <= after:
+        return []
+    found = [
+        parse(row)
+        for select, parse in _FACTS.items()
+        for row in connection.all(
+            f"{select} WHERE x.seq > ? AND x.seq <= ? ORDER BY x.seq LIMIT ?",
+            (after, until, limit),
+        )
+    ]
+    found.sort(key=lambda fact: fact.seq)
+    return found[:limit]
+
+
+def snapshot(connection: Connection) -> Progress:
+    """What folding every fact would give, from one grouped query for each table."""
+    progress = Progress()
+    with connection.one_moment():
+        _add_notes(connection, progress)
+        _add_states(connection, progress)
+        _add_problems(connection, progress)
+        _add_scores(connection, progress)
+        _add_usage(connection, progress)
+        _add_rates(connection, progress)
+        progress.messages = connection.number("SELECT count(*) FROM message")
+        progress.seq = last_seq(connection)
+    return progress
+
+
+def _add_notes(connection: Connection, progress: Progress) -> None:
+    """The last hundred, and of what may be older the last of each kind, which decide the rest."""
+    for row in connection.all(
+        "SELECT * FROM note WHERE seq IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
+        " OR seq IN (SELECT seq FROM note ORDER BY seq DESC LIMIT 100) ORDER BY seq"
+    ):
+        progress.apply(parsing.noted(row))
+
+
+def _add_states(connection: Connection, progress: Progress) -> None:
+    for row in connection.all(
+        "SELECT benchmark, stage, target, state, count(*) AS units FROM ("
+        "  SELECT benchmark, stage, target, state, max(seq) FROM state"
+        "  GROUP BY benchmark, stage, unit"
+        ") GROUP BY benchmark, stage, target, state"
+    ):
+        stage, state = Stage(row["stage"]), State(row["state"])
+        progress.stage_tally(row["benchmark"], stage).move(None, state, row["units"])
+        if row["target"] is None:
+            continue
+        target = progress.target(row["benchmark"], row["target"])
+        if stage is Stage.SIMULATE:
+            target.simulate.move(None, state, row["units"])
+        elif stage is Stage.EVALUATE:
+            target.evaluate.move(None, state, row["units"])
+
+
+def _add_problems(connection: Connection, progress: Progress) -> None:
+    for row in connection.all(
+        "SELECT benchmark, target, reason, max(seq) FROM state "
+        "WHERE state = 'failed' AND target IS NOT NULL GROUP BY benchmark, target"
+    ):
+        progress.target(row["benchmark"], row["target"]).last_problem = row["reason"]
+
+
+def _add_scores(connection: Connection, progress: Progress) -> None:
+    for row in connection.all(
+        "SELECT benchmark, target, track, coalesce(sum(counted), 0) AS passed,"
+        "  count(counted) AS scored FROM ("
+        "  SELECT t.benchmark, t.target, v.track, v.counted, max(v.seq)"
+        "  FROM verdict v JOIN take t ON t.seq = v.take"
+        "  GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, v.track"
+        ") GROUP BY benchmark, target, track"
+    ):
+        score = progress.target(row["benchmark"], row["target"]).scores[Track(row["track"])]
+        score.passed, score.scored = row["passed"], row["scored"]
+
+
+def _add_usage(connection: Connection, progress: Progress) -> None:
+    """Cached tokens are no part of what is folded."""
+    for row in connection.all(
+        f"SELECT benchmark, target, {USAGE} FROM attempt WHERE target IS NOT NULL "
+        "GROUP BY benchmark, target"
+    ):
+        used = parsing.usage(row)
+        progress.target(row["benchmark"], row["target"]).usage = Usage(
+            used.calls, used.input_tokens, 0, used.output_tokens, used.cost_usd
+        )
+
+
+def _add_rates(connection: Connection, progress: Progress) -> None:
+    """So that a watcher who has just come sees the present pace at once."""
+    for row in _recent(connection, "attempt", "output_tokens AS tokens, benchmark, target"):
+        if row["target"] is not None:
+            target = _target(progress, row)
+            target.tokens.add(parsing.moment(row["at"]), row["tokens"] or 0)
+    for row in _recent(connection, "state", "stage, state, benchmark, target"):
+        settled = row["stage"] == Stage.SIMULATE and row["state"] in {State.DONE, State.FAILED}
+        if settled and row["target"] is not None:
+            _target(progress, row).settled.add(parsing.moment(row["at"]), 1)
+
+
+def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
+    return progress.target(row["benchmark"], row["target"])
+
+
+def _recent(connection: Connection, table: str, columns: str) -> list[sqlite3.Row]:
+    window = round(RATE_WINDOW.total_seconds() * 1000)
+    return connection.all(
+        f"SELECT * FROM (SELECT seq, at, {columns} FROM {table} ORDER BY seq DESC LIMIT ?) "
+        f"WHERE at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? ORDER BY seq",
+        (_RECENT_ROWS, window),
+    )
+
+
+def _sum(column: str) -> str:
+    """Unknown as soon as one of them is."""
+    return f"CASE WHEN count({column}) = count(*) THEN sum({column}) END AS {column}"
+
+
+USAGE: Final = "count(*) AS calls, " + ", ".join(
+    _sum(column) for column in ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+)
+"""Columns that add up attempts, for any grouping of them."""
