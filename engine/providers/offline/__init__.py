@@ -1,0 +1,1 @@
+"""Scripted stand-ins for language models: seeded, repeatable, and without a key."""

@@ -1,0 +1,94 @@
+"""How the scripted models read what they are sent: tags, sentences, words."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from engine.providers.offline.lines import word_list
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+_WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_SENTENCE: Final = re.compile(r"[^\n.!?…]*(?:[.!?…]+(?=[\s\"'”’*_)]|$)[\"'”’*_)]*|[.!?…]+|\n|$)")
+_LIST_MARK: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)]|#+|>)\s+")
+_CURLY: Final = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
+_LIGHT_MARKDOWN: Final = re.compile(r"[*_`#]+")
+
+
+@lru_cache(maxsize=4096)
+def token_count(text: str) -> int:
+    """Words and punctuation marks: a cheap estimate of tokens, good to a quarter or so."""
+    return len(_TOKEN.findall(text))
+
+
+@lru_cache(maxsize=64)
+def _tag(name: str) -> re.Pattern[str]:
+    return re.compile(rf"<{name}>[ \t]*\n?(.*?)\s*</{name}>", re.DOTALL)
+
+
+def tagged(text: str, name: str) -> str | None:
+    """What stands between `<name>` and `</name>`; None where there is no such pair."""
+    found = _tag(name).search(text)
+    return found.group(1).strip() if found else None
+
+
+@lru_cache(maxsize=2048)
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences and list items of a text, each copied as it stands, without its list mark."""
+    found: list[str] = []
+    held = ""
+    for match in _SENTENCE.finditer(text):
+        piece = match.group()
+        held += piece
+        ends_inside = piece.endswith(".") and text[match.end() : match.end() + 1].isalnum()
+        if ends_inside and not piece.endswith("\n"):
+            continue  # the point of a number or an address ends nothing
+        sentence = _LIST_MARK.sub("", held.strip())
+        held = ""
+        if any(char.isalnum() for char in sentence):
+            found.append(sentence)
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def plain(text: str) -> str:
+    """Lower case, straight quotation marks, no light Markdown, single spaces."""
+    folded = _LIGHT_MARKDOWN.sub("", text.translate(_CURLY)).lower()
+    return " ".join(folded.split())
+
+
+@lru_cache(maxsize=2048)
+def bare(text: str) -> str:
+    """As `plain`, but with apostrophes dropped: people in a hurry leave them out."""
+    return plain(text).replace("'", "")
+
+
+def words(text: str) -> list[str]:
+    return _WORD.findall(plain(text))
+
+
+_ENDINGS: Final = (
+    "ations", "ation", "nesses", "ness", "ments", "ment", "ings", "ing", "edly", "ed",
+    "ies", "ily", "ally", "ly", "ers", "er", "es", "s", "e", "y",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """A word without its ending, crudely: enough to see that two words are akin."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+COMMON_WORDS: Final = word_list("common")
+"""Words that carry no subject, and those in which any definition is written."""
+
+
+@lru_cache(maxsize=512)
+def content_stems(text: str) -> tuple[str, ...]:
+    """The stems of the words that carry a text's subject, in order, each once."""
+    stems = [stem(word) for word in words(text) if word not in COMMON_WORDS and len(word) > 2]
+    return tuple(dict.fromkeys(stems))
