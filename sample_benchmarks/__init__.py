@@ -1,0 +1,1 @@
+"""A complete workspace to look at and to run, without a key."""
