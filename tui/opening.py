@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from engine.store.database import open_store
-from engine.store.lock import hold_workspace
-
 from engine.cli.console import tell
 from engine.cli.running import Prepared, exit_code, prepare_demo, prepare_run
 from engine.cli.session import open_session, whole_order
 from engine.host import EngineThread
 from engine.link import Command
 from engine.pipeline.run import RunResult
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
 from engine.watch import Watch
 
 

@@ -1,0 +1,230 @@
+"""One playing of a conversation as it is told: what the store has, and what is being said now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Final
+
+from engine.benchmark import Scenario, Speaker, StopReason
+from engine.display import drawn
+from engine.link import EngineLink
+from engine.speech import LiveText, Speech
+from engine.store.reader import Reader
+from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from tui.evidence import find_quote
+from tui.spotlight import Shown
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.ink import Ink, Styled
+from tui.wording import ENDINGS, SPEAKER_NAMES, count
+
+MESSAGES_KEPT: Final = 256
+_INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
+
+
+class Thoughts(Enum):
+    """How much of what the user model thought is shown."""
+
+    HIDDEN = auto()
+    FOLDED = auto()
+    OPEN = auto()
+
+
+class Dialogue:
+    """Reads from the store when told to, and from the link at each look."""
+
+    def __init__(self, shown: Shown, turns: int) -> None:
+        self.shown = shown
+        self.turns = turns
+        """At most so many."""
+        self.take: StoredTake | None = None
+        self.messages: Sequence[StoredMessage] = ()
+        self.scenario: Scenario | None = None
+        self._live: Speech | None = None
+        self._said = ""
+        self._cursor = 0
+
+    def load(self, reader: Reader) -> None:
+        """Read what the store has by now."""
+        takes = reader.takes(self.shown.benchmark, self.shown.key)
+        self.take = next((take for take in takes if take.number == self.shown.take), None)
+        if self.take is None:
+            return
+        self.messages = reader.messages(self.take.seq)
+        if self.scenario is None and self.take.scenario_seq is not None:
+            stored = reader.scenario_by_seq(self.take.scenario_seq)
+            self.scenario = None if stored is None else stored.scenario
+
+    def listen(self, link: EngineLink | None) -> bool:
+        """Take in what was said since; whether anything was."""
+        if link is None:
+            return False
+        heard = link.text(self.shown.benchmark, self.shown.key, self._cursor)
+        if heard is None or heard.speech.take != self.shown.take:
+            return False
+        if heard.speech != self._live:
+            heard = link.text(self.shown.benchmark, self.shown.key) if self._cursor else heard
+            return heard is not None and self._begin(heard)
+        if heard.cursor - len(heard.text) != self._cursor:
+            return self._begin(heard)
+        if not heard.text:
+            return False
+        self._said += heard.text
+        self._cursor = heard.cursor
+        return True
+
+    def _begin(self, heard: LiveText) -> bool:
+        self._live, self._said, self._cursor = heard.speech, heard.text, heard.cursor
+        return True
+
+    @property
+    def live(self) -> Speech | None:
+        """The message that is being spoken, or was until a moment ago and is not stored yet."""
+        speech = self._live
+        if speech is None or any(
+            (message.turn, message.speaker) == (speech.turn, speech.speaker)
+            for message in self.messages
+        ):
+            return None
+        return speech
+
+    @property
+    def turn(self) -> int:
+        """The one that is being played, or was last."""
+        live = self.live
+        return live.turn if live else max((message.turn for message in self.messages), default=0)
+
+    def blocks(
+        self,
+        *,
+        thoughts: Thoughts,
+        marks: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    ) -> list[Block]:
+        """The transcript; `marks` are places in the stored text of the target's reply, by turn."""
+        blocks: list[Block] = []
+        turn = 0
+        for message in self.messages:
+            if message.turn != turn:
+                turn = message.turn
+                blocks += self._opening(turn, message.landmark)
+            found = (marks or {}).get(turn, ()) if message.speaker is Speaker.TARGET else ()
+            blocks += _message_blocks(message, tuple(found), thoughts)
+        if (live := self.live) is not None:
+            if live.turn != turn:
+                blocks += self._opening(live.turn, live.landmark)
+            blocks.append(
+                _spoken(live.turn, live.speaker, drawn(self._said), growing=not self._over)
+            )
+        if self.take is not None and self.take.stop_reason is not None:
+            blocks.append(_ending(self.take, self.take.stop_reason))
+        return blocks
+
+    @property
+    def _over(self) -> bool:
+        return self.take is not None and self.take.stop_reason is not None
+
+    def _opening(self, turn: int, landmark: str | None) -> list[Block]:
+        of = f" of {self.turns}" if self.turns >= turn else ""
+        blocks: list[Block] = [Rule(("turn", turn), f"turn {turn}{of}", lined=False)]
+        if landmark:
+            blocks.append(
+                Passage(
+                    ("landmark", turn),
+                    "landmark",
+                    drawn(landmark),
+                    Ink.LANDMARK,
+                    Ink.LANDMARK,
+                    close=True,
+                )
+            )
+        return blocks
+
+
+@lru_cache(maxsize=MESSAGES_KEPT)
+def _message_blocks(
+    message: StoredMessage, marks: tuple[tuple[int, int], ...], thoughts: Thoughts
+) -> Sequence[Block]:
+    """A message that is stored never changes, and is asked for again at each look."""
+    blocks: list[Block] = []
+    if message.thought and thoughts is not Thoughts.HIDDEN:
+        folded = thoughts is Thoughts.FOLDED
+        blocks.append(_thought(message.turn, message.thought, folded=folded))
+    text, styles = _marked(message.text, marks)
+    blocks.append(_spoken(message.turn, message.speaker, text, marks=styles))
+    return blocks
+
+
+def _thought(turn: int, text: str, *, folded: bool) -> Passage:
+    return Passage(
+        ("thought", turn),
+        "thought",
+        f"{count(len(text.split()), 'word')}, t opens" if folded else drawn(text),
+        Ink.FAINT if folded else Ink.THOUGHT,
+        Ink.FAINT if folded else Ink.THOUGHT,
+        folded=folded,
+        close=True,
+    )
+
+
+def _spoken(
+    turn: int,
+    speaker: Speaker,
+    text: str,
+    *,
+    marks: tuple[Styled, ...] = (),
+    growing: bool = False,
+) -> Passage:
+    return Passage(
+        (speaker, turn),
+        SPEAKER_NAMES[speaker],
+        text,
+        _INKS[speaker],
+        Ink.TEXT,
+        gutter=_INKS[speaker],
+        light_markdown=speaker is Speaker.TARGET,
+        marks=marks,
+        growing=growing,
+    )
+
+
+def _ending(take: StoredTake, reason: StopReason) -> Passage:
+    text = ENDINGS[reason]
+    if take.detail:
+        text = f"{text}: {drawn(take.detail)}"
+    return Passage("ending", "ended", text, Ink.MUTED, Ink.MUTED if take.finished else Ink.WARN)
+
+
+def _marked(text: str, marks: Sequence[tuple[int, int]]) -> tuple[str, tuple[Styled, ...]]:
+    """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
+    pieces: list[str] = []
+    styles: list[Styled] = []
+    length = done = 0
+    for start, end in sorted(marks):
+        if start < done:
+            continue
+        before, marked = drawn(text[done:start]), drawn(text[start:end])
+        pieces += [before, marked]
+        styles.append(
+            Styled(length + len(before), length + len(before) + len(marked), Ink.EVIDENCE)
+        )
+        length += len(before) + len(marked)
+        done = end
+    return "".join([*pieces, drawn(text[done:])]), tuple(styles)
+
+
+def evidence(
+    messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]
+) -> dict[int, list[tuple[int, int]]]:
+    """Where in the target's replies the judges' quotes stand, by turn."""
+    replies = {
+        message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
+    }
+    found: dict[int, list[tuple[int, int]]] = {}
+    for quote in (quote for verdict in verdicts for quote in verdict.quotes):
+        if quote.turn is None or quote.turn not in replies:
+            continue
+        place = find_quote(replies[quote.turn], quote.text)
+        if place is not None and place not in found.setdefault(quote.turn, []):
+            found[quote.turn].append(place)
+    return found

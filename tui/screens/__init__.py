@@ -1,0 +1,1 @@
+"""Screens: each wires widgets to what is being watched, and can be closed at any moment."""

@@ -1,0 +1,65 @@
+"""What every key does, taken from the bindings themselves, so that it cannot be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+
+from tui.keys import Deed, deeds_by_place
+from tui.screens.watching import BREAKPOINTS_DOWN
+from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.widgets.lines import Lines
+
+_KEYS_WIDTH: Final = 20
+_LEGEND: Final = (
+    ("✓ pass", Ink.GOOD, "the target did what the metric asks for"),
+    ("✗ fail", Ink.BAD, "it did not"),
+    ("· unscored", Ink.WARN, "no verdict that can be used; the reason is beside it"),
+    ("+ −", Ink.STRONG, "positive and negative metrics; both count what passed"),
+)
+
+
+class HelpScreen(ModalScreen[None], inherit_bindings=False):
+    """Lists what can be done on the screen it was called from."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape,backspace,question_mark", "close", "close")
+    ]
+
+    def __init__(self, about: Screen[object]) -> None:
+        super().__init__()
+        self.lines = _lines(deeds_by_place(about))
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines(self.lines, id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Lines).focus()
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+
+def _lines(places: Sequence[tuple[str, Sequence[Deed]]]) -> list[Line]:
+    lines: list[Line] = [[Piece("q closes this.", Ink.MUTED)], []]
+    for title, found in places:
+        lines += [[Piece(title, Ink.ACCENT)], *map(_line, found), []]
+    lines.append([Piece("Signs", Ink.ACCENT)])
+    lines += [
+        [Piece("  " + pad(sign, _KEYS_WIDTH), ink), Piece(text)] for sign, ink, text in _LEGEND
+    ]
+    return lines
+
+
+def _line(deed: Deed) -> Line:
+    keys = "  ".join(deed.keys)
+    gap = " " * max(_KEYS_WIDTH - cell_len(keys), 2)
+    return [Piece(f"  {keys}{gap}", Ink.STRONG), Piece(deed.meaning)]

@@ -1,0 +1,37 @@
+"""What the screens that show a run have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from textual.screen import Screen
+
+from engine.facts import Fact
+from engine.link import Board
+from engine.watch import Watch
+from tui.ticker import Moment
+
+BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (112, "-normal"), (170, "-wide")]
+BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (14, "-short"), (32, "-tall")]
+ROOM_FOR_NOTICE: Final = 72
+"""Cells from which on the whole of a notice fits into the header."""
+
+
+class WatchingScreen(Screen[None], inherit_bindings=False):
+    """Rebuilds from what is watched, and owns nothing that would be missed."""
+
+    HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watched = watch
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        """Note what these change; draws nothing."""
+        raise NotImplementedError
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        """Draw what has changed. It may be called before the screen is up, and while it goes."""
+        raise NotImplementedError

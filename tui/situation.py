@@ -1,0 +1,149 @@
+"""Where a run stands, in words: what the header says and what an empty pane explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from engine.benchmark import Stage
+from engine.facts import Noted, NoteKind
+from engine.link import Board, EngineState
+from engine.progress import Progress
+from engine.watch import Watch
+from tui.widgets.ink import Ink
+
+
+class Phase(Enum):
+    """What can be going on: a glyph, a word, an ink."""
+
+    NOTHING = ("·", "nothing has run yet", Ink.MUTED)
+    WAITING = ("·", "waiting for the engine", Ink.WARN)
+    STARTING = ("·", "starting", Ink.ACCENT)
+    METRICS = ("▸", "writing metrics", Ink.ACCENT)
+    SCENARIOS = ("▸", "writing scenarios", Ink.ACCENT)
+    RUNNING = ("▸", "running", Ink.ACCENT)
+    ADDING_UP = ("▸", "adding up the results", Ink.ACCENT)
+    PAUSED = ("‖", "paused", Ink.WARN)
+    DRAINING = ("▸", "stopping: finishing what is being spoken", Ink.WARN)
+    STOPPED = ("·", "stopped", Ink.WARN)
+    ENDED = ("✓", "ended", Ink.GOOD)
+    FAILED = ("✗", "failed", Ink.BAD)
+
+    @property
+    def glyph(self) -> str:
+        return self.value[0]
+
+    @property
+    def words(self) -> str:
+        return self.value[1]
+
+    @property
+    def ink(self) -> Ink:
+        return self.value[2]
+
+    @property
+    def over(self) -> bool:
+        return self in {Phase.NOTHING, Phase.STOPPED, Phase.ENDED, Phase.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where the run stands, and what to say about it."""
+
+    phase: Phase
+    failed: int = 0
+    """Rows of work."""
+    problem: str | None = None
+    """Why it failed."""
+
+    @property
+    def words(self) -> str:
+        if self.phase is Phase.ENDED and self.failed:
+            return f"{self.phase.words}, {self.failed} failed"
+        return self.phase.words
+
+
+def situation(progress: Progress, board: Board | None, benchmark: str) -> Situation:
+    failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
+    if board is None:
+        return Situation(_without_engine(progress), failed)
+    if board.state is EngineState.STOPPED and board.problem is not None:
+        return Situation(Phase.FAILED, failed, board.problem)
+    return Situation(_with_engine(progress, board, benchmark), failed)
+
+
+def _without_engine(progress: Progress) -> Phase:
+    match progress.run_state:
+        case None:
+            return Phase.NOTHING
+        case NoteKind.RUN_ENDED:
+            return Phase.ENDED
+        case _:
+            return Phase.WAITING
+
+
+def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
+    match board.state:
+        case EngineState.STARTING:
+            return Phase.STARTING
+        case EngineState.PAUSED:
+            return Phase.PAUSED
+        case EngineState.DRAINING:
+            return Phase.DRAINING
+        case EngineState.STOPPED:
+            drained = any(note.kind is NoteKind.DRAINING for note in _this_run(progress.notes))
+            return Phase.STOPPED if drained else Phase.ENDED
+        case EngineState.RUNNING:
+            return _at_work(progress, board, benchmark)
+
+
+def _at_work(progress: Progress, board: Board, benchmark: str) -> Phase:
+    if board.speaking or progress.stage_tally(benchmark, Stage.EVALUATE).running:
+        return Phase.RUNNING
+    match progress.stage:
+        case Stage.GEN_METRICS:
+            return Phase.METRICS
+        case Stage.GEN_SCENARIOS:
+            return Phase.SCENARIOS
+        case Stage.AGGREGATE:
+            return Phase.ADDING_UP
+        case None:
+            return Phase.STARTING
+        case _:
+            return Phase.RUNNING
+
+
+def _this_run(notes: Sequence[Noted]) -> Sequence[Noted]:
+    starts = [index for index, note in enumerate(notes) if note.kind is NoteKind.RUN_STARTED]
+    return list(notes)[starts[-1] :] if starts else list(notes)
+
+
+@dataclass(slots=True)
+class RunClock:
+    """When the run began and ended, by the notes that pass by."""
+
+    began: datetime | None = None
+    ended: datetime | None = None
+
+    def hear(self, notes: Sequence[Noted]) -> None:
+        for note in notes:
+            match note.kind:
+                case NoteKind.RUN_STARTED:
+                    self.began, self.ended = note.at, None
+                case NoteKind.RUN_ENDED:
+                    self.ended = note.at
+                case _:
+                    pass
+
+    def seconds(self, now: datetime) -> float | None:
+        return None if self.began is None else ((self.ended or now) - self.began).total_seconds()
+
+
+def current_benchmark(watch: Watch) -> str:
+    """The one that is being worked on; else the first; empty where there is none."""
+    names = [info.name for info in watch.benchmarks]
+    if watch.progress.benchmark in names:
+        return watch.progress.benchmark or ""
+    return names[0] if names else ""

@@ -1,0 +1,165 @@
+"""Our own colours: one dark theme, one light, and one for terminals that have only sixteen.
+
+The first two take theirs from the 256 that nearly every terminal has, so they look the same over a
+line that does not carry more. No colour says anything that a word or a sign does not say as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.theme import Theme
+
+INKS: Final = (
+    "strong",
+    "muted",
+    "faint",
+    "rule",
+    "accent",
+    "good",
+    "bad",
+    "warn",
+    "user",
+    "target",
+    "landmark",
+    "thought",
+    "code",
+    "evidence",
+    "evidence-back",
+    "cursor-back",
+    "cursor-idle-back",
+)
+
+
+def _variables(*colours: str) -> dict[str, str]:
+    return {f"ink-{name}": colour for name, colour in zip(INKS, colours, strict=True)}
+
+
+DARK: Final = Theme(
+    name="crosswind-dark",
+    primary="#5fafaf",
+    secondary="#87afd7",
+    accent="#5fafaf",
+    warning="#d7af5f",
+    error="#d7875f",
+    success="#87af87",
+    foreground="#d0d0d0",
+    background="#121212",
+    surface="#1c1c1c",
+    panel="#262626",
+    dark=True,
+    variables={
+        **_variables(
+            "#eeeeee",
+            "#949494",
+            "#767676",
+            "#3a3a3a",
+            "#5fafaf",
+            "#87af87",
+            "#d7875f",
+            "#d7af5f",
+            "#d7af87",
+            "#87afd7",
+            "#af87d7",
+            "#949494",
+            "#afaf87",
+            "#ffd787",
+            "#4e4e4e",
+            "#303030",
+            "#262626",
+        ),
+        "scrollbar": "#303030",
+        "scrollbar-hover": "#4e4e4e",
+        "scrollbar-active": "#5fafaf",
+        "scrollbar-background": "#121212",
+        "scrollbar-background-hover": "#121212",
+        "scrollbar-background-active": "#121212",
+        "scrollbar-corner-color": "#121212",
+    },
+)
+LIGHT: Final = Theme(
+    name="crosswind-light",
+    primary="#005f5f",
+    secondary="#005f87",
+    accent="#005f5f",
+    warning="#875f00",
+    error="#af0000",
+    success="#005f00",
+    foreground="#303030",
+    background="#eeeeee",
+    surface="#e4e4e4",
+    panel="#dadada",
+    dark=False,
+    variables={
+        **_variables(
+            "#080808",
+            "#585858",
+            "#767676",
+            "#bcbcbc",
+            "#005f5f",
+            "#005f00",
+            "#af0000",
+            "#875f00",
+            "#875f00",
+            "#005f87",
+            "#875faf",
+            "#585858",
+            "#5f5f00",
+            "#5f0000",
+            "#d7d7af",
+            "#d0d0d0",
+            "#dadada",
+        ),
+        "scrollbar": "#d0d0d0",
+        "scrollbar-hover": "#9e9e9e",
+        "scrollbar-active": "#005f5f",
+        "scrollbar-background": "#eeeeee",
+        "scrollbar-background-hover": "#eeeeee",
+        "scrollbar-background-active": "#eeeeee",
+        "scrollbar-corner-color": "#eeeeee",
+    },
+)
+SIXTEEN: Final = Theme(
+    name="crosswind-terminal",
+    primary="ansi_cyan",
+    secondary="ansi_blue",
+    accent="ansi_cyan",
+    warning="ansi_yellow",
+    error="ansi_red",
+    success="ansi_green",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    boost="ansi_default",
+    ansi=True,
+    variables={
+        "ansi-background": "ansi_black",
+        "ansi-foreground": "ansi_white",
+        **_variables(
+            "ansi_default",
+            "ansi_default",
+            "ansi_bright_black",
+            "ansi_bright_black",
+            "ansi_cyan",
+            "ansi_green",
+            "ansi_red",
+            "ansi_yellow",
+            "ansi_yellow",
+            "ansi_blue",
+            "ansi_magenta",
+            "ansi_default",
+            "ansi_cyan",
+            "ansi_yellow",
+            "ansi_default",
+            "ansi_default",
+            "ansi_default",
+        ),
+    },
+)
+THEMES: Final = (DARK, LIGHT, SIXTEEN)
+
+
+def theme_for(colours: str | None) -> str:
+    """The name of the theme to begin with, by Rich's name for what the terminal can show."""
+    return SIXTEEN.name if colours in {"standard", None} else DARK.name

@@ -1,0 +1,121 @@
+"""The footer: what keys do here, the most useful first. Help and the way out are never left out."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+from textual import events
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from tui.keys import key_name
+from tui.widgets.ink import Ink, Line, Piece
+from tui.widgets.line_view import LineView
+
+ORDER: Final = (
+    "open",
+    "choose",
+    "next_evidence",
+    "pin",
+    "next_conversation",
+    "toggle_setup",
+    "toggle_thoughts",
+    "freeze",
+    "pause",
+    "focus_next",
+    "earlier_take",
+    "later_take",
+    "previous_conversation",
+    "theme",
+    "command_palette",
+)
+"""Actions in the order in which they get room."""
+ALWAYS: Final = ("help", "leave", "back", "close", "stay")
+
+
+class Hint(NamedTuple):
+    key: str
+    text: str
+    action: str
+    node: DOMNode
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.key) + 1 + cell_len(self.text)
+
+
+class KeyLine(LineView):
+    """One row. A click on a hint does what its key does."""
+
+    can_focus = False
+    DEFAULT_CSS = """
+    KeyLine { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hints: list[Hint] = []
+        self._kept: list[Hint] = []
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._renew)
+        self._renew(self.screen)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+
+    def row_count(self) -> int:
+        return 1
+
+    def row(self, index: int) -> Line:
+        del index
+        line: list[Piece] = []
+        for _start, hint in self._placed():
+            gap = _start - sum(cell_len(piece.text) for piece in line)
+            line += [
+                Piece(" " * gap),
+                Piece(hint.key, Ink.ACCENT),
+                Piece(" " + hint.text, Ink.MUTED),
+            ]
+        return line
+
+    async def on_click(self, event: events.Click) -> None:
+        for start, hint in self._placed():
+            if start <= event.x < start + hint.width:
+                await self.app.run_action(hint.action, hint.node)
+                return
+
+    def _renew(self, screen: Screen[object]) -> None:
+        if not screen.is_attached:
+            return
+        hints: dict[str, Hint] = {}
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            action = binding.action.removeprefix("app.")
+            if binding.show and active.enabled and action not in hints:
+                key = key_name(binding.key)
+                hints[action] = Hint(key, binding.description, binding.action, active.node)
+        self._kept = [hints[action] for action in ALWAYS if action in hints]
+        self._hints = [
+            hints[action] for action in ORDER if action in hints and action not in ALWAYS
+        ]
+        self.redraw()
+
+    def _placed(self) -> list[tuple[int, Hint]]:
+        """Where each hint that has room begins."""
+        width = self.line_width - 1
+        kept = sum(hint.width for hint in self._kept) + 2 * max(len(self._kept) - 1, 0)
+        placed: list[tuple[int, Hint]] = []
+        at = 1
+        for hint in self._hints:
+            if at + hint.width + 2 + kept > width:
+                break
+            placed.append((at, hint))
+            at += hint.width + 2
+        at = max(width - kept, min(at, width - kept), 0)
+        for hint in self._kept:
+            placed.append((at, hint))
+            at += hint.width + 2
+        return placed

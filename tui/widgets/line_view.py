@@ -1,0 +1,146 @@
+"""What all our views share: rows drawn one by one, each only when it is seen and has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.widgets.ink import Ink, Line, Piece
+
+STRIPS_KEPT = 600
+"""More than the rows of the largest screen; what is scrolled to is drawn anew in no time."""
+
+
+class LineView(ScrollView, inherit_bindings=False):
+    """A view of rows. A subclass says how many there are and draws one; it never has children."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {ink.component for ink in Ink}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "go_down", "down", show=False),
+        Binding("up,k", "go_up", "up", show=False),
+        Binding("pagedown,ctrl+d", "go_page_down", "page down", show=False),
+        Binding("pageup,ctrl+u", "go_page_up", "page up", show=False),
+        Binding("home,g", "go_home", "first", show=False),
+        Binding("end,G", "go_end", "last", show=False),
+    ]
+    DEFAULT_CSS = """
+    LineView {
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 0;
+        scrollbar-gutter: stable;
+    }
+    """
+
+    can_focus = True
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id, classes=classes)
+        self._styles_by_ink: dict[Ink, Style] = {}
+        self._strips: LRUCache[int, Strip] = LRUCache(STRIPS_KEPT)
+
+    def row_count(self) -> int:
+        raise NotImplementedError
+
+    def row(self, index: int) -> Line:
+        """What row `index` shows."""
+        raise NotImplementedError
+
+    def row_back(self, index: int) -> Ink | None:
+        """The ink whose background lies behind the whole row; None for the view's own."""
+        return None
+
+    @property
+    def line_width(self) -> int:
+        return max(self.scrollable_content_region.width, 1)
+
+    @property
+    def page_height(self) -> int:
+        return max(self.scrollable_content_region.height, 1)
+
+    @property
+    def top(self) -> int:
+        """The first row that is seen."""
+        return self.scroll_offset.y
+
+    def render_line(self, y: int) -> Strip:
+        index = self.top + y
+        if index >= self.row_count():
+            return Strip.blank(self.line_width, self.ink(Ink.TEXT))
+        strip = self._strips.get(index)
+        if strip is None:
+            strip = self.paint(self.row(index), self.row_back(index))
+            self._strips[index] = strip
+        return strip
+
+    def paint(self, line: Line, back: Ink | None = None) -> Strip:
+        """The line as wide as the view."""
+        behind = None if back is None else Style(bgcolor=self.ink(back).bgcolor)
+        base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind
+        return Strip(list(self._segments(line, behind))).adjust_cell_length(self.line_width, base)
+
+    def _segments(self, line: Iterable[Piece], behind: Style | None) -> Iterable[Segment]:
+        for text, ink in line:
+            if text:
+                style = self.ink(ink)
+                yield Segment(text, style if behind is None else style + behind)
+
+    def ink(self, ink: Ink) -> Style:
+        style = self._styles_by_ink.get(ink)
+        if style is None:
+            style = self.get_component_rich_style(ink.component)
+            self._styles_by_ink[ink] = style
+        return style
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._styles_by_ink.clear()
+        self._strips.clear()
+
+    def redraw(self, first: int = 0, last: int | None = None) -> None:
+        """Rows `first` to before `last` have changed; to the end of the view without `last`."""
+        for index in list(self._strips.keys()):
+            if index >= first and (last is None or index < last):
+                self._strips.discard(index)
+        top, height = self.top, self.page_height
+        seen_first = max(first - top, 0)
+        seen_last = height if last is None else min(last - top, height)
+        if seen_last > seen_first:
+            self.refresh(Region(0, seen_first, self.size.width, seen_last - seen_first))
+
+    def measure(self, rows: int) -> None:
+        """There are so many rows now."""
+        size = Size(self.line_width, rows)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def jump(self, top: int) -> None:
+        """Scroll at once so that row `top` is the first one seen."""
+        self.scroll_to(y=top, animate=False, force=True)
+
+    def action_go_down(self) -> None:
+        self.jump(self.top + 1)
+
+    def action_go_up(self) -> None:
+        self.jump(self.top - 1)
+
+    def action_go_page_down(self) -> None:
+        self.jump(self.top + max(self.page_height - 1, 1))
+
+    def action_go_page_up(self) -> None:
+        self.jump(self.top - max(self.page_height - 1, 1))
+
+    def action_go_home(self) -> None:
+        self.jump(0)
+
+    def action_go_end(self) -> None:
+        self.jump(self.row_count())

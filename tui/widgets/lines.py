@@ -1,0 +1,82 @@
+"""A plain list of lines, and one of which a line can be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.widgets.ink import Ink, Line
+from tui.widgets.line_view import LineView
+
+
+class Lines(LineView):
+    """Shows lines, as many as there are."""
+
+    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._lines = lines
+
+    def on_mount(self) -> None:
+        self.measure(len(self._lines))
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+        self.measure(len(self._lines))
+
+    def row_count(self) -> int:
+        return len(self._lines)
+
+    def row(self, index: int) -> Line:
+        return self._lines[index]
+
+
+class Choices(Lines):
+    """Lines with a cursor. Enter or a click chooses one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "choose")]
+
+    class Chosen(Message):
+        """A person has chosen the line with this number."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self, lines: Sequence[Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(lines, id=id)
+        self._cursor = 0
+
+    def row_back(self, index: int) -> Ink | None:
+        return Ink.CURSOR if index == self._cursor else None
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.top + event.y
+        if 0 <= index < self.row_count():
+            self._put(index)
+            self.action_choose()
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen(self._cursor))
+
+    def action_go_down(self) -> None:
+        self._put(self._cursor + 1)
+
+    def action_go_up(self) -> None:
+        self._put(self._cursor - 1)
+
+    def action_go_home(self) -> None:
+        self._put(0)
+
+    def action_go_end(self) -> None:
+        self._put(self.row_count() - 1)
+
+    def _put(self, index: int) -> None:
+        self._cursor = min(max(index, 0), self.row_count() - 1)
+        self.redraw()
+        if not self.top <= self._cursor < self.top + self.page_height:
+            self.jump(self._cursor)

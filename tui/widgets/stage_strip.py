@@ -1,0 +1,114 @@
+"""The five stages in a strip: how far each is, in a word, a bar and a count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tui.widgets.ink import Ink, Line, Piece, length, pad
+from tui.widgets.line_view import LineView
+
+ROOMY = 21
+"""Cells for a stage from which on it has a bar of its own."""
+
+
+class StageState(Enum):
+    """A glyph, a word and an ink."""
+
+    WAITING = ("·", "waiting", Ink.MUTED)
+    RUNNING = ("▸", "running", Ink.ACCENT)
+    PAUSED = ("‖", "paused", Ink.WARN)
+    DONE = ("✓", "done", Ink.GOOD)
+    FAILED = ("!", "failed", Ink.BAD)
+
+    @property
+    def glyph(self) -> str:
+        return self.value[0]
+
+    @property
+    def word(self) -> str:
+        return self.value[1]
+
+    @property
+    def ink(self) -> Ink:
+        return self.value[2]
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """What the strip shows of a stage."""
+
+    name: str
+    state: StageState
+    done: int
+    total: int
+    failed: int = 0
+
+    @property
+    def count(self) -> str:
+        return f"{self.done}/{self.total}" if self.total else ""
+
+    @property
+    def word(self) -> str:
+        return f"{self.failed} failed" if self.failed else self.state.word
+
+
+class StageStrip(LineView):
+    """Two rows, the width shared by the stages."""
+
+    can_focus = False
+    DEFAULT_CSS = """
+    StageStrip { height: 2; overflow: hidden hidden; scrollbar-gutter: auto; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._stages: Sequence[StageView] = ()
+
+    def show(self, stages: Sequence[StageView]) -> None:
+        if stages != self._stages:
+            self._stages = stages
+            self.redraw()
+
+    def row_count(self) -> int:
+        return 2
+
+    def row(self, index: int) -> Line:
+        if not self._stages:
+            return []
+        cell, spare = divmod(self.line_width - 1, len(self._stages))
+        line = [Piece(" ")]
+        for number, stage in enumerate(self._stages):
+            width = cell + (number < spare)
+            drawn = (_upper if index == 0 else _lower)(stage, width - 2)
+            line += [*drawn, Piece(" " * (width - length(drawn)))]
+        return line
+
+
+def _upper(stage: StageView, width: int) -> list[Piece]:
+    mark = Ink.BAD if stage.failed else stage.state.ink
+    name = Ink.MUTED if stage.state is StageState.WAITING else Ink.STRONG
+    pieces = [Piece(f"{stage.state.glyph} ", stage.state.ink), Piece(stage.name, name)]
+    if width >= ROOMY - 2:
+        room = width - length(pieces)
+        pieces.append(Piece(pad(stage.word, room, right=True), mark if stage.failed else Ink.MUTED))
+    return pieces
+
+
+def _lower(stage: StageView, width: int) -> list[Piece]:
+    if width < ROOMY - 2:
+        text = f"{stage.count} {stage.word}".strip()
+        text = text if len(text) <= width - 2 else stage.count or stage.word
+        return [Piece(pad("  " + text, width), Ink.BAD if stage.failed else Ink.MUTED)]
+    room = max(width - 2 - 1 - len(stage.count), 1)
+    if not stage.total:
+        return [Piece("  "), Piece("─" * (width - 2), Ink.RULE)]
+    filled = stage.done * room // stage.total
+    ink = Ink.GOOD if stage.state is StageState.DONE else Ink.ACCENT
+    return [
+        Piece("  "),
+        Piece("━" * filled, ink),
+        Piece("─" * (room - filled), Ink.RULE),
+        Piece(" " + stage.count, Ink.MUTED),
+    ]

@@ -1,0 +1,100 @@
+"""How things are called and counted on the screen: plain functions from values to words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from engine.benchmark import Speaker, Stage, StopReason, Track
+from engine.progress import Score
+
+UNKNOWN: Final = "—"
+SCRIPTED: Final = "scripted models, not language models"
+
+STAGE_NAMES: Final = {
+    Stage.GEN_METRICS: "metrics",
+    Stage.GEN_SCENARIOS: "scenarios",
+    Stage.SIMULATE: "simulate",
+    Stage.EVALUATE: "evaluate",
+    Stage.AGGREGATE: "aggregate",
+}
+TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
+SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
+ENDINGS: Final = {
+    StopReason.TURN_LIMIT: "all turns played",
+    StopReason.USER_ENDED: "the user ended it",
+    StopReason.USER_FAILED: "the user model failed",
+    StopReason.TARGET_FAILED: "the target failed",
+    StopReason.CONTEXT_FULL: "the target's context is full",
+    StopReason.CANCELLED: "cancelled",
+}
+_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `12:40`, `3:05:00`."""
+    whole = max(int(seconds), 0)
+    hours, rest = divmod(whole, 3600)
+    minutes, second = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{second:02d}" if hours else f"{minutes}:{second:02d}"
+
+
+def elapsed(since: datetime | None, now: datetime) -> str:
+    return UNKNOWN if since is None else duration((now - since).total_seconds())
+
+
+def amount(number: float) -> str:
+    """`7`, `840`, `1.2k`, `31k`, `2.4M`."""
+    if number < 1_000:
+        return f"{number:.0f}"
+    if number < 9_950:
+        return f"{number / 1_000:.1f}k"
+    if number < 999_500:
+        return f"{number / 1_000:.0f}k"
+    return f"{number / 1_000_000:.1f}M"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 turn`, `6 turns`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def money(usd: float | None, *, scripted: bool) -> str:
+    if scripted and not usd:
+        return "free"
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:.2f}" if usd >= 0.01 or usd == 0 else "<$0.01"
+
+
+def rate(score: Score, track: Track) -> str:
+    """`+ 81 % of 32`."""
+    sign = TRACK_SIGNS[track]
+    if score.rate is None:
+        return f"{sign} {UNKNOWN}"
+    return f"{sign} {percent(score.rate)} % of {score.scored}"
+
+
+def percent(share: float) -> str:
+    """Rounded, but 100 only for all and 0 only for none."""
+    if 0.995 <= share < 1:
+        return "99"
+    return "1" if 0 < share < 0.005 else f"{share * 100:.0f}"
+
+
+def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a switch)
+    match passed:
+        case True:
+            return "✓ pass"
+        case False:
+            return "✗ fail"
+        case None:
+            return "· unscored"
+
+
+def bar(done: int, total: int, width: int) -> tuple[str, str]:
+    """The filled part in eighths of a cell, and the rest."""
+    eighths = 0 if total <= 0 else min(done * width * 8 // total, width * 8)
+    full, part = divmod(eighths, 8)
+    filled = "█" * full + (_BLOCKS[part] if part else "")
+    return filled, " " * (width - len(filled))
