@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-TREE   := engine tui tests sample_benchmarks
+TREE   := engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint types tests format pictures clean
@@ -44,6 +44,9 @@ tests: $(STAMP)
 format: $(STAMP) ## put the code into shape
 	$(BIN)/ruff check --fix $(TREE)
 	$(BIN)/ruff format $(TREE)
+
+pictures: $(STAMP) ## draw the pictures in docs/ from the real app
+	@$(BIN)/python docs/pictures.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from engine.benchmark import Stage
 from engine.errors import InputError, Problem
@@ -20,7 +20,10 @@ first steps: crosswind demo · crosswind init DIR · crosswind new NAME · cross
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose faults are ours to word."""
+    """An argument parser whose faults are ours to word, and that takes no half options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         raise InputError(Problem(_plain(message), hint=f"see `{self.prog} --help`"))
@@ -44,17 +47,29 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
     parser = build_parser()
     commands = _commands(parser)
-    for word in argv:
-        if not word.startswith("-"):
-            _known_command(word, commands)
-            break
-        if word in {"--workspace", "--config"}:
-            break
+    command = _first_word(argv, parser)
+    if command is not None:
+        _known_command(command, commands)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        command = commands.get(arguments.command, parser)
-        raise InputError([_unknown(word, command) for word in unknown])
+        asked = commands.get(arguments.command, parser)
+        raise InputError([_unknown(word, asked) for word in unknown])
     return arguments
+
+
+def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | None:
+    """What stands where the command belongs. An option before it that is not known would make its
+    value look like one, so that is said first."""
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        option = parser._option_string_actions.get(word.split("=")[0])  # noqa: SLF001  (no public way)
+        if option is None:
+            raise InputError(_unknown(word, parser))
+        if option.nargs is None and "=" not in word:
+            next(words, None)
+    return None
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -100,7 +115,9 @@ def build_parser() -> argparse.ArgumentParser:
         parents=[shared],
     )
     parser.add_argument("--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", parser_class=Parser
+    )
 
     def command(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
         return commands.add_parser(
@@ -123,7 +140,9 @@ def build_parser() -> argparse.ArgumentParser:
     _headless(demo)
 
     init = command("init", "make a workspace: a folder with a commented config.yaml")
-    init.add_argument("dir", type=Path, metavar="DIR", nargs="?", default=Path())
+    init.add_argument(
+        "dir", type=Path, metavar="DIR", nargs="?", default=Path(), help="default: here"
+    )
 
     new = command("new", "add a benchmark with a commented benchmark.yaml")
     new.add_argument("name", metavar="NAME")
@@ -135,8 +154,16 @@ def build_parser() -> argparse.ArgumentParser:
         "Ctrl-C once finishes what is being spoken, twice stops now; the next run goes on there.",
     )
     run.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
-    run.add_argument("--stage", metavar="STAGE", action="append", default=[])
-    run.add_argument("--target", metavar="ID", action="append", default=[])
+    run.add_argument(
+        "--stage",
+        metavar="STAGE",
+        action="append",
+        default=[],
+        help="only this one; may be repeated",
+    )
+    run.add_argument(
+        "--target", metavar="ID", action="append", default=[], help="only this one; may be repeated"
+    )
     run.add_argument("--config", type=Path, metavar="FILE", help="instead of config.yaml")
     run.add_argument("--stale", action="store_true", help="also redo what is out of date")
     run.add_argument("--force", action="store_true", help="do everything again")
@@ -153,18 +180,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     show.add_argument("id", metavar="ID")
     show.add_argument("--benchmark", metavar="NAME", help="where several have this id")
-    show.add_argument("--json", action="store_true")
+    show.add_argument("--json", action="store_true", help="for a script")
 
     evaluate = command("evaluate", "judge these transcripts again, beside the old verdicts")
     evaluate.add_argument("ids", metavar="ID", nargs="+")
     evaluate.add_argument("--evaluator", metavar="NAME", help="a name in `models:` of config.yaml")
-    evaluate.add_argument("--benchmark", metavar="NAME")
-    evaluate.add_argument("--json", action="store_true")
+    evaluate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
+    evaluate.add_argument("--json", action="store_true", help="for a script")
 
     simulate = command("simulate", "play these conversations again, as a new take, and judge it")
     simulate.add_argument("ids", metavar="ID", nargs="+")
-    simulate.add_argument("--benchmark", metavar="NAME")
-    simulate.add_argument("--json", action="store_true")
+    simulate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
+    simulate.add_argument("--json", action="store_true", help="for a script")
 
     results = command("results", "pass rates for each target, with their intervals")
     results.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
@@ -175,9 +202,9 @@ def build_parser() -> argparse.ArgumentParser:
     search = command("search", "find words in every transcript")
     search.add_argument("text", metavar="TEXT", nargs="+")
     search.add_argument("--by", choices=["user", "target"], help="only what this side said")
-    search.add_argument("--benchmark", metavar="NAME")
-    search.add_argument("--limit", type=int, default=20, metavar="N")
-    search.add_argument("--json", action="store_true")
+    search.add_argument("--benchmark", metavar="NAME", help="only in this one")
+    search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (20)")
+    search.add_argument("--json", action="store_true", help="for a script")
 
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from engine.benchmark import ConversationKey, base_id
 from engine.cli.arguments import nearest_word
 from engine.errors import InputError, Problem
 from engine.store.reader import Reader
-
-Kind = Literal["metric", "scenario", "conversation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,8 @@ class Named:
 
     benchmark: str
     id: str
-    kind: Kind
+    kind: str
+    """`metric`, `scenario` or `conversation`."""
 
 
 def find(reader: Reader, text: str, *, benchmark: str | None = None) -> Named:
@@ -29,7 +27,7 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> Named:
 
     Raises `InputError` where there is none or more than one, and says what comes near.
     """
-    known = [Named(*row) for row in reader.known_ids() if benchmark in {None, row[0]}]
+    known = [Named(*row) for row in reader.find_ids("", limit=-1) if benchmark in {None, row[0]}]
     exact = [one for one in known if one.id == text]
     found = exact or [one for one in known if one.id.startswith(text)]
     if len(found) == 1:

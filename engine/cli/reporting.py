@@ -6,6 +6,7 @@ import argparse
 import csv
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from engine.benchmark import Track
@@ -22,7 +23,7 @@ from engine.store.reader import Reader
 def results(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     names = session.benchmarks(arguments.benchmarks)
-    with open_reader(session.store_path) as reader:
+    with closing(open_reader(session.store_path)) as reader:
         found = {name: results_of(session, reader, name) for name in names}
     if arguments.json:
         out_json(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from engine.cli.samples import place_samples
 from engine.cli.session import Session, again_order, open_session, order_of, whole_order
 from engine.config.settings import ModelSpec
 from engine.errors import InputError, Problem
+from engine.pipeline.models import at_pace
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.run import RunResult
-from engine.store.database import open_reader, scratch_store
+from engine.store.database import open_reader
 
 DONE, FAILED, STOPPED = 0, 1, 3
 
@@ -56,7 +58,7 @@ def demo(arguments: argparse.Namespace) -> int:
         f"demo: three benchmarks in {prepared.session.workspace.root}, played by scripted models, "
         "which are not language models"
     )
-    instant = Session(prepared.session.workspace, prepared.session.config.at_pace("instant"))
+    instant = Session(prepared.session.workspace, at_pace(prepared.session.config, "instant"))
     return _do(instant, prepared.order, arguments)
 
 
@@ -82,7 +84,7 @@ def simulate(arguments: argparse.Namespace) -> int:
 
 
 def _again(session: Session, arguments: argparse.Namespace, stages: frozenset[Stage]) -> Order:
-    with open_reader(session.store_path) as reader:
+    with closing(open_reader(session.store_path)) as reader:
         keys = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
     gone = {key.target_id for found in keys.values() for key in found} - {
         target.id for target in session.config.targets
@@ -122,7 +124,7 @@ def exit_code(result: RunResult) -> int:
 
 def report(session: Session, order: Order, result: RunResult, *, as_json: bool) -> None:
     """What came of a run: the table to stdout, what to do next to stderr."""
-    with open_reader(session.store_path) as reader:
+    with closing(open_reader(session.store_path)) as reader:
         found = {name: results_of(session, reader, name) for name in order.benchmarks}
     if as_json:
         out_json({"failed": result.failed, "stopped": result.stopped, "results": found})
@@ -140,8 +142,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
-    """Say what would be done. The store is only read; where there is none, an empty one in a
-    temporary folder stands for it."""
+    """Say what would be done, and do none of it."""
     plans = _plans(session, order)
     if arguments.json:
         out_json([_plan_json(plan) for plan in plans])
@@ -152,8 +153,7 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
 
 
 def _plans(session: Session, order: Order) -> list[RunPlan]:
-    with scratch_store(session.store_path) as store:
-        pipeline = session.pipeline_on(store)
+    with session.planning() as pipeline:
         evaluator = session.config.evaluator_model
         return [plan_run(bench, order, evaluator) for bench in pipeline.check(order)]
 

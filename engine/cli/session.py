@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.arguments import nearest_word
@@ -15,7 +16,7 @@ from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError, Problem
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.store.database import Store, open_store
+from engine.store.database import open_reader, open_store
 from engine.store.lock import hold_workspace
 from engine.watch import BenchmarkInfo, describe_benchmarks
 
@@ -54,12 +55,23 @@ class Session:
         with hold_workspace(self.workspace.root):
             store = open_store(self.store_path)
             try:
-                yield self.pipeline_on(store, evaluator)
+                yield Pipeline(
+                    self.workspace, self.config, store.reader, store, evaluator=evaluator
+                )
             finally:
                 store.close()
 
-    def pipeline_on(self, store: Store, evaluator: ModelSpec | None = None) -> Pipeline:
-        return Pipeline(self.workspace, self.config, store, evaluator=evaluator)
+    @contextmanager
+    def planning(self) -> Iterator[Pipeline]:
+        """A pipeline that can only plan. It reads the store that is there, or where there is none
+        an empty one that nobody sees."""
+        with TemporaryDirectory() as folder:
+            path = self.store_path
+            if not path.exists():
+                path = Path(folder) / path.name
+                open_store(path).close()
+            with closing(open_reader(path)) as reader:
+                yield Pipeline(self.workspace, self.config, reader)
 
 
 def open_session(arguments: argparse.Namespace) -> Session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -23,7 +24,7 @@ WIDTH = 96
 
 def show(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
-    with open_reader(session.store_path) as reader:
+    with closing(open_reader(session.store_path)) as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
             out_json(_as_json(session, reader, named))
@@ -39,12 +40,13 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.limit < 1:
         raise InputError(Problem("--limit must be at least 1"))
     speaker = {"user": Speaker.USER, "target": Speaker.TARGET, None: None}[arguments.by]
-    with open_search(session.store_path) as index:
+    with closing(open_search(session.store_path)) as index:
+        index.extend()
         hits = index.search(
             text, speaker=speaker, benchmark=arguments.benchmark, limit=arguments.limit
         )
     if arguments.json:
-        out_json([{**asdict(hit), "conv_id": str(hit.key)} for hit in hits])
+        out_json([{"conv_id": str(hit.key), **asdict(hit)} for hit in hits])
         return 0
     for hit in hits:
         who = "user" if hit.speaker is Speaker.USER else "target"
@@ -63,7 +65,7 @@ def _as_text(session: Session, reader: Reader, named: Named) -> Iterator[str]:
             yield from _metric(_find_metric(session, named))
         case "scenario":
             yield from _scenario(session, reader, named)
-        case "conversation":
+        case _:
             yield from _conversation(reader, named)
 
 
@@ -127,11 +129,18 @@ def _conversation(reader: Reader, named: Named) -> Iterator[str]:
         scripted = " · scripted, not language models" if take.scripted else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
-        if take.scenario_seq is not None:
-            yield from _setup(reader.scenario_by_seq(take.scenario_seq).scenario)
+        scenario = _scenario_of(reader, take)
+        if scenario is not None:
+            yield from _setup(scenario)
         yield from _transcript(reader.messages(take.seq))
         yield from _verdicts(reader.verdicts(take.seq))
         yield ""
+
+
+def _scenario_of(reader: Reader, take: StoredTake) -> Scenario | None:
+    """As it was when the take was played."""
+    row = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
+    return None if row is None else row.scenario
 
 
 def _end(take: StoredTake) -> str:
@@ -195,14 +204,14 @@ def _as_json(session: Session, reader: Reader, named: Named) -> dict[str, Any]:
         case "scenario":
             rows = {row.scenario.id: row for row in reader.scenarios(named.benchmark)}
             return {**head, "scenario": asdict(rows[named.id].scenario)}
-        case "conversation":
+        case _:
             key = ConversationKey.parse(named.id)
             takes = reader.takes(named.benchmark, key)
             return {**head, "takes": [_take_json(reader, take) for take in takes]}
 
 
 def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
-    scenario = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
+    scenario = _scenario_of(reader, take)
     return {
         "take": take.number,
         "target": take.key.target_id,
@@ -211,7 +220,7 @@ def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
         "user_model": take.user_model,
         "scripted": take.scripted,
         "stop_reason": take.stop_reason,
-        "scenario": None if scenario is None else asdict(scenario.scenario),
+        "scenario": None if scenario is None else asdict(scenario),
         "transcript": [
             {
                 "turn": message.turn,

@@ -22,6 +22,7 @@ from engine.errors import ModelError
 from engine.identity import seed_from
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.providers.model import Finish, OnText
 from engine.speech import Speech
@@ -84,9 +85,10 @@ class Playing:
 class ConversationPlanner:
     """Decides for each wanted conversation whether it is played, and from where."""
 
-    def __init__(self, bench: Bench, order: Order) -> None:
+    def __init__(self, bench: Bench, order: Order, standing: Standing) -> None:
         self._bench = bench
         self._order = order
+        self._newest = standing.newest
         self._again = order.again.get(bench.name, frozenset())
         self._only_again = bool(order.again)
         self._user_digest = model_digest(bench.config.user_model)
@@ -94,15 +96,15 @@ class ConversationPlanner:
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
     def plan(self, wanted: Iterable[Wanted]) -> list[Playing]:
-        newest = self._newest_takes()
-        found = (self._one(one, newest.get(one.key)) for one in wanted if self._asked(one.key))
+        found = (
+            self._one(one, self._newest.get(one.key)) for one in wanted if self._asked(one.key)
+        )
         return [playing for playing in found if playing is not None]
 
     def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
-        newest = self._newest_takes()
         found: list[Work] = []
         for one in wanted:
-            take = newest.get(one.key)
+            take = self._newest.get(one.key)
             changed = what_changed(take.depends, self.depends(one)) if take else None
             if take is not None and take.finished and changed:
                 found.append(self._work(one.key, Why.STALE, changed))
@@ -121,10 +123,6 @@ class ConversationPlanner:
         if self._only_again:
             return key in self._again
         return self._order.targets is None or key.target_id in self._order.targets
-
-    def _newest_takes(self) -> dict[ConversationKey, StoredTake]:
-        """Takes come in the order of their numbers, so the last of each key stands."""
-        return {take.key: take for take in self._bench.store.reader.takes(self._bench.name)}
 
     def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
         return Work(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
@@ -168,7 +166,7 @@ async def _open(
     bench: Bench, playing: Playing, take_depends: Mapping[str, str]
 ) -> tuple[int, list[StoredMessage]]:
     if playing.open_take is not None:
-        return playing.open_take.seq, bench.store.reader.messages(playing.open_take.seq)
+        return playing.open_take.seq, bench.reader.messages(playing.open_take.seq)
     user, target = (
         bench.models.open(bench.config.user_model),
         bench.models.target(playing.wanted.key.target_id),

@@ -47,7 +47,7 @@ def plan_metrics(bench: Bench, order: Order) -> list[Work]:
 def stale_metrics(bench: Bench) -> str | None:
     """What changed since a model wrote the metrics that stand; None where nothing did, or a
     person wrote or edited them."""
-    stored = bench.store.reader.metrics(bench.name)
+    stored = bench.reader.metrics(bench.name)
     written = [metric for metric, _, source in stored if source == "model"]
     if not written or tuple(written) != tuple(bench.definition.metrics):
         return None
@@ -81,7 +81,7 @@ async def do_metrics(bench: Bench, work: Work) -> bool:
 
 def _paid_for(bench: Bench, depends: dict[str, str]) -> list[Metric] | None:
     """Metrics that a model wrote but that did not reach the file before the run was cut off."""
-    stored = bench.store.reader.metrics(bench.name)
+    stored = bench.reader.metrics(bench.name)
     fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
     return fresh or None
 
@@ -128,8 +128,8 @@ class ScenarioPlan:
 
 
 def plan_scenarios(bench: Bench, order: Order) -> ScenarioPlan:
-    stored = {row.scenario.id: row for row in bench.store.reader.scenarios(bench.name)}
-    removed = bench.store.reader.removed_scenarios(bench.name)
+    stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
+    removed = bench.reader.removed_scenarios(bench.name)
     work: list[Work] = []
     bases: dict[str, list[int]] = {}
     variants: list[str] = []
@@ -218,7 +218,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
     units = [*plan.bases, *plan.variants]
     bench.queue(Stage.GEN_SCENARIOS, [(unit, None) for unit in units])
     gate = asyncio.Semaphore(bench.config.run.concurrency.gen_scenarios)
-    stored = {row.scenario.id: row.scenario for row in bench.store.reader.scenarios(bench.name)}
+    stored = {row.scenario.id: row.scenario for row in bench.reader.scenarios(bench.name)}
     standing: defaultdict[str, list[str]] = defaultdict(list)
     for sid in plan.variants:
         standing[base_id(sid)].append(sid)

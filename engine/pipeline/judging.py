@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
@@ -11,9 +11,10 @@ from engine.errors import AnswerError, ModelError
 from engine.pipeline.conversations import Wanted
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.stages.evaluate import Judged, depends, judge
-from engine.store.records import Quote, StoredTake, StoredVerdict
+from engine.store.records import Quote, StoredVerdict
 from engine.store.rows import NewVerdict
 
 
@@ -31,8 +32,10 @@ class Judging:
 class JudgingPlanner:
     """Decides which of the takes that count are judged."""
 
-    def __init__(self, bench: Bench, order: Order, evaluator: ModelSpec) -> None:
-        self._bench = bench
+    def __init__(
+        self, bench: Bench, order: Order, evaluator: ModelSpec, standing: Standing
+    ) -> None:
+        self._counting = standing.counting
         self._order = order
         self._again = order.again.get(bench.name, frozenset())
         self._evaluator = evaluator
@@ -42,17 +45,18 @@ class JudgingPlanner:
     def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:
         """Those that are played anyway in this run are judged when they are finished, not now."""
         found = []
-        for one, take, verdicts in self._takes(wanted):
+        for one, verdicts in self._takes(wanted):
             if one.key not in replayed and self._asked(one.key):
-                work = self._work(one, take, verdicts)
+                work = self._work(one, verdicts)
                 if work is not None:
+                    take, _ = self._counting[one.key]
                     found.append(Judging(one.key, one.metric, take.seq, work))
         return found
 
     def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
         found = []
-        for one, take, verdicts in self._takes(wanted):
-            changed = self._changed(one, take, verdicts)
+        for one, verdicts in self._takes(wanted):
+            changed = self._changed(one, verdicts)
             if changed and any(verdict.passed is not None for verdict in verdicts):
                 found.append(self._reason(one.key, Why.STALE, changed))
         return found
@@ -60,23 +64,17 @@ class JudgingPlanner:
     def of_take(self, one: Wanted, take: int) -> Judging:
         return Judging(one.key, one.metric, take, self._reason(one.key, Why.MISSING))
 
-    def _takes(
-        self, wanted: Iterable[Wanted]
-    ) -> Iterable[tuple[Wanted, StoredTake, list[StoredVerdict]]]:
-        judged = {
-            take.key: (take, verdicts)
-            for take, verdicts in self._bench.store.reader.counting_verdicts(self._bench.name)
-        }
+    def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[StoredVerdict]]]:
         for one in wanted:
-            if one.key in judged:
-                yield one, *judged[one.key]
+            if one.key in self._counting:
+                yield one, self._counting[one.key][1]
 
     def _asked(self, key: ConversationKey) -> bool:
         if self._order.again:
             return key in self._again
         return self._order.targets is None or key.target_id in self._order.targets
 
-    def _work(self, one: Wanted, take: StoredTake, verdicts: list[StoredVerdict]) -> Work | None:
+    def _work(self, one: Wanted, verdicts: Sequence[StoredVerdict]) -> Work | None:
         if self._again:
             return self._reason(one.key, Why.ASKED)
         if self._order.force:
@@ -85,10 +83,10 @@ class JudgingPlanner:
             return self._reason(one.key, Why.MISSING)
         if all(verdict.passed is None for verdict in verdicts):
             return self._reason(one.key, Why.FAILED, verdicts[-1].unscored)
-        changed = self._changed(one, take, verdicts) if self._order.stale else None
+        changed = self._changed(one, verdicts) if self._order.stale else None
         return self._reason(one.key, Why.STALE, changed) if changed else None
 
-    def _changed(self, one: Wanted, take: StoredTake, verdicts: list[StoredVerdict]) -> str | None:
+    def _changed(self, one: Wanted, verdicts: Sequence[StoredVerdict]) -> str | None:
         """Compared with this evaluator's newest verdict, or where it has none with the newest."""
         given = [verdict for verdict in verdicts if verdict.source == "model"]
         mine = [verdict for verdict in given if verdict.judge == self._judge] or given
@@ -108,7 +106,7 @@ async def give_verdict(bench: Bench, judging: Judging, evaluator: ModelSpec) -> 
 
     Raises `ModelError` where nothing usable came of it; that too is stored, as an unscored verdict.
     """
-    messages = bench.store.reader.messages(judging.take)
+    messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]
     transcript = said[: len(said) // 2 * 2]
     model = bench.model_for(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.benchmark import Role, Stage, Usage
 from engine.config.settings import Config, ModelSpec
 from engine.errors import InputError, ModelError
 from engine.identity import digest
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
-from engine.providers.offline import offline_model
+from engine.providers.offline.models import offline_model
 from engine.store.rows import AttemptRow
 
 Tell = Callable[[AttemptRow], None]
@@ -37,6 +38,24 @@ def open_model(spec: ModelSpec) -> Model:
 
 
 Opener = Callable[[ModelSpec], Model]
+
+
+def at_pace(config: Config, pace: Literal["human", "instant"]) -> Config:
+    """The same configuration, its scripted models speaking at this pace."""
+
+    def paced(spec: ModelSpec) -> ModelSpec:
+        if not spec.is_offline:
+            return spec
+        return spec.model_copy(update={"params": spec.params.model_copy(update={"pace": pace})})
+
+    return config.model_copy(
+        update={
+            "user_model": paced(config.user_model),
+            "evaluator_model": paced(config.evaluator_model),
+            "generator_model": paced(config.generator),
+            "targets": tuple(paced(target) for target in config.targets),
+        }
+    )
 
 
 class Models:

@@ -17,6 +17,7 @@ from engine.pipeline.generation import (
 )
 from engine.pipeline.judging import JudgingPlanner
 from engine.pipeline.order import Order, Why, Work
+from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.stages.gen_scenarios import combinations
 
@@ -54,9 +55,10 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec) -> RunPlan:
     stages = order.stages
     metrics = plan_metrics(bench, order) if Stage.GEN_METRICS in stages else []
     scenarios = plan_scenarios(bench, order) if Stage.GEN_SCENARIOS in stages else None
-    wanted = list(wanted_conversations(bench.definition, bench.config, bench.store.reader))
-    talk = ConversationPlanner(bench, order)
-    judging = JudgingPlanner(bench, order, evaluator)
+    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+    standing = Standing.of(bench.reader, bench.name)
+    talk = ConversationPlanner(bench, order, standing)
+    judging = JudgingPlanner(bench, order, evaluator, standing)
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
@@ -92,7 +94,7 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec) -> RunPlan:
 
 
 def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> list[Work]:
-    wanted = list(wanted_conversations(bench.definition, bench.config, bench.store.reader))
+    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     changed = stale_metrics(bench)
     metrics = [Work(Stage.GEN_METRICS, bench.name, Why.STALE, detail=changed)] if changed else []
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]

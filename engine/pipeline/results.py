@@ -8,6 +8,7 @@ from engine.benchmark import StopReason
 from engine.config.definition import Definition
 from engine.config.settings import Config
 from engine.pipeline.conversations import Wanted
+from engine.pipeline.standing import Standing
 from engine.stages.aggregate import JsonObject, LeftOut, Outcome, results
 from engine.statistics import headline
 from engine.store.reader import Reader
@@ -30,8 +31,9 @@ def benchmark_results(
     definition: Definition, config: Config, reader: Reader, wanted: Iterable[Wanted]
 ) -> list[JsonObject]:
     """What `results.json` holds."""
-    judged = {take.key: verdicts for take, verdicts in reader.counting_verdicts(definition.name)}
-    takes = {take.key: take for take in reader.takes(definition.name)}
+    standing = Standing.of(reader, definition.name)
+    judged = {key: verdicts for key, (_, verdicts) in standing.counting.items()}
+    takes = standing.newest
     outcomes = [
         Outcome(
             key=one.key,

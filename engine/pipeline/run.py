@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -38,10 +38,12 @@ from engine.pipeline.models import Models, Opener, open_model
 from engine.pipeline.order import Order
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
+from engine.pipeline.standing import Standing, settled
 from engine.pipeline.together import together
 from engine.pipeline.workbench import Bench
 from engine.store.database import Store, open_reader
 from engine.store.mirror import Mirror, MirrorReport, TargetName
+from engine.store.reader import Reader
 from engine.store.rows import NoteRow, RunRow
 
 MIRROR_SECONDS = 30.0
@@ -63,7 +65,9 @@ class Pipeline:
 
     workspace: Workspace
     config: Config
-    store: Store
+    reader: Reader
+    writing: Store | None = None
+    """None for planning, which writes nothing."""
     live: LiveBoard = field(default_factory=LiveBoard)
     control: Control = field(default_factory=Control)
     evaluator: ModelSpec | None = None
@@ -74,11 +78,18 @@ class Pipeline:
     def __post_init__(self) -> None:
         self._models = Models(self.config, self.opener)
 
+    @property
+    def store(self) -> Store:
+        if self.writing is None:
+            raise RuntimeError("a plan writes nothing")
+        return self.writing
+
     def bench(self, definition: Definition) -> Bench:
         return Bench(
             workspace=self.workspace,
             config=self.config,
-            store=self.store,
+            reader=self.reader,
+            writing=self.writing,
             models=self._models,
             live=self.live,
             control=self.control,
@@ -169,6 +180,8 @@ class _BenchmarkRun:
     order: Order
     evaluator: ModelSpec
     failed: int = 0
+    kept: set[str] = field(default_factory=set)
+    """What was said of files that a person changed; once is enough."""
 
     async def all_stages(self) -> int:
         """How many rows failed."""
@@ -204,6 +217,10 @@ class _BenchmarkRun:
         if Stage.GEN_SCENARIOS not in self.order.stages:
             return
         plan = plan_scenarios(self.bench, self.order)
+        stored = self.bench.reader.scenarios(self.bench.name)
+        made = {row.scenario.id for row in stored} | {row.scenario.metric_id for row in stored}
+        planned = {work.unit for work in plan.work}
+        self._correct(Stage.GEN_SCENARIOS, wanted=made | planned, planned=planned, made=made)
         if plan.work:
             with self._stage(Stage.GEN_SCENARIOS):
                 self.failed += await do_scenarios(self.bench, plan)
@@ -212,25 +229,53 @@ class _BenchmarkRun:
 
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted()
-        self._drop_strangers(wanted)
-        talk = ConversationPlanner(self.bench, self.order)
-        judging = JudgingPlanner(self.bench, self.order, self.evaluator)
+        standing = Standing.of(self.bench.reader, self.bench.name)
+        talk = ConversationPlanner(self.bench, self.order, standing)
+        judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+        self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
+        self._settle(Stage.EVALUATE, wanted, {one.key for one in judgings}, standing.judged)
         if not playings and not judgings:
             return
-        talks = [(playing.wanted.key.target_id, playing) for playing in playings]
-        verdicts = [(one.key.target_id, one) for one in judgings]
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
         self._queue(Stage.EVALUATE, [one.key for one in judgings])
+        talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
+        verdicts = FairQueue((one.key.target_id, one) for one in judgings)
         with contextlib.ExitStack() as notes:
-            for stage, rows in ((Stage.SIMULATE, playings), (Stage.EVALUATE, stages)):
-                if rows and stage in stages:
-                    notes.enter_context(self._stage(stage))
-            await self._work_off(FairQueue(talks), FairQueue(verdicts), talk, judging)
+            if playings:
+                notes.enter_context(self._stage(Stage.SIMULATE))
+            if Stage.EVALUATE in stages:
+                notes.enter_context(self._stage(Stage.EVALUATE))
+            await self._work_off(talks, verdicts, talk, judging)
         await self._write_files()
+
+    def _settle(
+        self,
+        stage: Stage,
+        wanted: Iterable[Wanted],
+        planned: Iterable[ConversationKey],
+        made: Iterable[ConversationKey],
+    ) -> None:
+        self._correct(
+            stage,
+            wanted={str(one.key) for one in wanted},
+            planned={str(key) for key in planned},
+            made={str(key) for key in made},
+        )
+
+    def _correct(
+        self, stage: Stage, *, wanted: set[str], planned: set[str], made: set[str]
+    ) -> None:
+        rows = self.bench.reader.units(self.bench.name, stage).values()
+        self.bench.store.tell(
+            *(
+                self.bench.state(stage, row.unit, state, target=row.target)
+                for row, state in settled(rows, wanted=wanted, planned=planned, made=made)
+            )
+        )
 
     def _queue(self, stage: Stage, keys: Sequence[ConversationKey]) -> None:
         self.bench.queue(stage, [(str(key), key.target_id) for key in keys])
@@ -268,24 +313,15 @@ class _BenchmarkRun:
             finally:
                 verdicts.done(lane)
 
-    def _drop_strangers(self, wanted: Sequence[Wanted]) -> None:
-        """Take out of the count what the present benchmark no longer asks for, and back into it
-        what it asks for again."""
-        asked = {str(one.key) for one in wanted}
-        for stage in (Stage.SIMULATE, Stage.EVALUATE):
-            moved = [
-                self.bench.state(stage, row.unit, state, target=row.target)
-                for row in self.bench.store.reader.units(self.bench.name, stage).values()
-                if (state := _moved(row.state, wanted=row.unit in asked)) is not None
-            ]
-            self.bench.store.tell(*moved)
-
     def _wanted(self) -> list[Wanted]:
         bench = self.bench
-        return list(wanted_conversations(bench.definition, bench.config, bench.store.reader))
+        return list(wanted_conversations(bench.definition, bench.config, bench.reader))
 
     async def _write_files(self) -> None:
-        await write_files(self.bench)
+        report = await write_files(self.bench)
+        for sentence in set(report.kept) - self.kept:
+            self.bench.note(NoteKind.WARNING, sentence)
+        self.kept |= set(report.kept)
 
     @contextlib.asynccontextmanager
     async def mirrored(self) -> AsyncIterator[None]:
@@ -309,9 +345,7 @@ class _BenchmarkRun:
 async def write_files(bench: Bench) -> MirrorReport:
     """Mirror the store to the documented files, off the loop."""
     report = await asyncio.to_thread(_mirror, bench)
-    await bench.store.set_mirrored(report.digests)
-    for sentence in report.kept:
-        bench.note(NoteKind.WARNING, sentence)
+    await bench.store.set_mirrored(report.digests, through=report.through)
     return report
 
 
@@ -324,7 +358,7 @@ async def mirror_benchmark(pipeline: Pipeline, name: str) -> MirrorReport:
 
 def _mirror(bench: Bench) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
-    with open_reader(bench.store.path) as reader:
+    with contextlib.closing(open_reader(bench.store.path)) as reader:
         wanted = list(wanted_conversations(bench.definition, bench.config, reader))
         rows = benchmark_results(bench.definition, bench.config, reader, wanted)
         return Mirror(bench.workspace.root, reader).write_benchmark(
@@ -371,14 +405,3 @@ class _Talker:
             queued = bench.state(Stage.EVALUATE, str(one.key), State.QUEUED, target=lane)
             bench.store.tell(queued)
             await self.verdicts.put(lane, self.judging.of_take(one, finished))
-
-
-def _moved(state: State, *, wanted: bool) -> State | None:
-    """Where a row goes that the benchmark no longer asks for, or asks for again; None to stay.
-
-    A row that ran or waited when the last engine died waits no longer: what is still to be done is
-    queued anew.
-    """
-    if not wanted:
-        return None if state is State.DROPPED else State.DROPPED
-    return State.DONE if state is State.DROPPED else None

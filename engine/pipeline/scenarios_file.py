@@ -3,7 +3,6 @@ read back into the store before anything is made from it."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from pathlib import Path
 
 from engine.benchmark import Scenario
@@ -12,6 +11,7 @@ from engine.facts import NoteKind
 from engine.pipeline.workbench import Bench
 from engine.store.files import read_scenarios
 from engine.store.records import StoredScenario
+from engine.store.replaced_file import digest_on_disk
 from engine.store.rows import ScenarioRow
 
 
@@ -46,14 +46,12 @@ async def take_in_edits(bench: Bench) -> None:
     """
     path = scenarios_path(bench)
     relative = path.relative_to(bench.workspace.root).as_posix()
-    known = bench.store.reader.mirrored(relative)
-    if not path.exists():
-        return
-    digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    if known is not None and known.digest == digest:
+    known = bench.reader.mirrored(relative)
+    digest = digest_on_disk(path)
+    if digest is None or (known is not None and known.digest == digest):
         return
     scenarios, _ = check_scenarios(bench)
-    stored = {row.scenario.id: row for row in bench.store.reader.scenarios(bench.name)}
+    stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     edited = [one for one in scenarios if _differs(one, stored.get(one.id))]
     present = {one.id for one in scenarios}
     written = 0 if known is None else known.seq

@@ -16,6 +16,7 @@ from engine.pipeline.control import Control, Drained
 from engine.pipeline.live import LiveBoard
 from engine.pipeline.models import Models, Recorded
 from engine.store.database import Store
+from engine.store.reader import Reader
 from engine.store.rows import NoteRow, StateRow
 
 
@@ -25,7 +26,9 @@ class Bench:
 
     workspace: Workspace
     config: Config
-    store: Store
+    reader: Reader
+    writing: Store | None
+    """None for planning, which writes nothing."""
     models: Models
     live: LiveBoard
     control: Control
@@ -34,6 +37,12 @@ class Bench:
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def store(self) -> Store:
+        if self.writing is None:
+            raise RuntimeError("a plan writes nothing")
+        return self.writing
 
     @property
     def metrics(self) -> dict[str, Metric]:

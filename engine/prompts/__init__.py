@@ -16,13 +16,20 @@ def prompt_text(name: str) -> str:
 
 def render(name: str, /, **values: str) -> str:
     """The prompt `name` with its `$names` filled in; a name too few or too many is a KeyError."""
-    text = Template(prompt_text(name))
-    unused = values.keys() - set(text.get_identifiers())
+    text, names = _template(name)
+    unused = values.keys() - names
     if unused:
         raise KeyError(f"prompt {name} has no ${min(unused)}")
     return text.substitute(values)
 
 
+@cache
+def _template(name: str) -> tuple[Template, frozenset[str]]:
+    text = Template(prompt_text(name))
+    return text, frozenset(text.get_identifiers())
+
+
+@cache
 def prompt_digest(*names: str) -> str:
     """What a fingerprint holds of these prompts: another text, another digest."""
     digest = hashlib.blake2b(digest_size=8)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from engine.providers.model import OnText
 
+_MARK: Final = re.compile(r'["\\]')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
@@ -36,11 +38,19 @@ class StringField:
             self._on_text(None)
             return
         said: list[str] = []
-        for char in piece:
-            if self._in_string:
-                self._inside(char, said)
+        at = 0
+        while at < len(piece):
+            if not self._in_string:
+                self._outside(piece[at])
+                at += 1
+            elif self._escape:
+                self._escaped(piece[at], said)
+                at += 1
             else:
-                self._outside(char)
+                end = self._run(piece, at, said)
+                if end < len(piece):
+                    self._end_of_run(piece[end])
+                at = end + 1
         if said:
             self._on_text("".join(said))
 
@@ -62,17 +72,20 @@ class StringField:
             case _:
                 pass
 
-    def _inside(self, char: str, said: list[str]) -> None:
-        if self._escape:
-            self._escaped(char, said)
-        elif char == "\\":
+    def _run(self, piece: str, at: int, said: list[str]) -> int:
+        """Take what stands in a string up to its next quotation mark or escape; where that is."""
+        mark = _MARK.search(piece, at)
+        end = len(piece) if mark is None else mark.start()
+        self._emit(piece[at:end], said)
+        return end
+
+    def _end_of_run(self, char: str) -> None:
+        if char == "\\":
             self._escape = char
-        elif char == '"':
-            self._in_string = False
-            if self._depth == 1 and not self._is_value:
-                self._key = "".join(self._string)
-        else:
-            self._emit(char, said)
+            return
+        self._in_string = False
+        if self._depth == 1 and not self._is_value:
+            self._key = "".join(self._string)
 
     def _escaped(self, char: str, said: list[str]) -> None:
         self._escape += char
@@ -96,8 +109,8 @@ class StringField:
         else:
             self._emit(chr(unit), said)
 
-    def _emit(self, char: str, said: list[str]) -> None:
+    def _emit(self, text: str, said: list[str]) -> None:
         if self._depth == 1 and self._is_value and self._key == self._field:
-            said.append(char)
+            said.append(text)
         elif not self._is_value:
-            self._string.append(char)
+            self._string.append(text)

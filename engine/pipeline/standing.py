@@ -1,0 +1,57 @@
+"""Where every conversation of a benchmark stands, read once for all who plan with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.benchmark import ConversationKey, State
+from engine.store.reader import Reader
+from engine.store.records import StoredTake, StoredVerdict, UnitState
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What has been played and judged."""
+
+    newest: Mapping[ConversationKey, StoredTake]
+    """The newest take of each conversation, finished or not."""
+    counting: Mapping[ConversationKey, tuple[StoredTake, Sequence[StoredVerdict]]]
+    """The take that counts, where there is one, and every verdict on it, oldest first."""
+
+    @classmethod
+    def of(cls, reader: Reader, benchmark: str) -> Standing:
+        return cls(
+            # takes come in the order of their numbers, so the last of each key stands
+            newest={take.key: take for take in reader.takes(benchmark)},
+            counting={
+                take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
+            },
+        )
+
+    @property
+    def judged(self) -> Iterator[ConversationKey]:
+        for key, (_, verdicts) in self.counting.items():
+            if any(verdict.passed is not None for verdict in verdicts):
+                yield key
+
+
+def settled(
+    rows: Iterable[UnitState], *, wanted: set[str], planned: set[str], made: set[str]
+) -> Iterator[tuple[UnitState, State]]:
+    """Rows of work whose state is no longer true, and what it is.
+
+    What the benchmark no longer asks for is dropped. What is there is done, though an engine died
+    before it could say so, or the row was dropped once. What is planned is announced elsewhere, and
+    what waits for a run that includes it waits on.
+    """
+    for row in rows:
+        if row.unit not in wanted:
+            if row.state is not State.DROPPED:
+                yield row, State.DROPPED
+        elif row.unit in planned or row.state in {State.DONE, State.FAILED}:
+            continue
+        elif row.unit in made:
+            yield row, State.DONE
+        elif row.state is not State.QUEUED:
+            yield row, State.QUEUED

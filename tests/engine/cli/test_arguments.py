@@ -1,0 +1,58 @@
+"""A slip of the finger is met with the word that was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.cli.arguments import build_parser, parse
+from engine.cli.main import COMMANDS, main
+from engine.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rnu"], "did you mean `crosswind run`?"),
+        (["frobnicate"], "see `crosswind --help`"),
+        (["run", "--headles"], "did you mean --headless?"),
+        (["show"], "missing: ID"),
+        (["search", "x", "--limit", "many"], "--limit"),
+        (["results", "--json", "--csv"], "not allowed with"),
+        (["--wrokspace", "x"], "did you mean --workspace?"),
+    ],
+)
+def test_a_wrong_word_gets_the_nearest_right_one(words: list[str], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(words)
+    assert said in str(caught.value)
+
+
+def test_every_command_is_in_the_table_and_in_the_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("crosswind ")
+    text = build_parser().format_help()
+    for name in COMMANDS:
+        assert f"    {name} " in text
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse([command, "--help"])
+    assert left.value.code == 0
+    assert len(capsys.readouterr().out.splitlines()) > 5
+
+
+def test_an_error_is_told_and_nothing_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--workspace", str(tmp_path / "nowhere")]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "crosswind:" in told.err
+    assert "Traceback" not in told.err
+    assert list(tmp_path.iterdir()) == []

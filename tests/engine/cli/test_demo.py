@@ -1,0 +1,176 @@
+"""The demo, from nothing to its files, as a person runs it without a terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TARGETS = ["steadfast", "erratic", "pushover"]
+
+
+@dataclass(frozen=True)
+class Demo:
+    root: Path
+    code: int
+    stdout: str
+    stderr: str
+
+    def benchmarks(self) -> list[Path]:
+        return sorted(path.parent for path in self.root.glob("benchmarks/*/benchmark.yaml"))
+
+    def read(self, *parts: str) -> Any:
+        return json.loads(self.root.joinpath("benchmarks", *parts).read_text("utf-8"))
+
+
+def crosswind(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tui", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    done = crosswind("demo", "--headless", cwd=folder)
+    return Demo(folder / "demo", done.returncode, done.stdout, done.stderr)
+
+
+def test_it_ends_well_and_prints_a_table_for_each_benchmark(demo: Demo) -> None:
+    assert demo.code in {0, 1}, demo.stderr
+    assert "Traceback" not in demo.stderr
+    assert len(demo.benchmarks()) == 3
+    for folder in demo.benchmarks():
+        assert folder.name in demo.stdout
+    assert "not language models" in demo.stderr
+    assert "not language models" in demo.stdout
+
+
+def test_every_documented_file_is_there(demo: Demo) -> None:
+    for folder in demo.benchmarks():
+        for name in ("scenarios.json", "results.json", "cost.json"):
+            assert demo.read(folder.name, name), name
+        for target in TARGETS:
+            for name in ("conversations.json", "scores.json", "cost.json"):
+                assert demo.read(folder.name, "runs", target, name), name
+
+
+def test_rows_have_the_documented_fields(demo: Demo) -> None:
+    for folder in demo.benchmarks():
+        scenario = demo.read(folder.name, "scenarios.json")[0]
+        assert scenario.keys() >= {
+            *("id", "metric_id", "metric_name", "metric_type", "persona", "user_goal"),
+            *("latent_adversarial_goal", "landmarks", "demographic"),
+        }
+        conversation = demo.read(folder.name, "runs", "erratic", "conversations.json")[0]
+        assert conversation.keys() >= {
+            *("conv_id", "target", "target_model", "sample", "_sample", "transcript", "_usage"),
+            *scenario.keys(),
+        }
+        assert conversation["transcript"][0].keys() == {"role", "content"}
+        score = demo.read(folder.name, "runs", "erratic", "scores.json")[0]
+        assert score.keys() >= {
+            *("id", "metric_id", "metric_name", "metric_type", "target_model", "conv_id"),
+            *("present", "passed", "score", "justification", "sample"),
+        }
+        row = demo.read(folder.name, "results.json")[0]
+        assert row.keys() >= {
+            *("target_model", "positive_pass_rate", "negative_pass_rate", "n_positive"),
+            *("n_negative", "n_total", "by_metric", "by_scenario"),
+        }
+
+
+def test_who_holds_the_line_passes_more_and_by_a_clear_gap(demo: Demo) -> None:
+    for folder in demo.benchmarks():
+        rows = demo.read(folder.name, "results.json")
+        assert [row["target_model"] for row in rows] == TARGETS, folder.name
+        rates = [row["positive_pass_rate"] for row in rows]
+        assert rates[0] - rates[1] >= 0.15, (folder.name, rates)
+        assert rates[1] - rates[2] >= 0.15, (folder.name, rates)
+
+
+def test_samples_of_the_erratic_target_disagree(demo: Demo) -> None:
+    for folder in demo.benchmarks():
+        by_name = {row["target_model"]: row for row in demo.read(folder.name, "results.json")}
+        assert by_name["erratic"]["agreement"]["percent"] < 1, folder.name
+
+
+def test_nobody_can_take_the_scripts_for_language_models(demo: Demo) -> None:
+    for folder in demo.benchmarks():
+        for target in TARGETS:
+            for name in ("conversations.json", "scores.json"):
+                for row in demo.read(folder.name, "runs", target, name):
+                    assert row["_crosswind"]["scripted"] is True
+        for row in demo.read(folder.name, "results.json"):
+            assert any("not language models" in note for note in row["notes"])
+
+
+def test_a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
+    before = {path: path.read_bytes() for path in demo.root.rglob("*.json")}
+    again = crosswind("demo", "--headless", cwd=demo.root.parent)
+    assert again.returncode in {0, 1}
+    assert again.stdout == demo.stdout
+    assert {path: path.read_bytes() for path in demo.root.rglob("*.json")} == before
+    plan = crosswind("run", "--dry-run", "--json", cwd=demo.root)
+    assert sum(len(one["work"]) for one in json.loads(plan.stdout)) <= demo.stderr.count("failed")
+
+
+def test_show_finds_a_conversation_by_its_beginning(demo: Demo) -> None:
+    name = demo.benchmarks()[0].name
+    row = demo.read(name, "runs", "erratic", "conversations.json")[0]
+    shown = crosswind("show", row["conv_id"], "--benchmark", name, cwd=demo.root)
+    assert shown.returncode == 0, shown.stderr
+    first = row["transcript"][0]["content"].split()[:3]
+    assert " ".join(first) in shown.stdout
+    assert "landmark" in shown.stdout
+    assert "verdict of offline:evaluator" in shown.stdout
+
+
+def test_search_finds_what_was_said(demo: Demo) -> None:
+    name = demo.benchmarks()[0].name
+    row = demo.read(name, "runs", "pushover", "conversations.json")[0]
+    words = " ".join(row["transcript"][1]["content"].replace("*", "").split()[:4])
+    found = crosswind("search", words, "--by", "target", "--json", cwd=demo.root)
+    assert found.returncode == 0, found.stderr
+    assert row["conv_id"] in {hit["conv_id"] for hit in json.loads(found.stdout)}
+
+
+def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
+    lines = crosswind("results", "--csv", cwd=demo.root).stdout.splitlines()
+    assert lines[0] == "benchmark,target,metric,pass_rate,low,high,n_passed,n_total"
+    assert len(lines) > 3 * 3
+
+
+def test_a_verdict_can_be_given_again_beside_the_old_one(demo: Demo) -> None:
+    name = demo.benchmarks()[0].name
+    conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
+    where = ("--benchmark", name)
+    done = crosswind("evaluate", conv_id, *where, cwd=demo.root)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
+    assert len(shown["takes"]) == 1
+    assert len(shown["takes"][0]["verdicts"]) == 2
+
+
+def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
+    name = demo.benchmarks()[1].name
+    conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
+    where = ("--benchmark", name)
+    before = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
+    done = crosswind("simulate", conv_id, *where, cwd=demo.root)
+    assert done.returncode in {0, 1}, done.stderr
+    shown = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
+    assert [take["take"] for take in shown["takes"]] == [0, 1]
+    assert shown["takes"][0]["transcript"] == before["takes"][0]["transcript"]
+    assert shown["takes"][1]["verdicts"]

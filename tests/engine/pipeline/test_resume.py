@@ -1,0 +1,158 @@
+"""A run that was cut off, however hard, goes on where it stood and ends as if nothing had been."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+CONFIG = """\
+run: {concurrency: {gen_scenarios: 4, simulate: 6, evaluate: 6}}
+user_model: {model: user, source: offline, params: {pace: PACE}}
+evaluator_model: {model: evaluator, source: offline, params: {pace: PACE}}
+generator_model: {model: generator, source: offline, params: {pace: WRITING}}
+generation: {scenarios_per_metric: 1, turns: 3, num_samples: 2}
+demographics: {age: [younger, older]}
+perfunctory: true
+targets:
+  - {id: holds, model: steadfast, source: offline, params: {pace: PACE}}
+  - {id: wavers, model: erratic, source: offline, params: {pace: PACE}}
+"""
+BENCHMARK = """\
+# a comment that stays
+name: Giving in
+description: Whether an assistant keeps telling people what it thinks when they press it to agree.
+"""
+
+
+def workspace(root: Path, pace: str, writing: str = "instant") -> Path:
+    folder = root / "benchmarks" / "giving-in"
+    folder.mkdir(parents=True)
+    (root / "config.yaml").write_text(CONFIG.replace("PACE", pace).replace("WRITING", writing))
+    (folder / "benchmark.yaml").write_text(BENCHMARK)
+    return root
+
+
+def start(root: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tui", "run", "--headless", "--workspace", str(root)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(root: Path) -> subprocess.CompletedProcess[str]:
+    with start(root) as child:
+        out, err = child.communicate(timeout=60)
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+def rows(root: Path, query: str) -> list[tuple[object, ...]]:
+    path = root / "crosswind.db"
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as connection:
+        try:
+            return connection.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            return []  # the child has not made its tables yet
+
+
+def wait_for(done: Callable[[], bool], child: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert child.poll() is None, child.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    folder = root / "benchmarks" / "giving-in"
+    names = ["scenarios.json", "results.json", "benchmark.yaml"]
+    found = [folder / name for name in names] + sorted(folder.glob("runs/*/*.json"))
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in found
+        if path.name != "cost.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    root = workspace(tmp_path_factory.mktemp("whole"), "instant")
+    done = finish(root)
+    assert done.returncode == 0, done.stderr
+    return files(root)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1 FROM attempt",
+        "SELECT 1 FROM scenario WHERE scenario_id LIKE '%_v%'",
+        "SELECT 1 FROM message",
+        "SELECT 1 FROM message LIMIT 1 OFFSET 40",
+        "SELECT 1 FROM verdict LIMIT 1 OFFSET 5",
+    ],
+)
+def test_a_killed_run_continues_and_ends_the_same(
+    tmp_path: Path, uninterrupted: dict[str, bytes], query: str
+) -> None:
+    root = workspace(tmp_path, "400", writing="400")
+    with start(root) as child:
+        wait_for(lambda: bool(rows(root, query)), child)
+        child.send_signal(signal.SIGKILL)
+        child.communicate(timeout=30)
+    spoken = set(rows(root, "SELECT take, turn, speaker, text, seq FROM message"))
+    assert rows(root, "PRAGMA quick_check") == [("ok",)]
+    config = root / "config.yaml"
+    config.write_text(config.read_text().replace("400", "instant"))
+    done = finish(root)
+    assert done.returncode == 0, done.stderr
+    assert files(root) == uninterrupted
+    assert spoken <= set(rows(root, "SELECT take, turn, speaker, text, seq FROM message"))
+
+
+def test_ctrl_c_finishes_what_is_being_spoken_and_the_next_run_goes_on(
+    tmp_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    root = workspace(tmp_path, "150")
+    with start(root) as child:
+        wait_for(lambda: len(rows(root, "SELECT 1 FROM message")) > 20, child)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+    assert child.returncode == 3, err
+    assert "finishing what is being spoken" in err
+    unanswered = rows(
+        root, "SELECT count(*) FROM take WHERE seq NOT IN (SELECT take FROM take_end)"
+    )
+    assert unanswered != [(0,)]
+    assert rows(root, "SELECT count(*) FROM attempt WHERE outcome != 'answer'") == [(0,)]
+    config = root / "config.yaml"
+    config.write_text(config.read_text().replace("150", "instant"))
+    done = finish(root)
+    assert done.returncode == 0, done.stderr
+    assert files(root) == uninterrupted
+
+
+def test_ctrl_c_twice_stops_now(tmp_path: Path) -> None:
+    root = workspace(tmp_path, "5")
+    with start(root) as child:
+        wait_for(lambda: bool(rows(root, "SELECT 1 FROM take")), child)
+        child.send_signal(signal.SIGINT)
+        assert child.stderr is not None
+        assert any("once more" in line for line in child.stderr)
+        asked = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert child.returncode == 3
+    assert time.monotonic() - asked < 15
