@@ -31,8 +31,8 @@ def _run_and_watch(prepared: Prepared) -> int:
     from tui.app import CrosswindApp
 
     session, order = prepared.session, prepared.order
+    session.check(order)
     with session.pipeline() as pipeline:
-        pipeline.check(order)
         infos = session.infos(order.benchmarks)
         engine = EngineThread(pipeline, order)
         watch = Watch.open(session.store_path, infos, engine)

@@ -107,8 +107,8 @@ def _do(
     arguments: argparse.Namespace,
     evaluator: ModelSpec | None = None,
 ) -> int:
+    session.check(order, evaluator)
     with session.pipeline(evaluator) as pipeline:
-        pipeline.check(order)
         infos = session.infos(order.benchmarks)
         plain = getattr(arguments, "plain", False)
         result = run_headless(pipeline, order, infos, plain=plain)

@@ -32,6 +32,15 @@ class Session:
     def store_path(self) -> Path:
         return self.workspace.store_path(self.config)
 
+    def check(self, order: Order, evaluator: ModelSpec | None = None) -> None:
+        """Everything that can be known to be wrong before a run, while nothing is made yet.
+
+        Raises `InputError` and `StoreError`.
+        """
+        with self.planning() as pipeline:
+            pipeline.evaluator = evaluator
+            pipeline.check(order)
+
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named ones, or all. Raises `InputError` for one that is not there."""
         found = self.workspace.require_benchmarks(names) if names else None

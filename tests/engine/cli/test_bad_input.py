@@ -54,7 +54,9 @@ class Desk:
         path.write_text(text, "utf-8")
 
     def files(self) -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
+        """All but what SQLite keeps beside a store while it is open."""
+        found = (path for path in self.root.rglob("*") if path.is_file())
+        return {str(p): p.read_bytes() for p in found if not p.name.endswith(("-shm", "-wal"))}
 
     def refused(self, *words: str) -> str:
         """What is said of a command that fails in its checks and must leave everything alone."""

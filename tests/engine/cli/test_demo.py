@@ -141,7 +141,7 @@ def test_search_finds_what_was_said(demo: Demo) -> None:
     name = demo.benchmarks()[0].name
     row = demo.read(name, "runs", "pushover", "conversations.json")[0]
     words = " ".join(row["transcript"][1]["content"].replace("*", "").split()[:4])
-    found = crosswind("search", words, "--by", "target", "--json", cwd=demo.root)
+    found = crosswind("search", words, "--by", "target", "--limit", "999", "--json", cwd=demo.root)
     assert found.returncode == 0, found.stderr
     assert row["conv_id"] in {hit["conv_id"] for hit in json.loads(found.stdout)}
 
@@ -167,6 +167,8 @@ def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
     name = demo.benchmarks()[1].name
     conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
     where = ("--benchmark", name)
+    config = demo.root / "config.yaml"
+    config.write_text(config.read_text().replace("pace: human", "pace: instant"))
     before = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
     done = crosswind("simulate", conv_id, *where, cwd=demo.root)
     assert done.returncode in {0, 1}, done.stderr
