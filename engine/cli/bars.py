@@ -31,6 +31,9 @@ class BarPrinter:
 
     def show(self, watch: Watch, *, last: bool = False) -> None:
         for (name, stage), tally in list(watch.progress.stages.items()):
+            if name != watch.progress.benchmark:
+                self._hide(name)
+                continue
             self._update(name, stage, None, tally)
             if stage in {Stage.SIMULATE, Stage.EVALUATE}:
                 for target, one in watch.progress.targets_of(name).items():
@@ -38,15 +41,18 @@ class BarPrinter:
         if last:
             self._progress.refresh()
 
+    def _hide(self, name: str) -> None:
+        """The bars of a benchmark that is over make room for those of the next."""
+        for key in [key for key in self._tasks if key[0] == name]:
+            self._progress.remove_task(self._tasks.pop(key))
+
     def _update(self, name: str, stage: Stage, target: str | None, tally: Tally) -> None:
         if not tally.total:
             return
         key = (name, stage, target)
         if key not in self._tasks:
-            label = f"{name} {stage}" if target is None else f"  {target}"
-            self._tasks[key] = self._progress.add_task(
-                one_line(label), total=tally.total, failed=""
-            )
+            label = one_line(f"{name} {stage}") if target is None else f"  {one_line(target)}"
+            self._tasks[key] = self._progress.add_task(label, total=tally.total, failed="")
         failed = f"{tally.failed} failed" if tally.failed else ""
         self._progress.update(
             self._tasks[key], total=tally.total, completed=tally.settled, failed=failed

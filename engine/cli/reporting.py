@@ -43,33 +43,38 @@ def results_of(session: Session, reader: Reader, name: str) -> list[JsonObject]:
     return benchmark_results(definition, session.config, reader, wanted)
 
 
+LEGEND = (
+    "rate [95 % interval] passed/scored rows in base scenarios · agree: samples of one conversation"
+)
+
+
 def results_table(name: str, rows: Sequence[JsonObject]) -> str:
-    """For people: each rate with its interval and what it rests on."""
-    head = ["target", "positive", "", "negative", "", "scored", "samples agree"]
+    """For people: each rate with its interval and what it rests on, within 80 columns."""
+    head = ["target", "positive", "negative", "scored", "agree"]
     body = [
         [
             row["target_model"],
-            *_rate(row, Track.POSITIVE),
-            *_rate(row, Track.NEGATIVE),
+            _rate(row, Track.POSITIVE),
+            _rate(row, Track.NEGATIVE),
             f"{row['scored']['scored']} of {row['scored']['of']}",
             _agreement(row["agreement"]),
         ]
         for row in rows
     ]
     notes = list(dict.fromkeys(note for row in rows for note in row["notes"]))
-    lines = [name, table(head, body, right=frozenset({1, 3, 5, 6})), *_unscored(rows), *notes]
-    return "\n".join(lines)
+    columns = table(head, body, right=frozenset({3, 4}))
+    return "\n".join([name, columns, LEGEND, *_unscored(rows), *notes])
 
 
-def _rate(row: JsonObject, track: Track) -> tuple[str, str]:
+def _rate(row: JsonObject, track: Track) -> str:
     interval = row["intervals"][f"{track}_pass_rate"]
     if interval is None:
-        return "—", ""
+        return "—"
     rate = row[f"{track}_pass_rate"]
+    passed = round(rate * interval["n"])
     return (
-        f"{rate:.0%}",
-        f"[{interval['low']:.0%} to {interval['high']:.0%}] of {interval['n']} rows, "
-        f"{interval['base_scenarios']} scenarios",
+        f"{rate:4.0%} [{interval['low'] * 100:.0f}–{interval['high'] * 100:.0f}] "
+        f"{passed}/{interval['n']} in {interval['base_scenarios']}"
     )
 
 

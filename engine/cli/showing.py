@@ -187,7 +187,8 @@ def _outcome(verdict: StoredVerdict) -> str:
 def _wrapped(text: str, lead: str) -> list[str]:
     import textwrap
 
-    indent = " " * (len(lead) - len(lead.lstrip()) + 2)
+    blanks = len(lead) - len(lead.lstrip())
+    indent = " " * (blanks + 2 if lead.strip() else blanks)
     return textwrap.wrap(
         " ".join(text.split()), WIDTH, initial_indent=lead, subsequent_indent=indent
     ) or [lead.rstrip()]

@@ -123,6 +123,9 @@ class Pipeline:
         benches = self.check(order)
         self.store.tell(self._run_row(order))
         self._note(NoteKind.RUN_STARTED, "", "run started")
+        for bench in benches:
+            for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
+                bench.note(NoteKind.WARNING, warning)
         failed, how = 0, "stopped"
         try:
             for bench in benches:
@@ -237,11 +240,14 @@ class _BenchmarkRun:
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
         self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
-        self._settle(Stage.EVALUATE, wanted, {one.key for one in judgings}, standing.judged)
+        to_judge = {one.key for one in judgings}
+        if Stage.EVALUATE in stages:
+            to_judge |= replayed
+        self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged)
         if not playings and not judgings:
             return
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
-        self._queue(Stage.EVALUATE, [one.key for one in judgings])
+        self._queue(Stage.EVALUATE, sorted(to_judge))
         talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
         verdicts = FairQueue((one.key.target_id, one) for one in judgings)
         with contextlib.ExitStack() as notes:
@@ -401,7 +407,11 @@ class _Talker:
 
         if not await bench.attempt(Stage.SIMULATE, str(one.key), do, target=lane):
             self.run.failed += 1
-        elif finished is not None and Stage.EVALUATE in self.run.order.stages:
-            queued = bench.state(Stage.EVALUATE, str(one.key), State.QUEUED, target=lane)
-            bench.store.tell(queued)
+        if Stage.EVALUATE not in self.run.order.stages:
+            return
+        if finished is None:
+            # there is nothing to judge until it is played again
+            out = bench.state(Stage.EVALUATE, str(one.key), State.DROPPED, target=lane)
+            bench.store.tell(out)
+        else:
             await self.verdicts.put(lane, self.judging.of_take(one, finished))

@@ -131,3 +131,17 @@ def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(
     assert place.json("results.json")[0]["positive_pass_rate"] is None
     assert place.run().failed == 0
     assert {row["passed"] for row in place.json("runs", "holds", "scores.json")} <= {True, False}
+
+
+def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place: Any) -> None:
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
+    path = place.folder / "scenarios.json"
+    rows = json.loads(path.read_text())
+    rows[0]["landmarks"] = [{"turn": 9, "instruction": "Shout about the lighthouse."}]
+    path.write_text(json.dumps(rows))
+    assert place.run().failed == 0
+    with place.reader() as reader:
+        notes = [note.text for note in reader.snapshot().notes]
+        said = [m.text for take in reader.takes("giving-in") for m in reader.messages(take.seq)]
+    assert any(rows[0]["id"] in note and "9" in note for note in notes)
+    assert not [text for text in said if "lighthouse" in text]
