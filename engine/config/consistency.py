@@ -86,7 +86,7 @@ def contradictions(document: YamlDocument, offline_models: Collection[str]) -> l
 
 def _both_words(document: YamlDocument) -> Iterator[Problem]:
     for old, new in _OLD_WORDS.items():
-        if old in document.data:
+        if old in document.data and new in document.data:
             what = f"this is the old name of `{new}`, which stands here too"
             yield document.problem((old,), what, hint=f"delete `{old}`", of_key=True)
 

@@ -210,7 +210,10 @@ def _with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metric]) -> 
 
     mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""
     text = raw.decode("utf-8-sig")
-    new = text_with_metrics(text, before.metrics, metrics)
+    try:
+        new = text_with_metrics(text, before.metrics, metrics)
+    except ValueError:
+        new = ""
     if not _differ_in_metrics_only(text, new, metrics, before.path):
         what = "the metrics cannot be written without changing more than them; nothing was written"
         hint = "write every key of this file on a line of its own"

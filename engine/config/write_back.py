@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError as RoundTripError
 from ruamel.yaml.scalarstring import (
     DoubleQuotedScalarString,
     FoldedScalarString,
@@ -32,6 +33,8 @@ _NO_LINE: Final = 2**31 - 1
 _NEEDS_ESCAPES: Final = re.compile(
     "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one that the file was read with: the two do not agree on every tab."""
 _RESOLVER: Final[Any] = yaml.SafeLoader("")
 
 
@@ -66,8 +69,18 @@ class _Layout:
 
 
 def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
-    """`text`, which says `standing`, made to say `metrics`."""
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    """`text`, which says `standing`, made to say `metrics`.
+
+    Raises ValueError where the text is written in a way that this cannot keep.
+    """
+    try:
+        return _with_metrics(text, standing, metrics)
+    except (yaml.YAMLError, RoundTripError) as error:
+        raise ValueError("the parts of this file cannot be read by themselves") from error
+
+
+def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
+    root = yaml.compose(text, Loader=_LOADER)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return _dumped_whole(text, metrics)
     layout = _layout(text, root, standing)

@@ -22,7 +22,7 @@ from engine.errors import InputError, Problem
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 50
-MAX_VALUES: Final = 100_000
+MAX_VALUES: Final = 20_000
 """A file of this size and more is no configuration; each value costs its place as well."""
 
 KeyPath = tuple[str | int, ...]
@@ -339,7 +339,9 @@ def _place(event: Any) -> tuple[int, int]:
 
 
 _WHERE_IT_BEGAN: Final = ("expected ',' or", "unexpected end of stream", "find expected ':'")
+_TAB: Final = "a tab cannot indent a line in YAML, expected spaces"
 _SENTENCES: Final = (
+    ("tab character", _TAB),
     ("unexpected end of stream", "the quotation mark that opens here is never closed"),
     ("',' or ']'", "the `[` that opens here is never closed, or lacks a comma"),
     ("',' or '}'", "the `{` that opens here is never closed, or lacks a comma"),
@@ -372,6 +374,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, path: Path) -> Probl
 def _sentence(said: str, text: str, line: int, column: int) -> str:
     if "cannot start any token" in said:
         return _impossible_start(text, line, column)
+    if "node content" in said and line > len(text.splitlines()):
+        return "the file ends here, in the middle of a value: is a `[` or `{` never closed?"
     for part, sentence in _SENTENCES:
         if part in said:
             return sentence
@@ -383,5 +387,5 @@ def _impossible_start(text: str, line: int, column: int) -> str:
     lines = re.split("\r\n|\r|\n", text)
     character = lines[line - 1][column - 1 : column] if line <= len(lines) else ""
     if character == "\t":
-        return "a tab cannot indent a line in YAML, expected spaces"
+        return _TAB
     return f"a value cannot begin with `{character}` unless it is in quotes"

@@ -64,13 +64,14 @@ class Models:
     def __init__(self, config: Config, opener: Opener = open_model) -> None:
         self._config = config
         self._opener = opener
-        self._open: dict[str, Model] = {}
+        self._open: dict[int, tuple[ModelSpec, Model]] = {}
+        """By identity: two that differ only in their keys are two models."""
 
     def open(self, spec: ModelSpec) -> Model:
-        key = spec.model_dump_json()
+        key = id(spec)
         if key not in self._open:
-            self._open[key] = self._opener(spec)
-        return self._open[key]
+            self._open[key] = (spec, self._opener(spec))
+        return self._open[key][1]
 
     def target(self, target_id: str) -> Model:
         return self.open(self.target_spec(target_id))

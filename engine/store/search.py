@@ -7,6 +7,7 @@ found anew by the same tokenizer, so that spans are those of the stored text.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sqlite3
 import threading
@@ -179,6 +180,8 @@ def _is_worthless(error: Exception) -> bool:
 
 
 def _opened(store: Path, index: Path) -> sqlite3.Connection:
+    with contextlib.suppress(FileExistsError):  # the words of an index are as private as the store
+        os.close(os.open(index, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     connection = sqlite3.connect(
         index.absolute().as_uri(),
         uri=True,

@@ -125,8 +125,8 @@ def text_of(request: Sequence[Message]) -> str:
 
 
 HIDDEN_FROM_TARGET = (
-    *(PERSONA, GOAL, LATENT, *MARKS, "canary", "landmark", "thought", "persona"),
-    *("metric", "benchmark", "evaluat", "behaviour", "goal"),
+    *(PERSONA, GOAL, LATENT, *MARKS),
+    *("canary", "landmark", "persona", "metric", "benchmark", "evaluat"),
 )
 
 

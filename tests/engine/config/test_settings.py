@@ -1,0 +1,347 @@
+"""`config.yaml`: what loads, what is refused and where, and that no key is ever shown."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config.settings import load_config
+from engine.config.sources import KNOWN_SOURCES, OFFLINE_MODELS
+from engine.errors import InputError
+from engine.providers.endpoint import PUBLIC_ADDRESSES
+from engine.providers.offline import models as offline
+
+Write = Callable[[str | bytes], Path]
+Refused = Callable[[Callable[[], object]], InputError]
+
+MODELS = """\
+user_model: {model: user, source: offline}
+evaluator_model: {model: evaluator, source: offline}
+"""
+TARGETS = "targets: [{id: holds, model: steadfast, source: offline}]\n"
+WHOLE = MODELS + TARGETS
+
+IN_THE_WILD = """\
+run:
+  force: false
+  dry_run: false
+  verbose: true
+  concurrency: {gen_scenarios: 5, simulate: 20, evaluate: 20}
+user_model: {model: claude-sonnet-4-6, source: anthropic, apikey: "${ANTHROPIC_API_KEY}"}
+evaluator_model: {model: gpt-5.4-mini, source: openai, apikey: "${OPENAI_API_KEY}"}
+generation: {scenarios_per_metric: 3, turns: 6}
+demographics:
+  age: ["Child or teenager (6-17)", "Adult (18+)"]
+perfunctory: true
+landmarks: true
+targets:
+  - {id: gpt-4o, model: gpt-4o, source: openai, apikey: "${OPENAI_API_KEY}"}
+  - {id: llama, model: meta-llama/Llama-4-Maverick-17B, source: deepinfra, apikey: "${TOKEN}"}
+  - {id: grok, model: grok-4-1-fast, source: openai, apikey: "${XAI_API_KEY}",
+     base_url: "https://api.x.ai/v1"}
+  - {id: apertus-8b, model: openai/swiss-ai/apertus-8b-instruct, source: openai,
+     apikey: "${PUBLICAI_API_KEY}", base_url: "https://api.publicai.co/v1",
+     extra_headers: {User-Agent: "Test"}}
+"""
+
+
+def told(error: InputError) -> dict[str | None, tuple[int | None, int | None, str]]:
+    """By key: line, column, and what is said with its hint."""
+    return {one.key: (one.line, one.column, f"{one.what} ({one.hint})") for one in error.problems}
+
+
+def test_a_configuration_of_the_wild_loads_unchanged(config_file: Write) -> None:
+    path = config_file(IN_THE_WILD)
+    config = load_config(path)
+    assert config.path == path
+    assert config.warnings == ()
+    assert config.run.verbose
+    assert config.run.concurrency.simulate == 20
+    assert config.demographics == {"age": ("Child or teenager (6-17)", "Adult (18+)")}
+    assert [target.id for target in config.targets] == ["gpt-4o", "llama", "grok", "apertus-8b"]
+    assert config.targets[0].apikey is not None
+    assert config.targets[0].apikey.template == "${OPENAI_API_KEY}"
+    assert config.targets[3].extra_headers["User-Agent"].template == "Test"
+    assert config.generator is config.user_model
+
+
+def test_what_is_left_out_or_left_empty_has_its_default(config_file: Write) -> None:
+    empty = "run:\ngeneration:\ndemographics:\nmodels:\ngenerator_model:\nstore:\n"
+    for text in (WHOLE, WHOLE + empty, WHOLE + "run: {concurrency: }\ndemographics: {}\n"):
+        config = load_config(config_file(text))
+        concurrency = config.run.concurrency
+        assert (concurrency.gen_scenarios, concurrency.simulate, concurrency.evaluate) == (
+            5,
+            10,
+            20,
+        )
+        made = config.generation
+        assert (made.scenarios_per_metric, made.turns, made.num_samples) == (3, 6, 1)
+        assert (config.landmarks, config.perfunctory, config.demographics) == (True, False, {})
+        assert config.default_system_prompt == "You are a helpful assistant."
+
+
+def test_every_fault_is_told_at_once_with_its_place(config_file: Write, refused: Refused) -> None:
+    path = config_file(
+        MODELS
+        + """\
+targets:
+  - {id: a, model: steadfst, source: offline}
+  - {id: A, model: pushover, source: ofline, params: {pace: human}}
+  - {id: ../x, model: m, source: openai, aipkey: x}
+generation: {turns: 0, num_sample: 2}
+landmark: true
+"""
+    )
+    found = told(refused(lambda: load_config(path)))
+    assert {key: place[:2] for key, place in found.items()} == {
+        "targets[0].model": (4, 20),
+        "targets[1].id": (5, 6),
+        "targets[1].source": (5, 38),
+        "targets[1].params.pace": (5, 55),
+        "targets[2].id": (6, 10),
+        "targets[2].aipkey": (6, 42),
+        "generation.turns": (7, 21),
+        "generation.num_sample": (7, 24),
+        "landmark": (8, 1),
+    }
+    assert "did you mean `steadfast`?" in found["targets[0].model"][2]
+    assert "two targets have this id: `A` (first on line 4)" in found["targets[1].id"][2]
+    assert "did you mean `offline`?" in found["targets[1].source"][2]
+    assert "only letters, digits" in found["targets[2].id"][2]
+    assert "did you mean `apikey`?" in found["targets[2].aipkey"][2]
+    assert found["generation.turns"][2].startswith("found `0`, expected a whole number from 1")
+    assert "did you mean `num_samples`?" in found["generation.num_sample"][2]
+    assert "did you mean `landmarks`?" in found["landmark"][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "place", "says"),
+    [
+        (MODELS, "targets", (1, 1), "this key is missing"),
+        (MODELS + "targets: []\n", "targets", (3, 10), "found an empty list"),
+        (MODELS + "targets:\n", "targets", (3, 9), "found nothing"),
+        (
+            MODELS + "targets: {a: 1}\n",
+            "targets",
+            (3, 10),
+            "found keys and values, expected a list",
+        ),
+        (MODELS + "targets: [x]\n", "targets[0]", (3, 11), "found text, expected keys and values"),
+        (TARGETS + "evaluator_model: x\n", "evaluator_model", (2, 18), "found text"),
+        (WHOLE + "perfunctory: 'yes'\n", "perfunctory", (4, 14), "delete the quotes"),
+        (WHOLE + "run: {force: 1}\n", "run.force", (4, 14), "found `1`, expected true or false"),
+        (WHOLE + "generation: {turns: '3'}\n", "generation.turns", (4, 21), "delete the quotes"),
+        (WHOLE + "generation: {turns: 2.5}\n", "generation.turns", (4, 21), "found `2.5`"),
+        (WHOLE + "generation: {turns: true}\n", "generation.turns", (4, 21), "found `true`"),
+        (WHOLE + "generation: {turns: 010}\n", "generation.turns", (4, 21), "as the number 8"),
+        (WHOLE + "generation: {turns: 1:30}\n", "generation.turns", (4, 21), "as the number 90"),
+        (WHOLE + "turns: 3\n", "turns", (4, 1), "`turns` belongs under `generation`"),
+        (WHOLE + "store: 3\n", "store", (4, 8), "as a whole number, expected text"),
+        (WHOLE + "demographics: {a: []}\n", "demographics.a", (4, 19), "found an empty list"),
+        (WHOLE + "demographics: {a: x}\n", "demographics.a", (4, 19), "expected a list"),
+        (WHOLE + "demographics: {a: [x, no]}\n", "demographics.a[1]", (4, 23), 'quotes: "no"'),
+        (WHOLE + "demographics: {a: [18]}\n", "demographics.a[0]", (4, 20), 'quotes: "18"'),
+        (WHOLE + "demographics: {a: [12:30]}\n", "demographics.a[0]", (4, 20), 'quotes: "12:30"'),
+        (WHOLE + "demographics: {a: [2024-01-02]}\n", "demographics.a[0]", (4, 20), "as a date"),
+        (WHOLE + "demographics: {a: [' ']}\n", "demographics.a[0]", (4, 20), "found empty text"),
+        (WHOLE + "demographics: {a: [x, X]}\n", "demographics.a[1]", (4, 23), "stands here twice"),
+        (WHOLE + "demographics: {a: [x], A: [y]}\n", "demographics.A", (4, 24), "two axes"),
+        (WHOLE + "pinpoint: false\nlandmarks: true\n", "pinpoint", (4, 1), "the old name"),
+        (WHOLE + "pinpoint: 3\n", "landmarks", (4, 11), "found `3`, expected true or false"),
+        (
+            WHOLE + "models: {a b: {model: user, source: offline}}\n",
+            "models.a b",
+            (4, 10),
+            "a name",
+        ),
+        (WHOLE + "models: {x: {model: m, source: y}}\n", "models.x.source", (4, 32), "`base_url`"),
+    ],
+)
+def test_one_fault_is_told_at_its_place(
+    config_file: Write,
+    refused: Refused,
+    text: str,
+    key: str,
+    place: tuple[int, int],
+    says: str,
+) -> None:
+    path = config_file(text)
+    found = told(refused(lambda: load_config(path)))
+    assert found[key][:2] == place
+    assert says in found[key][2]
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "says"),
+    [
+        ("temperature: 3", "temperature", "found `3`, expected a number from 0 to 2"),
+        ("temperature: .nan", "temperature", "expected a number from 0 to 2"),
+        ("top_p: '1'", "top_p", "delete the quotes"),
+        ("temperature: 1e-1", "temperature", "write it without an exponent"),
+        ("max_tokens: 0", "max_tokens", "a whole number above 0"),
+        ("reasoning_effort: hihg", "reasoning_effort", "did you mean `high`?"),
+        ("reasoning_effort: off", "reasoning_effort", 'put it in quotes: "off"'),
+        ("seed: 1.0", "seed", "found `1.0`"),
+        ("pace: 0", "pace", "a number of words a second above 0"),
+        ("pace: true", "pace", "`human`, `instant`, or"),
+        ("pace: fast", "pace", "`human`, `instant`, or"),
+    ],
+)
+def test_each_parameter_says_what_it_takes(
+    config_file: Write, refused: Refused, written: str, key: str, says: str
+) -> None:
+    spec = f"{{model: user, source: offline, params: {{{written}}}}}"
+    path = config_file(f"user_model: {spec}\nevaluator_model: {spec}\n{TARGETS}")
+    found = told(refused(lambda: load_config(path)))
+    assert list(found) == [f"user_model.params.{key}", f"evaluator_model.params.{key}"]
+    assert says in found[f"user_model.params.{key}"][2]
+
+
+def test_a_pace_is_a_word_or_a_number(config_file: Write) -> None:
+    for written, pace in [("human", "human"), ("instant", "instant"), ("30", 30.0), ("", None)]:
+        path = config_file(
+            f"{MODELS}targets:\n"
+            f"  - {{id: a, model: erratic, source: OFFLINE, params: {{pace: {written}}}}}\n"
+        )
+        target = load_config(path).targets[0]
+        assert (target.params.pace, target.source, target.is_offline) == (pace, "offline", True)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/y", "api.x.ai/v1", "https://", "http://a b/", "https://x:99999999/"]
+)
+def test_an_address_that_is_none_is_refused(config_file: Write, refused: Refused, url: str) -> None:
+    path = config_file(MODELS + f'targets: [{{id: a, model: m, source: x, base_url: "{url}"}}]\n')
+    assert (
+        "this is no address" in told(refused(lambda: load_config(path)))["targets[0].base_url"][2]
+    )
+
+
+def test_demographics_that_explode_are_refused(config_file: Write, refused: Refused) -> None:
+    axes = ", ".join(f"a{n}: [v, w, x, y]" for n in range(6))
+    path = config_file(WHOLE + f"demographics: {{{axes}}}\n")
+    found = told(refused(lambda: load_config(path)))
+    assert "4,096 combinations, expected at most 1,000" in found["demographics"][2]
+
+
+def test_the_old_word_for_landmarks_is_taken_with_a_warning(config_file: Write) -> None:
+    config = load_config(config_file(WHOLE + "pinpoint: false\n"))
+    assert config.landmarks is False
+    [warning] = config.warnings
+    assert "config.yaml:4: pinpoint" in warning
+    assert "`landmarks`" in warning
+
+
+CANARY = "sk-canary-0123456789abcdef"
+LEAKY = {
+    "unknown key": f"  - {{id: a, model: m, source: openai, aipkey: {CANARY}}}\n",
+    "wrong type": f"  - {{id: a, model: m, source: openai, apikey: [{CANARY}]}}\n",
+    "number": "  - {id: a, model: m, source: openai, apikey: 918273645546372819}\n",
+    "address": f"  - {{id: a, model: m, source: openai, base_url: 'https://u:{CANARY}@x/'}}\n",
+    "no address": f"  - {{id: a, model: m, source: openai, base_url: '{CANARY}'}}\n",
+    "header": f"  - {{id: a, model: m, source: openai, extra_headers: {{X-Key: [{CANARY}]}}}}\n",
+    "other fault": f"  - {{id: a b, model: m, source: openai, apikey: {CANARY}}}\n",
+    "syntax": f"  - {{id: a, model: m, source: openai, apikey: '{CANARY}}}\n",
+    "twice": f"  - {{id: a, apikey: {CANARY}, apikey: {CANARY}}}\n",
+    "alias": f"  - {{id: a, apikey: &k {CANARY}}}\n",
+}
+
+
+@pytest.mark.parametrize("leak", LEAKY.values(), ids=LEAKY)
+def test_no_refusal_shows_a_key_not_even_with_its_variables(config_file: Write, leak: str) -> None:
+    path = config_file(MODELS + "targets:\n" + leak)
+    try:
+        load_config(path)
+    except InputError as error:
+        frames = traceback.TracebackException.from_exception(error, capture_locals=True)
+        # the frame of this test knows the key, as it wrote it
+        frames.stack = traceback.StackSummary.from_list(list(frames.stack)[1:])
+        shown = str(error) + repr(error) + "".join(frames.format())
+        assert "canary" not in shown
+        assert "918273645546372819" not in shown
+        assert "load_config" in shown
+    else:
+        pytest.fail("nothing was refused")
+
+
+def test_no_face_of_a_configuration_shows_a_key(config_file: Write) -> None:
+    headers = f"extra_headers: {{X-Api-Key: {CANARY}}}"
+    target = f"{{id: a, model: m, source: openai, apikey: {CANARY}, {headers}}}"
+    config = load_config(config_file(MODELS + f"targets: [{target}]\n"))
+    public = json.dumps(config.public())
+    faces = [repr(config), str(config), public, config.model_dump_json(), str(config.model_dump())]
+    faces += [*config.warnings, repr(config.targets[0].apikey), f"{config.targets[0].apikey}"]
+    assert not [face for face in faces if "canary" in face]
+    assert "X-Api-Key" in public
+    assert "apikey" not in public
+    with pytest.raises(TypeError, match="not to be pickled"):
+        pickle.dumps(config)
+
+
+def test_a_key_in_plain_text_is_warned_of_by_its_place(config_file: Write) -> None:
+    config = load_config(
+        config_file(
+            MODELS
+            + f"""\
+targets:
+  - {{id: a, model: m, source: openai, apikey: {CANARY}}}
+  - {{id: b, model: m, source: openai, apikey: "Bearer ${{KEY}}"}}
+  - {{id: c, model: m, source: openai, apikey: "${{KEY}}", base_url: "http://10.0.0.7/v1",
+     extra_headers: {{Authorization: "{CANARY}", User-Agent: "Test"}}}}
+"""
+        )
+    )
+    plain = "in plain text"
+    assert [plain in warning for warning in config.warnings] == [True, True, True, False]
+    assert [
+        warning.split("config.yaml:")[1].split(" holds")[0] for warning in config.warnings[:2]
+    ] == ["4: targets[0].apikey", "5: targets[1].apikey"]
+    assert "7: targets[2].extra_headers.Authorization" in config.warnings[2]
+    assert "targets[2].base_url is http and not https" in config.warnings[3]
+
+
+def test_a_model_is_found_by_its_name_or_its_targets_id(config_file: Write) -> None:
+    strict = "models: {strict: {model: evaluator-strict, source: offline}}\n"
+    config = load_config(config_file(WHOLE + strict))
+    assert config.model_named("strict").model == "evaluator-strict"
+    assert config.model_named("holds") is config.targets[0]
+    with pytest.raises(InputError, match="did you mean `strict`") as caught:
+        config.model_named("stric")
+    assert "no model is called `stric`" in str(caught.value)
+
+
+def test_public_is_json_and_says_everything_else(config_file: Write) -> None:
+    public = load_config(config_file(IN_THE_WILD)).public()
+    assert json.loads(json.dumps(public)) == public
+    assert public["demographics"] == {"age": ["Child or teenager (6-17)", "Adult (18+)"]}
+    assert public["targets"][3]["extra_headers"] == ["User-Agent"]
+    assert public["targets"][2]["base_url"] == "https://api.x.ai/v1"
+
+
+def test_what_is_known_here_is_what_the_providers_know() -> None:
+    assert OFFLINE_MODELS == offline.OFFLINE_MODELS
+    assert {"offline", *PUBLIC_ADDRESSES} == KNOWN_SOURCES
+
+
+def test_other_offline_models_can_be_declared_known(config_file: Write) -> None:
+    path = config_file(MODELS + "targets: [{id: a, model: parrot, source: offline}]\n")
+    known = OFFLINE_MODELS | {"parrot"}
+    assert load_config(path, offline_models=known).targets[0].model == "parrot"
+
+
+def test_reading_a_configuration_loads_nothing_heavy() -> None:
+    heavy = ["textual", "openai", "anthropic", "httpx", "httpx2", "rich", "sqlite_utils", "ruamel"]
+    code = (
+        "import sys, engine.config.settings, engine.config.definition, engine.config.workspace, "
+        f"engine.config.environment; print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

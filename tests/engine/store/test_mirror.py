@@ -1,0 +1,491 @@
+"""The documented files: complete, stable byte by byte, and never over what a person wrote."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.benchmark import ConversationKey, Role, Stage, StopReason, Track, Usage
+from engine.errors import InputError, StoreError
+from engine.store.database import Store, open_store
+from engine.store.files import read_scenarios
+from engine.store.mirror import Mirror, MirrorReport, TargetName
+from engine.store.rows import TakeEndRow
+from tests.engine.store.building import (
+    BENCHMARK,
+    FLATTERS,
+    HOLDS,
+    attempt,
+    key,
+    message,
+    play,
+    run,
+    scenario,
+    scenario_row,
+    take,
+    verdict,
+    write,
+)
+
+STEADY = TargetName("steady", "model-s")
+OTHER = TargetName("other", "model-o")
+SCORES = "runs/steady/scores.json"
+CONVERSATIONS = "runs/steady/conversations.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "benchmarks" / BENCHMARK
+
+
+def mirror(
+    store: Store, targets: Sequence[TargetName] = (STEADY, OTHER), results: object | None = None
+) -> MirrorReport:
+    """As the engine does it: write the files, then remember them."""
+    report = unremembered(store, targets, results)
+    run(store.set_mirrored(report.digests, through=report.through))
+    return report
+
+
+def unremembered(
+    store: Store, targets: Sequence[TargetName] = (STEADY, OTHER), results: object | None = None
+) -> MirrorReport:
+    return Mirror(store.path.parent, store.reader).write_benchmark(
+        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=targets, results=results
+    )
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def filled(store: Store) -> None:
+    """Two scenarios, one conversation of each judged."""
+    base = scenario("m01_s001", demographic={})
+    [_, first, second] = write(
+        store,
+        scenario_row(base),
+        scenario_row(scenario("m01_s001_v01", extra={"title": "Ünicode"})),
+        scenario_row(scenario("m01_s001_v02")),
+    )
+    one = play(store, key("m01_s001_v01"), scenario_seq=first)
+    two = play(store, key("m01_s001_v02"), scenario_seq=second)
+    write(store, verdict(one, passed=True), verdict(two, passed=None))
+    write(store, attempt("m01", Stage.GEN_SCENARIOS, target=None, role=Role.GENERATOR))
+    write(store, attempt("m01_s001_v01__steady"), attempt("m01_s001_v01__steady"))
+
+
+def test_scenarios_are_the_variants_with_their_metric(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    first, second = read(folder / "scenarios.json")
+    assert list(first) == [
+        *("id", "metric_id", "metric_name", "metric_type", "persona", "user_goal"),
+        *("latent_adversarial_goal", "landmarks", "demographic", "title", "_crosswind"),
+    ]
+    assert (first["metric_name"], first["metric_type"]) == ("Holds its line", "positive")
+    assert first["_crosswind"]["base_id"] == "m01_s001"
+    assert first["_crosswind"]["base"]["persona"] == "Somebody who moves house."
+    assert "base" not in second["_crosswind"]
+
+
+def test_scenarios_that_were_written_are_read_back_the_same(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    found, warnings = read_scenarios(folder / "scenarios.json", turns=9, metrics=["m01"])
+    assert warnings == []
+    stored = [row.scenario for row in store.reader.scenarios(BENCHMARK) if row.played]
+    assert found == stored
+
+
+def test_a_conversation_is_its_scenario_and_what_was_said(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    row, _ = read(folder / CONVERSATIONS)
+    assert row["id"] == "m01_s001_v01"
+    assert row["conv_id"] == "m01_s001_v01__steady"
+    assert row["target"] == {"id": "steady", "model": "model-s"}
+    assert (row["target_model"], row["sample"], row["_sample"]) == ("steady", 0, 0)
+    assert row["transcript"] == [
+        {"role": "user", "content": "Should I go?"},
+        {"role": "assistant", "content": "What draws you there?"},
+    ]
+    assert row["_usage"] == {"cost": 0.5, "input_tokens": 200, "output_tokens": 40}
+    assert row["_crosswind"]["stop_reason"] == "turn_limit"
+    assert row["_crosswind"]["scripted"] is False
+
+
+def test_what_the_documents_have_no_field_for_is_kept_turn_by_turn(
+    store: Store, folder: Path
+) -> None:
+    write(store, scenario_row())
+    [seq] = write(store, take())
+    write(
+        store,
+        message(seq, 1, thought="Hm.", landmark="Press."),
+        replace(message(seq, 1, finish="length"), speaker=list(type(message(seq, 1).speaker))[1]),
+        TakeEndRow(take=seq, stop_reason=StopReason.USER_ENDED),
+    )
+    mirror(store)
+    [row] = read(folder / CONVERSATIONS)
+    assert row["_crosswind"]["turns"] == [
+        {
+            "turn": 1,
+            "landmark": "Press.",
+            "thought": "Hm.",
+            "done": False,
+            "finish": {"user": "stop", "assistant": "length"},
+        }
+    ]
+
+
+def test_a_conversation_is_shown_as_its_scenario_was_when_it_was_played(
+    store: Store, folder: Path
+) -> None:
+    [old] = write(store, scenario_row(scenario(persona="As it was.")))
+    play(store, scenario_seq=old)
+    write(store, scenario_row(scenario(persona="Edited since."), source="file"))
+    mirror(store)
+    assert read(folder / CONVERSATIONS)[0]["persona"] == "As it was."
+    assert read(folder / "scenarios.json")[0]["persona"] == "Edited since."
+
+
+def test_other_takes_are_kept_whole_with_what_was_judged_of_them(
+    store: Store, folder: Path
+) -> None:
+    write(store, scenario_row())
+    old = play(store, number=0, messages=["old?", "old."])
+    write(store, verdict(old, passed=False))
+    play(store, number=1, messages=["new?", "new."])
+    mirror(store)
+    [row] = read(folder / CONVERSATIONS)
+    assert row["transcript"][0]["content"] == "new?"
+    [other] = row["_crosswind"]["other_takes"]
+    assert (other["take"], other["transcript"][1]["content"]) == (0, "old.")
+    assert other["verdicts"][0]["passed"] is False
+    assert not (folder / SCORES).exists()
+
+
+def test_a_score_has_the_documented_fields(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    scored, unscored = read(folder / SCORES)
+    assert {name: value for name, value in scored.items() if name != "_crosswind"} == {
+        "id": "m01_s001_v01",
+        "metric_id": "m01",
+        "metric_name": "Holds its line",
+        "metric_type": "positive",
+        "target_model": "steady",
+        "conv_id": "m01_s001_v01__steady",
+        "present": True,
+        "passed": True,
+        "score": 1,
+        "justification": "Because.",
+        "sample": 0,
+    }
+    assert (unscored["present"], unscored["passed"], unscored["score"]) == (None, None, None)
+    assert unscored["_crosswind"]["unscored"] == "no usable answer"
+
+
+def test_what_counts_is_the_majority_and_the_words_are_of_one_who_agrees(
+    store: Store, folder: Path
+) -> None:
+    write(store, scenario_row(scenario(metric="m02")))
+    seq = play(store)
+    given = [("a", True, "Fine."), ("b", False, "Not fine."), ("c", True, "Fine too.")]
+    for judge, passed, words in [*given, ("d", None, "?")]:
+        fields = {"judge": judge, "justification": words, "metric": "m02"}
+        write(store, verdict(seq, passed, track=Track.NEGATIVE, **fields))  # type: ignore[arg-type]  # all of them are texts
+    mirror(store)
+    [row] = read(folder / SCORES)
+    assert (row["passed"], row["present"], row["score"]) == (True, False, 1)
+    assert (row["justification"], row["metric_type"]) == ("Fine too.", "negative")
+    assert (row["_crosswind"]["judge"], len(row["_crosswind"]["verdicts"])) == ("c", 4)
+
+
+def test_judges_who_are_tied_leave_a_conversation_unscored(store: Store, folder: Path) -> None:
+    write(store, scenario_row())
+    seq = play(store)
+    write(store, verdict(seq, passed=True, judge="a"), verdict(seq, passed=False, judge="b"))
+    mirror(store)
+    [row] = read(folder / SCORES)
+    assert (row["passed"], row["_crosswind"]["unscored"]) == (None, "judges are tied")
+
+
+def test_costs_are_by_phase_and_an_unknown_one_is_null(store: Store, folder: Path) -> None:
+    filled(store)
+    write(store, attempt("x", Stage.EVALUATE, usage=Usage(1, 5, 0, 6, None)))
+    mirror(store)
+    assert read(folder / "cost.json") == {
+        "gen_scenarios": {
+            "phase": "gen_scenarios",
+            "cost": 0.25,
+            "input_tokens": 100,
+            "output_tokens": 20,
+        }
+    }
+    costs = read(folder / "runs/steady/cost.json")
+    assert costs["simulate"]["cost"] == 0.5
+    assert costs["evaluate"] == {
+        "phase": "evaluate",
+        "cost": None,
+        "input_tokens": 5,
+        "output_tokens": 6,
+    }
+
+
+def test_every_row_that_a_script_had_a_part_in_says_so(store: Store, folder: Path) -> None:
+    write(store, scenario_row())
+    seq = play(store, scripted=True)
+    write(store, verdict(seq, passed=True, judge="offline:evaluator"))
+    generator = {"target": None, "role": Role.GENERATOR, "model": "offline:generator"}
+    write(store, attempt("m01_s001_v01", Stage.GEN_SCENARIOS, **generator))  # type: ignore[arg-type]  # each is of its field's type
+    write(store, attempt(model="offline:steadfast"))
+    mirror(store)
+    for name in ("scenarios.json", CONVERSATIONS, SCORES):
+        [row] = read(folder / name)
+        assert row["_crosswind"]["scripted"] is True
+        assert "not language models" in row["_crosswind"]["note"]
+    assert read(folder / "runs/steady/cost.json")["simulate"]["_crosswind"]["scripted"] is True
+
+
+def test_rows_stand_by_scenario_and_sample(store: Store, folder: Path) -> None:
+    order = [("m01_s002_v01", 1), ("m01_s001_v01", 2), ("m01_s002_v01", 0), ("m01_s001_v01", 0)]
+    write(store, *(scenario_row(scenario(name)) for name in ("m01_s002_v01", "m01_s001_v01")))
+    for name, sample in order:
+        seq = play(store, ConversationKey(name, "steady", sample))
+        write(store, verdict(seq, passed=True))
+    mirror(store)
+    for name in (CONVERSATIONS, SCORES):
+        assert [(row["id"], row["sample"]) for row in read(folder / name)] == sorted(order)
+
+
+def test_only_what_is_in_the_present_scenarios_is_mirrored(store: Store, folder: Path) -> None:
+    filled(store)
+    write(store, scenario_row(scenario("m01_s001_v01"), removed=True))
+    mirror(store)
+    for name in ("scenarios.json", CONVERSATIONS, SCORES):
+        assert [row["id"] for row in read(folder / name)] == ["m01_s001_v02"]
+
+
+def test_nothing_is_written_where_there_is_nothing_yet(store: Store, folder: Path) -> None:
+    write(store, scenario_row())
+    assert mirror(store).written == (f"benchmarks/{BENCHMARK}/scenarios.json",)
+    assert list(tree(folder)) == ["scenarios.json"]
+
+
+def test_rows_that_are_gone_leave_an_empty_list(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    write(store, *(scenario_row(scenario(f"m01_s001_v0{n}"), removed=True) for n in (1, 2)))
+    mirror(store)
+    for name in ("scenarios.json", CONVERSATIONS, SCORES):
+        assert (folder / name).read_text() == "[]\n"
+
+
+def test_files_are_laid_out_as_documented(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store, results=[{"target_model": "steady", "title": "Ünicode"}])
+    for name in ("scenarios.json", "results.json", CONVERSATIONS, SCORES):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    assert "Ünicode" in (folder / "results.json").read_text(encoding="utf-8")
+
+
+# Again and again
+
+
+def test_what_is_unchanged_is_not_written_again(store: Store, folder: Path) -> None:
+    filled(store)
+    first = mirror(store, results=[])
+    before = {path: path.stat().st_ino for path in folder.rglob("*.json")}
+    second = mirror(store, results=[])
+    assert (second.written, second.kept) == ((), ())
+    assert second.unchanged == first.written
+    assert second.digests == first.digests
+    assert {path: path.stat().st_ino for path in folder.rglob("*.json")} == before
+
+
+def test_the_same_results_make_the_same_bytes_however_they_came_about(tmp_path: Path) -> None:
+    """One store filled at once, the other with interruptions, retries and in another order."""
+    scores = []
+    for name, detours in (("straight", False), ("winding", True)):
+        root = tmp_path / name
+        root.mkdir()
+        with open_store(root / "crosswind.db") as store:
+            rows = [scenario_row(scenario(f"m01_s001_v0{n}")) for n in (1, 2)]
+            write(store, *(reversed(rows) if detours else rows))
+            for one in ("m01_s001_v02", "m01_s001_v01") if detours else ("m01_s001_v01",):
+                if detours:
+                    write(store, attempt(usage=Usage(1, None, None, None, None)))
+                    mirror(store)
+                seq = play(store, key(one))
+                write(store, verdict(seq, passed=True))
+            if not detours:
+                seq = play(store, key("m01_s001_v02"))
+                write(store, verdict(seq, passed=True))
+            mirror(store)
+        scores.append((root / "benchmarks" / BENCHMARK / SCORES).read_bytes())
+    assert scores[0] == scores[1]
+
+
+def test_no_digest_differs_from_the_file_on_disk(store: Store, tmp_path: Path) -> None:
+    filled(store)
+    for relative, digest in mirror(store).digests.items():
+        content = (tmp_path / relative).read_bytes()
+        assert blake2b(content, digest_size=16).hexdigest() == digest
+
+
+def test_what_came_while_the_files_were_written_is_not_said_to_be_in_them(store: Store) -> None:
+    filled(store)
+    report = unremembered(store)
+    assert report.through == store.reader.last_seq()
+    write(store, scenario_row(scenario("m01_s009_v01")))
+    run(store.set_mirrored(report.digests, through=report.through))
+    known = store.reader.mirrored(f"benchmarks/{BENCHMARK}/scenarios.json")
+    assert known is not None
+    assert known.seq < store.reader.last_seq()
+
+
+# What people do
+
+
+@pytest.mark.parametrize("name", ["scenarios.json", CONVERSATIONS, SCORES, "results.json"])
+def test_a_file_that_a_person_changed_is_left_and_ours_stands_beside_it(
+    store: Store, folder: Path, name: str
+) -> None:
+    filled(store)
+    mirror(store, results=[1])
+    (folder / name).write_text("mine")
+    report = mirror(store, results=[1])
+    [sentence] = report.kept
+    assert sentence.startswith(f"benchmarks/{BENCHMARK}/{name} is not as Crosswind wrote it")
+    assert (folder / name).read_text() == "mine"
+    assert read(folder / f"{name}.crosswind")
+    assert f"benchmarks/{BENCHMARK}/{name}" not in report.digests
+    assert mirror(store, results=[1]).kept == report.kept
+    (folder / name).unlink()
+    assert mirror(store, results=[1]).kept == ()
+    assert not (folder / f"{name}.crosswind").exists()
+
+
+def test_scenarios_that_were_read_after_they_were_changed_are_ours_again(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    place = folder / "scenarios.json"
+    place.write_text("[]")
+    digest = blake2b(place.read_bytes(), digest_size=16).hexdigest()
+    run(store.set_mirrored({f"benchmarks/{BENCHMARK}/scenarios.json": digest}))
+    assert mirror(store).kept == ()
+    assert len(read(place)) == 2
+
+
+def test_files_of_another_tool_are_left(store: Store, folder: Path) -> None:
+    (folder / SCORES).parent.mkdir(parents=True)
+    (folder / SCORES).write_text("[1]")
+    filled(store)
+    assert len(mirror(store).kept) == 1
+    assert (folder / SCORES).read_text() == "[1]"
+
+
+def test_a_crash_between_writing_and_remembering_makes_no_file_foreign(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    unremembered(store)
+    write(store, verdict(play(store, key("m01_s001_v01", sample=1)), passed=False))
+    report = mirror(store)
+    assert report.kept == ()
+    assert len(read(folder / SCORES)) == 3
+    mirror(store)
+    assert not (folder / ".crosswind-moves").exists()
+
+
+def test_nothing_half_written_is_left_behind(store: Store, folder: Path) -> None:
+    filled(store)
+    (folder / "runs" / "steady").mkdir(parents=True)
+    (folder / "runs" / "steady" / ".scores.json.tmp").write_text("half of an earlier one")
+    mirror(store)
+    mirror(store)
+    assert not [path for path in folder.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("linked", ["runs", "runs/steady"])
+def test_a_run_folder_that_is_a_link_is_refused(
+    store: Store, folder: Path, tmp_path: Path, linked: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (folder / linked).parent.mkdir(parents=True)
+    (folder / linked).symlink_to(elsewhere)
+    filled(store)
+    with pytest.raises(InputError, match="is a symbolic link"):
+        mirror(store)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_that_is_a_link_is_not_written_through(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder.mkdir(parents=True)
+    (folder / "scenarios.json").symlink_to(victim)
+    filled(store)
+    assert len(mirror(store).kept) == 1
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".."])
+def test_a_target_that_cannot_name_a_folder_is_refused(store: Store, name: str) -> None:
+    with pytest.raises(InputError, match="cannot name a folder"):
+        mirror(store, targets=[TargetName(name, "m")])
+
+
+def test_a_place_that_cannot_be_written_is_named(store: Store, folder: Path) -> None:
+    folder.parent.mkdir()
+    folder.write_text("a file where the folder would be")
+    filled(store)
+    with pytest.raises(StoreError, match=r"could not be (written|read)"):
+        mirror(store)
+
+
+def test_two_mirrors_at_once_leave_whole_files(store: Store, folder: Path) -> None:
+    filled(store)
+    threads = [threading.Thread(target=unremembered, args=(store,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mirror(store).kept == ()
+    assert len(read(folder / CONVERSATIONS)) == 2
+
+
+def test_values_of_every_kind_are_written_as_json_writes_them(store: Store, folder: Path) -> None:
+    value = {
+        "empty": [{}, [], "", ()],
+        "numbers": [0, -1, 10**30, 0.1, 1e-9, 1e22, True, False, None],
+        'text "quoted"': "back\\slash, tab\t, line\n, nul\0, del\x7f, \u2028, 😀, é, </script>",
+        "deep": [[[{"a": [1, {"b": ["c"]}]}]]],
+    }
+    write(store, scenario_row())
+    mirror(store, results=value)
+    expected = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    assert (folder / "results.json").read_text(encoding="utf-8") == expected

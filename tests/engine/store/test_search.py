@@ -1,0 +1,196 @@
+"""What was said is found again, whatever somebody types."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.benchmark import Speaker
+from engine.errors import StoreError
+from engine.store.database import Store, open_store
+from engine.store.search import Hit, Search, open_search
+from tests.engine.store.building import key, message, play, take, write
+
+
+@pytest.fixture
+def index(store: Store) -> Iterator[Search]:
+    with closing(open_search(store.path)) as opened:
+        yield opened
+
+
+def matched(hit: Hit) -> list[str]:
+    return [hit.snippet[begin:end] for begin, end in hit.spans]
+
+
+def test_a_hit_tells_where_it_was_said_and_what_matched(store: Store, index: Search) -> None:
+    play(store, key(sample=2), messages=["Should I move to Łódź?", "What draws you to Łódź? Łódź!"])
+    assert index.extend() == 2
+    reply, question = index.search("ŁÓDŹ")
+    assert (reply.benchmark, reply.key, reply.take, reply.turn) == (
+        "giving-in",
+        key(sample=2),
+        0,
+        1,
+    )
+    assert (reply.speaker, question.speaker) == (Speaker.TARGET, Speaker.USER)
+    assert reply.snippet == "What draws you to Łódź? Łódź!"
+    assert matched(reply) == ["Łódź", "Łódź"]
+
+
+def test_only_what_was_taken_in_is_found_and_the_index_says_how_far_that_is(
+    store: Store, index: Search
+) -> None:
+    play(store, messages=["first words", "reply"])
+    index.extend()
+    through = index.through
+    play(store, key(sample=1), messages=["first things", "reply"])
+    assert index.through == through
+    assert len(index.search("first")) == 1
+    assert index.extend() == 2
+    assert index.through > through
+    assert len(index.search("first")) == 2
+    assert index.extend() == 0
+
+
+def test_many_messages_are_taken_in_batch_by_batch(store: Store, index: Search) -> None:
+    [seq] = write(store, take())
+    write(store, *(message(seq, turn, text=f"number {turn}") for turn in range(1, 11)))
+    assert index.extend(batch=3) == 10
+    assert [hit.turn for hit in index.search("number", limit=4)] == [10, 9, 8, 7]
+
+
+def test_hits_can_be_of_one_speaker_or_one_benchmark(store: Store, index: Search) -> None:
+    play(store, messages=["a word", "another word"])
+    index.extend()
+    assert [hit.speaker for hit in index.search("word", speaker=Speaker.TARGET)] == [Speaker.TARGET]
+    assert len(index.search("word", benchmark="giving-in")) == 2
+    assert index.search("word", benchmark="other") == []
+
+
+def test_a_snippet_is_a_window_and_its_spans_are_positions_in_it(
+    store: Store, index: Search
+) -> None:
+    long = "x " * 500 + "the needle\nhere " + "y " * 500
+    play(store, messages=[long, "reply"])
+    index.extend()
+    [hit] = index.search("needle")
+    assert hit.snippet in long
+    assert len(hit.snippet) < 200
+    assert matched(hit) == ["needle"]
+    assert hit.cut_before
+    assert hit.cut_after
+
+
+QUERIES: list[tuple[str, bool]] = [
+    ("cannot decide", True),
+    ('"cannot decide"', True),
+    ('"decide cannot"', False),
+    ("decide cannot", True),
+    ("deci*", True),
+    ("de*", False),
+    ("CANNOT", True),
+    ("Café", True),
+    ("cafe", True),
+    ("it's", True),
+    ("missing", False),
+    ("cannot missing", False),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), QUERIES)
+def test_words_phrases_and_beginnings_are_found(
+    store: Store, index: Search, text: str, found: bool
+) -> None:
+    play(store, messages=["At the café I cannot decide; it's hard.", "reply"])
+    index.extend()
+    assert bool(index.search(text)) is found
+
+
+TORTURE = [
+    *('"', '""', '"""', "'", "*", "-", "^", "(", ")", "{", ":", "+", "\\", "%", "_", ",", "."),
+    *("", " ", "\n\t", "\0", "a\0b", "\ud800", "a AND", "OR", "NOT b", "a NEAR b", "NEAR(a b, 2)"),
+    *("it's", "-x", "text:x", "said MATCH x", "a*b", "*a", "a**", '"a', 'a"', '"a" "', '"*', "^a"),
+    *("{a b}: c", "'; DROP TABLE said; --", "😀", "\u0301", "\u200d", "\ufdd0", "\U000e0041", "١"),
+    *("x" * 5000, "a " * 3000, '"' * 3000, "\U0001e900", "ⅷ", "한국어", "مرحبا"),
+]
+
+
+@pytest.mark.parametrize("text", TORTURE, ids=range(len(TORTURE)))
+def test_nothing_that_is_typed_is_an_error(store: Store, index: Search, text: str) -> None:
+    play(store, messages=["a b c 😀 x \ufdd0 it's * \0 \ud800", "مرحبا 한국어 ⅷ ١"])
+    index.extend()
+    for hit in index.search(text):
+        assert all(0 <= begin < end <= len(hit.snippet) for begin, end in hit.spans)
+
+
+def test_nothing_that_a_machine_types_is_an_error(store: Store, index: Search) -> None:
+    play(store, messages=["some words to be found", "reply"])
+    index.extend()
+    source = random.Random(7)
+    letters = "some words\"'*-^():{}+\\ANDORNEAR\0\n\ud800é😀\u0301"
+    for _ in range(200):
+        length = source.randrange(12)
+        index.search("".join(letters[source.randrange(len(letters))] for _ in range(length)))
+
+
+def test_an_index_that_is_missing_or_damaged_is_made_anew(store: Store) -> None:
+    play(store, messages=["some words", "reply"])
+    place = store.path.with_name("search.db")
+    for spoil in (
+        lambda: place.unlink(missing_ok=True),
+        lambda: place.write_bytes(b"not an index " * 1000),
+        lambda: place.write_bytes(place.read_bytes()[:5000]),
+        lambda: place.write_bytes(b""),
+    ):
+        spoil()
+        with closing(open_search(store.path)) as index:
+            assert index.through == 0
+            index.extend()
+            assert len(index.search("words")) == 1
+
+
+def test_an_index_of_another_store_or_version_is_made_anew(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        with open_store(tmp_path / name / "crosswind.db") as store:
+            play(store, messages=[f"words of {name}", "reply"])
+            with closing(open_search(store.path)) as index:
+                index.extend()
+    (tmp_path / "a" / "search.db").replace(tmp_path / "b" / "search.db")
+    with closing(open_search(tmp_path / "b" / "crosswind.db")) as index:
+        assert index.through == 0
+    with closing(sqlite3.connect(tmp_path / "b" / "search.db")) as connection:
+        connection.execute("UPDATE progress SET made_from = '0 older'")
+        connection.commit()
+    with closing(open_search(tmp_path / "b" / "crosswind.db")) as index:
+        assert index.extend() == 2
+
+
+def test_an_index_is_kept_from_one_time_to_the_next(store: Store) -> None:
+    play(store)
+    with closing(open_search(store.path)) as first:
+        first.extend()
+        through = first.through
+    with closing(open_search(store.path)) as second:
+        assert second.through == through > 0
+    assert stat.S_IMODE(store.path.with_name("search.db").stat().st_mode) == 0o600
+
+
+def test_two_may_use_one_index(store: Store, index: Search) -> None:
+    play(store, messages=["some words", "reply"])
+    with closing(open_search(store.path)) as other:
+        assert other.extend() == 2
+        assert index.extend() == 0
+        assert len(index.search("words")) == 1
+
+
+def test_there_is_nothing_to_search_without_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist yet"):
+        open_search(tmp_path / "crosswind.db")
+    assert list(tmp_path.iterdir()) == []
