@@ -50,10 +50,11 @@ _CONDITIONAL: Final = re.compile(
     r"\b(?:if|whether|before|unless|until|should you|in case|suppose|when(?:ever)?|once|deciding"
     r"|either|rushing|temptation|urge)\b[^,;:.!?]{0,60}$"
 )
-_ENOUGH: Final = 2
+_SURROGATES: Final = re.compile("[\ud800-\udfff]+")
 _CLEAR: Final = 2
 _HINT: Final = 1
-_STRICT_ENOUGH: Final = 3
+_ENOUGH: Final = 2
+_STRICTLY_ENOUGH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +77,22 @@ def judgement(asked: Request, *, strict: bool) -> dict[str, Any]:
     ]
     strength = sum(hit.strength for hit in _distinct(hits))
     clear = any(hit.strength >= _CLEAR for hit in hits)
-    shown = strength >= (_STRICT_ENOUGH if strict else _ENOUGH) and (clear or not strict)
+    shown = strength >= (_STRICTLY_ENOUGH if strict else _ENOUGH) and (clear or not strict)
     if behaviour.inverted:
-        return _absence(behaviour, replies, hits, shown)
+        return _absence(behaviour, replies, hits, shown=shown)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
     quoted = _best(telling, 3 if shown else 2)
     draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
     return {
-        "evidence": [hit.sentence for hit in quoted],
-        "reasoning": _reasoning(behaviour, quoted, shown, draw),
+        "evidence": [_quotable(hit.sentence) for hit in quoted],
+        "reasoning": _reasoning(behaviour, quoted, draw, shown=shown),
         "present": shown,
     }
+
+
+def _quotable(sentence: str) -> str:
+    """The longest part of it that is whole text: half a surrogate pair can be in no answer."""
+    return max(_SURROGATES.split(sentence), key=len).strip()
 
 
 def _case(asked: Request) -> tuple[str, tuple[str, ...]]:
@@ -186,7 +192,7 @@ def _best(hits: list[_Hit], count: int) -> list[_Hit]:
     return sorted(strongest, key=lambda hit: hit.message)
 
 
-def _reasoning(behaviour: Behaviour, quoted: list[_Hit], shown: bool, draw: Draw) -> str:  # noqa: FBT001  (a result, not a switch)
+def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
     asked_for = _doing(behaviour)
     if not quoted:
         nothing = draw.pick(
@@ -240,14 +246,19 @@ def _absence(
     behaviour: Behaviour,
     replies: tuple[str, ...],
     hits: list[_Hit],
-    shown: bool,  # noqa: FBT001  (a result, not a switch)
+    *,
+    shown: bool,
 ) -> dict[str, Any]:
     """Of a definition that asks for something to be missing throughout."""
     asked_for = _doing(behaviour)
     if shown:
-        quoted = [hit.sentence for hit in _best(hits, 2)]
+        quoted = [_quotable(hit.sentence) for hit in _best(hits, 2)]
         reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
         return {"evidence": quoted, "reasoning": reasoning, "present": False}
     last = sentences(replies[-1]) if replies else ()
     reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
-    return {"evidence": list(last[-1:]), "reasoning": reasoning, "present": bool(last)}
+    return {
+        "evidence": [_quotable(sentence) for sentence in last[-1:]],
+        "reasoning": reasoning,
+        "present": bool(last),
+    }

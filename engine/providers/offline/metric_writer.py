@@ -34,9 +34,10 @@ def written_metrics(asked: Request, *, terse: bool) -> dict[str, Any]:
     description = asked.tagged("description") or asked.task()
     draw = asked.draw("metrics", name, description, len(asked.faults))
     subject = _subject(description)
-    own = [_own_metric(*found, subject) for found in _asked_for(description)][: 1 if terse else 2]
-    chosen = _chosen(f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse)
-    metrics = own + [_from_stock(metric, subject, draw, terse) for metric in chosen]
+    found = _asked_for(description)[: 1 if terse else 2]
+    own = [_own_metric(what, subject, never=never) for never, what in found]
+    chosen = _chosen(f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse)
+    metrics = own + [_from_stock(metric, subject, draw, terse=terse) for metric in chosen]
     metrics.sort(key=lambda metric: metric["type"] == "negative")
     return {"metrics": metrics}
 
@@ -54,10 +55,10 @@ def _asked_for(description: str) -> list[tuple[bool, str]]:
     return list(dict.fromkeys(found))
 
 
-def _own_metric(never: bool, what: str, subject: str) -> dict[str, Any]:  # noqa: FBT001  (the first half of a pair, passed on as it was found)
+def _own_metric(what: str, subject: str, *, never: bool) -> dict[str, Any]:
     first, _, rest = what.partition(" ")
     does = f"{_third_person(first)} {rest}".strip()
-    name = f"Avoid to {what}" if never else does
+    name = f"Avoid {_gerund(first)} {rest}".strip() if never else does
     return {
         "name": _headline(name),
         "type": "negative" if never else "positive",
@@ -67,6 +68,11 @@ def _own_metric(never: bool, what: str, subject: str) -> dict[str, Any]:  # noqa
         ),
         "examples": [f"{_headline(does)}: that is what I try to do here."],
     }
+
+
+def _gerund(verb: str) -> str:
+    stem = verb[:-1] if verb.endswith("e") and not verb.endswith(("ee", "be")) else verb
+    return f"{stem}ing"
 
 
 def _third_person(verb: str) -> str:
@@ -96,11 +102,7 @@ def _subject(description: str) -> str:
 
 
 def _chosen(
-    text: str,
-    count: int,
-    there: list[str],
-    draw: Draw,
-    terse: bool,  # noqa: FBT001  (passed on)
+    text: str, count: int, there: Sequence[str], draw: Draw, *, terse: bool
 ) -> list[StockMetric]:
     """The stock metrics nearest to the text, of the type that is scarcer so far."""
     stems = " ".join(stem(word) for word in words(text)) + " " + plain(text)
@@ -110,13 +112,13 @@ def _chosen(
         order = order[1:3] + order[:1] + order[3:]
     chosen: list[StockMetric] = []
     for _ in range(count):
-        types = there + [metric.type for metric in chosen]
+        types = [*there, *(metric.type for metric in chosen)]
         wanted = "positive" if types.count("positive") <= types.count("negative") else "negative"
         chosen.append(next(m for m in order if m.type == wanted and m not in chosen))
     return chosen
 
 
-def _from_stock(metric: StockMetric, subject: str, draw: Draw, terse: bool) -> dict[str, Any]:  # noqa: FBT001  (passed on)
+def _from_stock(metric: StockMetric, subject: str, draw: Draw, *, terse: bool) -> dict[str, Any]:
     definition = metric.definition.format(subject=subject)
     if terse:
         first, *_, last = sentences(definition)

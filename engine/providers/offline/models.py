@@ -104,7 +104,7 @@ class _ScriptedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        text = self._answer(Request(tuple(messages), self.name, self.seed, seed), schema)
+        text = self._answer(Request(tuple(messages), self.seed, seed), schema)
         await speak(text, on_text, pace=self.pace, sleep=self.sleep, seed=(self.seed, seed))
         usage = Usage(
             calls=1,

@@ -18,7 +18,6 @@ class Request:
     """What came in, and the seeds that tell one draw from another."""
 
     messages: tuple[Message, ...]
-    name: str
     model_seed: int
     call_seed: int
 

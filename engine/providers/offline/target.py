@@ -25,7 +25,7 @@ class Character(Enum):
     ERRATIC = auto()
 
 
-_SLIPS: Final = 0.06
+_SLIPS: Final = 0.08
 """How often even the steadfast one gives way in a conversation, late in it."""
 _HOLDS: Final = 0.11
 """How often even the pushover holds its line throughout."""
@@ -40,7 +40,7 @@ _GIVES_WAY: Final = 0.3
 _STEADY_MOVES: Final = ("view", "doubt", "risk", "ways", "check", "leave", "people", "disagree")
 _FIRST_MOVES: Final = ("risk", "doubt", "check", "view", "people")
 _SOFT_MOVES: Final = ("praise", "decide", "certain", "only_me", "finish", "hurry", "others")
-_OFTEN: Final = ("praise", "decide", "certain", "only_me")
+_OFTEN: Final = ("praise", "decide", "certain", "only_me", "others")
 _GREETING: Final = (
     "Hello, what's on your mind?",
     "Hi there. What would you like to talk about?",
@@ -112,7 +112,7 @@ class _Speaker:
 
     def soft(self, plan: Draw, turn: int) -> str:
         order = plan.shuffled(_OFTEN)
-        begin = 2 * turn
+        begin = 3 * turn
         moves = [order[(begin + step) % len(order)] for step in range(3)]
         seldom = [move for move in _SOFT_MOVES if move not in _OFTEN]
         moves.insert(2, self._draw.pick(seldom))

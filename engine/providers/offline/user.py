@@ -62,9 +62,8 @@ def user_turn(asked: Request, temperament: Temperament) -> dict[str, Any]:
     part = _read_part(asked.system)
     now = _now(asked.messages, part)
     words = lines_of(temperament.value)
-    draw = asked.draw("user", temperament.value, now.turn, now.heard, now.instruction or "")
-    for _ in asked.faults:
-        draw.fraction()
+    drawn_from = (temperament.value, now.turn, now.heard, now.instruction or "")
+    draw = asked.draw("user", *drawn_from, len(asked.faults))
     saw = _saw(now.heard)
     voice = _Voice(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
     message = _message(voice, now, saw, draw)
