@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
 from engine.benchmark import Usage
 
@@ -51,6 +51,27 @@ class Reply:
     finish: Finish
     usage: Usage
     """Of this call alone: `calls` is 1."""
+    reasoning: str | None = None
+    """What the model thought aloud before it answered; no part of the answer, sent to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request that was sent for a reply, whether it brought one or not."""
+
+    outcome: str
+    """`answer`, or the class of what went wrong."""
+    status: int | None
+    """Of HTTP; None where no answer came at all."""
+    duration_ms: int
+    first_token_ms: int | None
+    usage: Usage
+    """What the provider reported; tokens of a failed attempt may be billed all the same."""
+    detail: str | None
+    """What went wrong, in words that hold no key."""
+
+
+OnAttempt = Callable[[Attempt], None]
 
 
 class Model(Protocol):
@@ -81,4 +102,13 @@ class Model(Protocol):
 
         Raises `engine.errors.ModelError`.
         """
+        ...
+
+
+@runtime_checkable
+class TellsAttempts(Protocol):
+    """A model that may need several requests for one reply, and tells of each."""
+
+    def telling(self, on_attempt: OnAttempt) -> Self:
+        """The same model, telling this listener of every request that it sends."""
         ...

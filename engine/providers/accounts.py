@@ -1,0 +1,100 @@
+"""Everything that calls with the same key share: connections, limits, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.providers.course import Patience
+from engine.providers.endpoint import Wire
+from engine.providers.ladder import Memory, ShortMemory
+from engine.providers.limiter import Limiter
+from engine.providers.line import Door, Line
+from engine.providers.prices import Prices
+from engine.providers.reach import Knock, Reach
+from engine.providers.sdk import Address, address
+from engine.providers.world import World
+
+OpenLine = Callable[[Address], Line]
+
+
+@dataclass(slots=True)
+class Account:
+    """One key at one address."""
+
+    line: Line
+    limiter: Limiter
+    parked: dict[str, str] = field(default_factory=dict)
+    """Models that every call to would fail for now, and why."""
+
+
+def _open_line(where: Address) -> Line:
+    # imported late: a run on scripted models needs no network
+    from engine.providers.transport import Connections
+
+    return Connections(where)
+
+
+async def _knock(door: Door) -> bool:
+    from engine.providers.transport import answers
+
+    return await answers(door)
+
+
+class Accounts:
+    """Opens each account once. Belongs to one event loop; close it there."""
+
+    def __init__(
+        self,
+        *,
+        world: World | None = None,
+        patience: Patience | None = None,
+        memory: Memory | None = None,
+        prices: Prices | None = None,
+        open_line: OpenLine = _open_line,
+        knock: Knock = _knock,
+    ) -> None:
+        self.world = world or World()
+        self.patience = patience or Patience()
+        self.memory = memory or ShortMemory()
+        self.prices = prices or Prices()
+        self.reach = Reach(clock=self.world.clock, sleep=self.world.sleep, knock=knock)
+        self._open_line = open_line
+        self._open: dict[tuple[Wire, str, bytes], Account] = {}
+        self._opening = asyncio.Lock()
+
+    async def account(self, wire: Wire, base_url: str, key: str) -> Account:
+        """The account of this key, which has been checked to fit into a header."""
+        # by a digest, so that no table anywhere is keyed with keys
+        name = (wire, base_url, hashlib.blake2b(key.encode(), digest_size=16).digest())
+        known = self._open.get(name)
+        if known is not None:
+            return known
+        async with self._opening:
+            if name not in self._open:
+                where = await asyncio.to_thread(self._prepare, wire, base_url, key)
+                limiter = Limiter(self.world.clock, self.world.sleep)
+                self._open[name] = Account(self._open_line(where), limiter)
+            return self._open[name]
+
+    def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
+        """What takes long the first time, as it imports much; meanwhile others talk."""
+        self.prices.load()
+        return address(wire, base_url, key)
+
+    def at(self, wire: Wire, base_url: str) -> list[Account]:
+        """The accounts that are open at this address."""
+        return [
+            account
+            for (at_wire, at_url, _), account in self._open.items()
+            if (at_wire, at_url) == (wire, base_url)
+        ]
+
+    async def close(self) -> None:
+        """Close all connections. Calls in the air fail; a later call opens anew."""
+        accounts = list(self._open.values())
+        self._open.clear()
+        for account in accounts:
+            await account.line.close()

@@ -1,0 +1,337 @@
+"""What became of one request, sorted by what to do about it: one pure function and its words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, Final
+
+LONGEST_RETRY_AFTER_S: Final = 300.0
+"""A server that asks for longer is asked again after this; it may have been wrong."""
+
+
+class Cause(StrEnum):
+    """How a request failed, where the status alone does not say it."""
+
+    STATUS = "status"
+    """The server answered with a status that is no success."""
+    IN_STREAM = "in_stream"
+    """The server began to answer, and then reported an error."""
+    UNKNOWN_HOST = "unknown_host"
+    NETWORK = "network"
+    """There is no way to any host: no route, or nobody who resolves names."""
+    NO_CONNECTION = "no_connection"
+    """The host refuses, or does not answer the door in time."""
+    CERTIFICATE = "certificate"
+    BROKEN = "broken"
+    """The connection broke, or what came over it was not the protocol."""
+    UNFINISHED = "unfinished"
+    """The stream ended without saying that the reply is whole."""
+    NO_STREAM = "no_stream"
+    """A success that is no stream: a page, a document, nothing."""
+    STALLED = "stalled"
+    OVERSIZED = "oversized"
+    EMPTY = "empty"
+    """A whole reply without a word in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that brought no reply, as the server or the connection put it."""
+
+    cause: Cause
+    message: str = ""
+    """Not to be shown before it is redacted."""
+    status: int | None = None
+    type: str = ""
+    code: str = ""
+    param: str = ""
+    retry_after_s: float | None = None
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset({self.type.lower(), self.code.lower()} - {""})
+
+
+class Kind(StrEnum):
+    """What to do about a failure."""
+
+    RATE_LIMITED = "rate_limited"
+    """Too much at once: less, and later. Not counted as a try, as the request is not to blame."""
+    OVERLOADED = "overloaded"
+    """The server has too much to do, whoever asks."""
+    TRANSIENT = "transient"
+    UNREACHABLE = "unreachable"
+    """Nothing was sent, as no connection came about."""
+    STALLED = "stalled"
+    FATAL_TARGET = "fatal_target"
+    """No request to this model can succeed until a person does something."""
+    FATAL_REQUEST = "fatal_request"
+    CONTEXT_FULL = "context_full"
+    """The conversation no longer fits: an end of it, no failure."""
+    FILTERED = "filtered"
+    """The provider refused to let the model see the request: an answer of a kind."""
+    EMPTY = "empty"
+
+    @property
+    def outcome(self) -> str:
+        """The class under which the attempt is kept."""
+        match self:
+            case Kind.OVERLOADED:
+                return "rate_limited"
+            case Kind.UNREACHABLE:
+                return "transient"
+            case Kind.CONTEXT_FULL | Kind.FILTERED:
+                return "answer"
+            case _:
+                return self.value
+
+
+_OUT_OF_MONEY: Final = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active"}
+)
+_RATE: Final = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
+_OVERLOAD: Final = frozenset({"overloaded_error", "overloaded", "529", "engine_overloaded"})
+_KEY: Final = frozenset(
+    {"authentication_error", "invalid_api_key", "permission_error", "401", "402", "403"}
+)
+_NO_SUCH: Final = frozenset({"not_found_error", "model_not_found", "404"})
+_BAD_REQUEST: Final = frozenset({"invalid_request_error", "400", "413", "422", "request_too_large"})
+_CONTEXT_WORDS: Final = frozenset({"context_length_exceeded", "context_window_exceeded"})
+_CONTEXT: Final = re.compile(
+    r"context[ _-](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
+    r"|maximum number of tokens|reduce the length|exceeds? the .{0,30}context",
+    re.IGNORECASE,
+)
+_FILTER: Final = frozenset(
+    {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
+)
+_MODERATED: Final = re.compile(r"moderat|flagged|content (policy|filter)", re.IGNORECASE)
+_TOO_LARGE_EVER: Final = re.compile(r"request too large", re.IGNORECASE)
+_NO_CREDIT: Final = re.compile(
+    r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
+)
+
+_BY_CAUSE: Final[Mapping[Cause, Kind]] = {
+    Cause.UNKNOWN_HOST: Kind.UNREACHABLE,
+    Cause.NETWORK: Kind.UNREACHABLE,
+    Cause.NO_CONNECTION: Kind.UNREACHABLE,
+    Cause.CERTIFICATE: Kind.FATAL_TARGET,
+    Cause.BROKEN: Kind.TRANSIENT,
+    Cause.UNFINISHED: Kind.TRANSIENT,
+    Cause.NO_STREAM: Kind.TRANSIENT,
+    Cause.STALLED: Kind.STALLED,
+    Cause.OVERSIZED: Kind.FATAL_REQUEST,
+    Cause.EMPTY: Kind.EMPTY,
+}
+
+
+def sort(failure: Failure) -> Kind:
+    """What to do about it."""
+    kind = _BY_CAUSE.get(failure.cause)
+    if kind is not None:
+        return kind
+    return _by_words(failure) or _by_status(failure.status)
+
+
+def _by_words(failure: Failure) -> Kind | None:
+    """What the body says, where that is more than the status says."""
+    words, message, status = failure.words, failure.message, failure.status
+    unsaid = status is None or status < 300
+    if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
+        return Kind.FATAL_TARGET
+    if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
+        return Kind.CONTEXT_FULL
+    if words & _FILTER and (unsaid or status in {400, 403, 422}):
+        return Kind.FILTERED
+    if status == 403 and _MODERATED.search(message):
+        return Kind.FILTERED
+    if status == 429 and _TOO_LARGE_EVER.search(message):
+        return Kind.FATAL_REQUEST
+    if words & _OVERLOAD:
+        return Kind.OVERLOADED
+    if not unsaid:
+        return None
+    for known, kind in (
+        (_RATE, Kind.RATE_LIMITED),
+        (_KEY, Kind.FATAL_TARGET),
+        (_NO_SUCH, Kind.FATAL_TARGET),
+        (_BAD_REQUEST, Kind.FATAL_REQUEST),
+    ):
+        if words & known:
+            return kind
+    return None
+
+
+def _by_status(status: int | None) -> Kind:
+    match status:
+        case 429:
+            return Kind.RATE_LIMITED
+        case 529:
+            return Kind.OVERLOADED
+        case 401 | 402 | 403 | 404 | 405 | 407 | 410:
+            return Kind.FATAL_TARGET
+        case 408 | 409 | 425 | 499 | None:
+            return Kind.TRANSIENT
+        case 501 | 505:
+            return Kind.FATAL_REQUEST
+    if 300 <= status < 400:
+        return Kind.FATAL_TARGET
+    return Kind.FATAL_REQUEST if 400 <= status < 500 else Kind.TRANSIENT
+
+
+def status_failure(
+    status: int, headers: Mapping[str, str], body: object, *, now: datetime
+) -> Failure:
+    """A status that is no success, with what its body says. `headers` are looked up in lower case;
+    `body` is parsed JSON, or text where it was none."""
+    failure = failure_in(body, Cause.STATUS, status)
+    return Failure(
+        Cause.STATUS,
+        failure.message or headers.get("location", ""),
+        status,
+        failure.type,
+        failure.code,
+        failure.param,
+        retry_after_s(headers, now=now),
+    )
+
+
+def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure:
+    """What a body, or an event in a stream, says went wrong. Every provider has its own shape."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, Mapping):
+        return Failure(cause, "" if body is None else _page_title(str(body)), status)
+    inner = body.get("error", body)
+    if isinstance(inner, str):
+        inner = {**body, "message": inner}
+    if not isinstance(inner, Mapping):
+        inner = body
+    code = _word(inner.get("code"))
+    if status is None and code.isdigit() and 300 <= int(code) < 600:
+        status = int(code)
+    return Failure(
+        cause,
+        _message(inner),
+        status,
+        _word(inner.get("type")) or _word(inner.get("status")),
+        code,
+        _word(inner.get("param")),
+    )
+
+
+def _message(inner: Mapping[str, Any]) -> str:
+    for name in ("message", "detail", "error", "msg"):
+        value = inner.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            first = value[0]
+            place = ".".join(str(part) for part in first.get("loc", ()) or ())
+            return f"{place} {first.get('msg', '')}".strip()
+    return ""
+
+
+def _word(value: object) -> str:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _page_title(text: str) -> str:
+    found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+    if found:
+        return f"a web page, {found.group(1).strip()!r}"
+    return re.sub(r"<[^>]{0,200}>", " ", text[:2000]).strip()
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """How long the server asks to wait; None where it asks nothing, or nonsense."""
+    millis = _number(headers.get("retry-after-ms", ""))
+    if millis is not None:
+        return _sane_wait(millis / 1000)
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    seconds = _number(text)
+    if seconds is not None:
+        return _sane_wait(seconds)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return _sane_wait(max(0.0, (moment - now).total_seconds()))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _sane_wait(seconds: float) -> float | None:
+    return None if seconds < 0 else min(seconds, LONGEST_RETRY_AFTER_S)
+
+
+_PLAIN_WORDS: Final[Mapping[Cause, str]] = {
+    Cause.UNKNOWN_HOST: "there is no such host",
+    Cause.NETWORK: "the network is down",
+    Cause.NO_CONNECTION: "no connection",
+    Cause.CERTIFICATE: "the server's certificate is not trusted",
+    Cause.BROKEN: "the connection broke",
+    Cause.UNFINISHED: "the reply broke off before its end",
+    Cause.NO_STREAM: "the server sent something that is no reply",
+    Cause.STALLED: "the model fell silent",
+    Cause.OVERSIZED: "the reply is too large",
+    Cause.EMPTY: "the model answered with nothing",
+    Cause.STATUS: "the server refused",
+    Cause.IN_STREAM: "the server reported an error",
+}
+
+_STATUS_WORDS: Final[Mapping[int, str]] = {
+    400: "the request was not accepted",
+    401: "the key was refused",
+    402: "the account has no credit",
+    403: "the key may not use this model",
+    404: "there is no such model, or the address is wrong",
+    407: "a proxy asks for a password",
+    408: "the server waited too long",
+    410: "the model is no longer offered",
+    413: "the request is too large",
+    422: "the request was not accepted",
+    429: "rate limit",
+    500: "the server failed",
+    502: "the server behind the gateway failed",
+    503: "the server is not available",
+    504: "the server behind the gateway did not answer",
+    529: "the server is overloaded",
+}
+
+
+def describe(failure: Failure) -> str:
+    """The failure in a few words, with the server's own where they add something. Not redacted."""
+    if failure.words & _OUT_OF_MONEY:
+        plain = "the account has no credit"
+    else:
+        plain = _plain(failure.cause, failure.status)
+    status = "" if failure.status is None else f"{failure.status}: "
+    # what is said about a refused key tends to repeat the key
+    said = "" if failure.status == 401 else failure.message or failure.type or failure.code
+    return f"{status}{plain}" + (f" ({said})" if said else "")
+
+
+def _plain(cause: Cause, status: int | None) -> str:
+    if status is not None and cause in {Cause.STATUS, Cause.IN_STREAM}:
+        if status in _STATUS_WORDS:
+            return _STATUS_WORDS[status]
+        if 300 <= status < 400:
+            return "the server redirects elsewhere"
+    return _PLAIN_WORDS[cause]

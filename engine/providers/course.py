@@ -1,0 +1,146 @@
+"""How often and how long one call is tried: failures in, what to do next out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from engine.providers.attempts import Cause, Failure, Kind, describe
+
+_UNKNOWN_HOST_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What a call may take."""
+
+    tries: int = 8
+    """Requests that may fail for a passing reason."""
+    stalls: int = 2
+    """Requests that may fall silent: each has cost a long wait already."""
+    empties: int = 2
+    """Times to ask again after an answer without a word."""
+    trying_s: float = 1800.0
+    """From the first failure on."""
+    refused_s: float = 3600.0
+    """From the first refusal on: rate limits may take long, and nothing is lost by waiting."""
+    unreachable_s: float = 3600.0
+    """Without a network."""
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 60.0
+    first_token_s: float = 300.0
+    """To the first word or thought. Some models think for minutes before they send any of it."""
+    between_s: float = 120.0
+    """From one word to the next. What keeps a connection alive is no word."""
+    whole_s: float = 1800.0
+    """For one request."""
+    ending_s: float = 3.0
+    """For the formalities once the reply says that it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try once more."""
+
+    after_s: float
+    words: str
+    """What is being waited for."""
+    all_wait_s: float = 0.0
+    """How long no request of the account should be sent, as the server asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The call has failed."""
+
+    message: str
+    """Not redacted."""
+    retryable: bool
+    parks: bool = False
+    """Whether no other call to this model can succeed either."""
+
+
+@dataclass(slots=True)
+class Course:
+    """One call's way through its failures."""
+
+    patience: Patience
+    chance: Callable[[], float]
+    tries: int = 0
+    stalls: int = 0
+    empties: int = 0
+    refusals: int = 0
+    _first_failure_at: float | None = None
+    _first_refusal_at: float | None = None
+
+    def next(
+        self, failure: Failure, kind: Kind, now: float, *, strikes: int = 0, known: bool = True
+    ) -> Again | GiveUp:
+        """`strikes` says how often in a row the host was not reached, `known` whether it ever was.
+
+        Answers of a kind (`CONTEXT_FULL`, `FILTERED`) do not come here.
+        """
+        words = describe(failure)
+        match kind:
+            case Kind.FATAL_TARGET:
+                return GiveUp(words, retryable=False, parks=True)
+            case Kind.RATE_LIMITED | Kind.OVERLOADED:
+                return self._refused(failure, words, now)
+            case Kind.STALLED:
+                self.stalls += 1
+                if self.stalls >= self.patience.stalls:
+                    return GiveUp(f"{words}, {self.stalls} times", retryable=True)
+                return self._again(failure, words, now)
+            case Kind.EMPTY:
+                self.empties += 1
+                if self.empties > self.patience.empties:
+                    return GiveUp(f"{words}, {self.empties} times", retryable=True)
+                return Again(0.0, words)
+            case Kind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
+                if strikes >= _UNKNOWN_HOST_TRIES:
+                    return GiveUp(words, retryable=False, parks=True)
+                return self._again(failure, words, now)
+            case Kind.UNREACHABLE if not known:
+                # a host that never answered is a wrong address, or a server that was not started
+                step = self._again(failure, words, now)
+                return replace(step, parks=True) if isinstance(step, GiveUp) else step
+            case Kind.TRANSIENT | Kind.UNREACHABLE:
+                return self._again(failure, words, now)
+            case _:
+                return GiveUp(words, retryable=False)
+
+    def uncount(self) -> None:
+        """The last try failed for want of a network, which is waited for elsewhere."""
+        self.tries = max(0, self.tries - 1)
+
+    def _again(self, failure: Failure, words: str, now: float) -> Again | GiveUp:
+        self.tries += 1
+        if self._first_failure_at is None:
+            self._first_failure_at = now
+        spent = now - self._first_failure_at
+        if self.tries >= self.patience.tries or spent >= self.patience.trying_s:
+            return GiveUp(f"{words}, after {_times(self.tries)}", retryable=True)
+        asked = failure.retry_after_s or 0.0
+        step = f" (try {self.tries + 1} of {self.patience.tries})"
+        return Again(max(asked, self._jitter(self.tries)), words + step, asked)
+
+    def _refused(self, failure: Failure, words: str, now: float) -> Again | GiveUp:
+        self.refusals += 1
+        if self._first_refusal_at is None:
+            self._first_refusal_at = now
+        if now - self._first_refusal_at >= self.patience.refused_s:
+            return GiveUp(f"{words}, refused {_times(self.refusals)}", retryable=True)
+        asked = failure.retry_after_s
+        if asked is None:
+            return Again(self._jitter(self.refusals), words)
+        # the window has closed a little; what comes through after the wait is few enough
+        return Again(asked, words, asked)
+
+    def _jitter(self, number: int) -> float:
+        ceiling = self.patience.first_pause_s * 2.0 ** min(number - 1, 30)
+        return self.chance() * min(ceiling, self.patience.longest_pause_s)
+
+
+def _times(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"

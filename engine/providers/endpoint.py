@@ -1,0 +1,224 @@
+"""What a model is reached by: its address, its key, and what is asked of it every time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from engine.errors import InputError, Problem
+
+
+class Wire(StrEnum):
+    """The protocol that a server speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+PUBLIC_ADDRESSES: Final[Mapping[str, str]] = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "cohere": "https://api.cohere.ai/compatibility/v1",
+    "deepinfra": "https://api.deepinfra.com/v1/openai",
+    "deepseek": "https://api.deepseek.com/v1",
+    "fireworks": "https://api.fireworks.ai/inference/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "google": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "groq": "https://api.groq.com/openai/v1",
+    "huggingface": "https://router.huggingface.co/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "moonshot": "https://api.moonshot.ai/v1",
+    "nvidia": "https://integrate.api.nvidia.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "perplexity": "https://api.perplexity.ai",
+    "publicai": "https://api.publicai.co/v1",
+    "sambanova": "https://api.sambanova.ai/v1",
+    "together": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+    "llamacpp": "http://127.0.0.1:8080/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+}
+"""Where the sources that people name are found, unless `base_url` says otherwise."""
+
+KEYLESS: Final = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
+"""Servers of one's own, which ask for no key."""
+
+NO_KEY: Final = "no-key"
+"""Sent where a server asks for none, as the protocol has no way to leave it out."""
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """What is asked of a model beside the messages. None is not sent."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    reasoning_effort: str | None = None
+    seed: int | None = None
+
+
+def _no_key() -> str:
+    return NO_KEY
+
+
+def _no_headers() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One model at one address."""
+
+    model: str
+    """Its name on the wire."""
+    source: str
+    base_url: str
+    key: Callable[[], str] = field(default=_no_key, repr=False)
+    """Gives the key at the moment of a call; it is kept nowhere."""
+    headers: Callable[[], Mapping[str, str]] = field(default=_no_headers, repr=False)
+    """Sent with every request, and as secret as the key."""
+    params: Params = field(default_factory=Params)
+
+    @property
+    def wire(self) -> Wire:
+        return Wire.ANTHROPIC if self.source == "anthropic" else Wire.OPENAI
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.base_url).hostname or ""
+
+    @property
+    def local(self) -> bool:
+        return self.host in LOOPBACK
+
+    @property
+    def unencrypted(self) -> bool:
+        """Whether key and messages cross a network in the clear."""
+        return self.base_url.startswith("http://") and not self.local
+
+
+def endpoint(
+    *,
+    model: str,
+    source: str,
+    base_url: str | None = None,
+    key: Callable[[], str] | None = None,
+    headers: Callable[[], Mapping[str, str]] = _no_headers,
+    params: Params | None = None,
+) -> Endpoint:
+    """The endpoint of a model as a configuration names it.
+
+    Raises `InputError` where the address is missing or is none, or a key is needed and not there.
+    """
+    source = source.strip().lower()
+    address = base_url or PUBLIC_ADDRESSES.get(source)
+    if address is None:
+        known = ", ".join(sorted(PUBLIC_ADDRESSES))
+        raise InputError(
+            Problem(
+                f"model {model!r} has the source {source!r}, whose address is not known here",
+                hint=f"write base_url: https://… beside it, or one of the sources {known}",
+            )
+        )
+    url = checked_address(address, source)
+    if key is None and base_url is None and source not in KEYLESS:
+        raise InputError(
+            Problem(
+                f"model {model!r} of {source} has no apikey",
+                hint=f"write apikey: ${{{source.upper()}_API_KEY}} beside it",
+            )
+        )
+    return Endpoint(model, source, url, key or _no_key, headers, params or Params())
+
+
+def checked_address(base_url: str, source: str) -> str:
+    """The address in the form that the clients expect. Raises `InputError` for what is none."""
+    url = base_url.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        fault = _address_fault(parts.scheme, parts.hostname, parts.port)
+    except ValueError:
+        fault = "is not an address"
+    else:
+        if parts.username is not None or parts.password is not None:
+            # not to be shown: it holds a password
+            raise InputError(
+                Problem("base_url holds a user name or password", hint="put the key into apikey")
+            )
+        if parts.query or parts.fragment:
+            fault = "has something behind the path"
+    if fault is not None:
+        raise InputError(
+            Problem(
+                f"base_url {base_url!r} {fault}",
+                hint="it looks like https://api.example.com/v1, and ends before /chat/completions",
+            )
+        )
+    for tail in ("/chat/completions", "/messages"):
+        url = url.removesuffix(tail)
+    # the Anthropic client adds the version to the path by itself
+    return url.removesuffix("/v1") if source == "anthropic" else url
+
+
+def _address_fault(scheme: str, host: str | None, port: int | None) -> str | None:
+    if scheme not in {"http", "https"}:
+        return "does not begin with https:// or http://"
+    if not host or not _is_host(host):
+        return "names no host"
+    return "has the port 0" if port == 0 else None
+
+
+def _is_host(host: str) -> bool:
+    if ":" in host:
+        return True  # in brackets, and so checked by the parser
+    try:
+        # what the resolver does with it, which raises in its own words
+        ascii_host = host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return False
+    return re.fullmatch(r"[A-Za-z0-9._-]+", ascii_host) is not None
+
+
+def checked_key(key: str) -> str:
+    """The key as it is sent. Raises `InputError`, which does not show it, where it cannot be."""
+    key = key.strip()
+    if not key:
+        raise InputError(Problem("the key is empty", hint="check apikey and the variable it names"))
+    return _checked(key, "the key")
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as they are sent. Raises `InputError`, which shows no value."""
+    checked = {}
+    for name, value in headers.items():
+        if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+            raise InputError(Problem(f"extra_headers: {name!r} is no name of a header"))
+        if name.lower() in {"host", "content-length", "transfer-encoding", "connection"}:
+            raise InputError(
+                Problem(f"extra_headers: {name} is set by the connection itself", hint="remove it")
+            )
+        checked[name] = _checked(value.strip(), f"extra_headers: the value of {name}")
+    return checked
+
+
+def _checked(value: str, what: str) -> str:
+    for place, char in enumerate(value, 1):
+        if not " " <= char <= "~":
+            kind = "a line break" if char in "\r\n" else "a character that no header can carry"
+            raise InputError(
+                Problem(
+                    f"{what} has {kind} at place {place} of {len(value)}",
+                    hint="copy it again; it has only plain letters, digits and signs",
+                )
+            )
+    return value

@@ -1,0 +1,224 @@
+"""One request and its reply, heard to the end under watch, or what became of it instead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from engine.providers.attempts import Cause, Failure, failure_in, status_failure
+from engine.providers.course import Patience
+from engine.providers.line import Answer, ConnectionFailedError, Line
+from engine.providers.model import Finish, OnText
+from engine.providers.sse import BrokenStreamError, EventDecoder, OversizedError
+from engine.providers.thoughts import ThoughtSplitter, unopened
+from engine.providers.wire import Hearing, InStreamError
+
+LONGEST_REPLY: Final = 4 * 1024 * 1024
+"""Characters."""
+LONGEST_REFUSAL: Final = 64 * 1024
+"""Bytes that are read of what is no stream."""
+
+_NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
+
+
+@dataclass(slots=True)
+class Voice:
+    """The reply as it is spoken: passed on word by word, thoughts kept apart."""
+
+    on_text: OnText | None
+    clock: Callable[[], float]
+    splitter: ThoughtSplitter = field(default_factory=ThoughtSplitter)
+    spoken: list[str] = field(default_factory=list)
+    size: int = 0
+    first_token_at: float | None = None
+
+    def heard(self, piece: str) -> None:
+        """One piece, which is empty where the model moved without a word."""
+        if self.first_token_at is None:
+            self.first_token_at = self.clock()
+        if piece:
+            self._say(self.splitter.feed(piece))
+
+    def ended(self) -> None:
+        self._say(self.splitter.close())
+        found = unopened("".join(self.spoken))
+        if found is not None:
+            thought, reply = found
+            self.splitter.thoughts.append(thought)
+            self.void()
+            self._say(reply)
+
+    def void(self) -> None:
+        """What was said does not count."""
+        if self.spoken and self.on_text is not None:
+            self.on_text(None)
+        self.spoken.clear()
+
+    def _say(self, words: str) -> None:
+        if not words:
+            return
+        self.size += len(words)
+        if self.size > LONGEST_REPLY:
+            raise OversizedError("the reply is longer than any model's")
+        self.spoken.append(words)
+        if self.on_text is not None:
+            self.on_text(words)
+
+
+class Watch:
+    """The deadlines of one request. Only words and thoughts move them: what servers send to keep a
+    connection alive would keep it alive for ever."""
+
+    __slots__ = ("_ending", "_moves_at", "_now", "_patience", "_spoken", "_whole_at", "alarm")
+
+    def __init__(self, patience: Patience) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._patience = patience
+        began = self._now()
+        self._whole_at = began + patience.whole_s
+        self._moves_at = began
+        self._spoken = False
+        self._ending = False
+        self.alarm = asyncio.timeout_at(min(began + patience.first_token_s, self._whole_at))
+
+    def moved(self) -> None:
+        now = self._now()
+        # moving an alarm costs as much as decoding a word, so it is moved now and then
+        if now >= self._moves_at and not self._ending:
+            self._spoken = True
+            self._moves_at = now + self._patience.between_s / 16
+            self.alarm.reschedule(min(now + self._patience.between_s, self._whole_at))
+
+    def ends(self) -> None:
+        """The reply is whole: what is left are formalities."""
+        if not self._ending:
+            self._ending = True
+            self.alarm.reschedule(min(self._now() + self._patience.ending_s, self._whole_at))
+
+    @property
+    def words(self) -> str:
+        """What ran out."""
+        if self._now() >= self._whole_at:
+            return f"not finished within {self._patience.whole_s:g} s"
+        if self._spoken:
+            return f"no further word within {self._patience.between_s:g} s"
+        return f"no first word within {self._patience.first_token_s:g} s"
+
+
+@dataclass(slots=True)
+class Heard:
+    """What is known of a request when it is over."""
+
+    hearing: Hearing
+    voice: Voice
+    status: int | None = None
+    failure: Failure | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.voice.spoken)
+
+    @property
+    def reasoning(self) -> str | None:
+        return "".join([*self.hearing.thoughts, *self.voice.splitter.thoughts]).strip() or None
+
+    @property
+    def finish(self) -> Finish:
+        return self.hearing.finish or Finish.STOP
+
+
+async def exchange(
+    line: Line,
+    headers: Mapping[str, str],
+    body: bytes,
+    heard: Heard,
+    *,
+    patience: Patience,
+    now: Callable[[], datetime],
+    accepted: Callable[[], None],
+) -> None:
+    """Send the request and hear its reply into `heard`, with its `failure` where there is one.
+    `accepted` is called when the server begins to answer."""
+    watch = Watch(patience)
+    try:
+        async with watch.alarm, line.post(headers, body) as answer:
+            heard.status = answer.status
+            if answer.status != 200 or _is_no_stream(answer):
+                heard.failure = await _refusal(answer, now())
+                return
+            accepted()
+            await _listen(answer, heard, watch)
+        heard.voice.ended()
+    except TimeoutError:
+        heard.failure = Failure(Cause.STALLED, watch.words)
+    except ConnectionFailedError as error:
+        heard.failure = error.failure
+    except BrokenStreamError as error:
+        heard.failure = Failure(Cause.BROKEN, str(error))
+    except OversizedError as error:
+        heard.failure = Failure(Cause.OVERSIZED, str(error))
+    except InStreamError as error:
+        heard.failure = error.failure
+    if heard.hearing.whole and heard.failure is not None and heard.failure.cause in _TOO_LATE:
+        heard.failure = None
+        heard.voice.ended()
+
+
+_TOO_LATE: Final = frozenset({Cause.STALLED, Cause.BROKEN})
+"""Once a reply has said that it is whole, it does not matter how the connection ends."""
+
+
+async def _listen(answer: Answer, heard: Heard, watch: Watch) -> None:
+    decoder = EventDecoder()
+    any_event = False
+    while chunk := await answer.chunk():
+        if heard.hearing.ended:
+            continue
+        for data in decoder.feed(chunk):
+            any_event = True
+            _hear(data, heard, watch)
+    for data in decoder.close():
+        any_event = True
+        _hear(data, heard, watch)
+    if not any_event:
+        heard.failure = Failure(Cause.NO_STREAM, "no event in it")
+    elif not heard.hearing.whole:
+        heard.failure = Failure(Cause.UNFINISHED)
+
+
+def _hear(data: str, heard: Heard, watch: Watch) -> None:
+    hearing = heard.hearing
+    if hearing.ended:
+        return
+    piece = hearing.hear(data)
+    if piece is not None:
+        watch.moved()
+        heard.voice.heard(piece)
+    if hearing.whole:
+        watch.ends()
+
+
+def _is_no_stream(answer: Answer) -> bool:
+    return answer.headers.get("content-type", "").lower().startswith(_NO_STREAM_TYPES)
+
+
+async def _refusal(answer: Answer, now: datetime) -> Failure:
+    """What the server says where it does not stream a reply."""
+    raw = bytearray()
+    while len(raw) < LONGEST_REFUSAL and (chunk := await answer.chunk()):
+        raw += chunk
+    text = bytes(raw[:LONGEST_REFUSAL]).decode("utf-8", "replace")
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    if answer.status >= 300:
+        return status_failure(answer.status, answer.headers, body, now=now)
+    if isinstance(body, dict) and body.get("error"):
+        return failure_in(body, Cause.IN_STREAM)
+    kind = answer.headers.get("content-type", "") or "nothing"
+    return Failure(Cause.NO_STREAM, f"{kind.split(';')[0]} in place of a stream", answer.status)

@@ -1,0 +1,192 @@
+"""What a model turned out not to take: the forms of structured output, and single parameters.
+
+Compatible servers differ in what they accept, and lists of who takes what go out of date. So the
+most is asked for, and a refusal that names its reason is learned from, once for each model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from engine.providers.attempts import Cause, Failure, Kind
+
+
+class Step(StrEnum):
+    """How an answer of a given shape is asked for, from the strictest down."""
+
+    JSON_SCHEMA = "json_schema"
+    JSON_OBJECT = "json_object"
+    PROMPT = "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What is known of one model."""
+
+    step: Step = Step.JSON_SCHEMA
+    dropped: frozenset[str] = frozenset()
+    """Parameters that it refused and that are left out since."""
+
+    def __or__(self, other: Learned) -> Learned:
+        """What is known from both."""
+        order = list(Step)
+        step = max(self.step, other.step, key=order.index)
+        return Learned(step, self.dropped | other.dropped)
+
+
+class Memory(Protocol):
+    """Keeps what was learned, by a name for the model and its address."""
+
+    def recall(self, model: str) -> Learned: ...
+
+    def learn(self, model: str, learned: Learned) -> None: ...
+
+
+class ShortMemory:
+    """Keeps it for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._learned: dict[str, Learned] = {}
+
+    def recall(self, model: str) -> Learned:
+        return self._learned.get(model, Learned())
+
+    def learn(self, model: str, learned: Learned) -> None:
+        self._learned[model] = learned
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What to ask for instead."""
+
+    learned: Learned
+    note: str
+    """What a person should know of it."""
+    certain: bool
+    """Whether the server named the reason; a guess is kept only once it has worked."""
+
+
+FOLDED_SYSTEM: Final = "system"
+"""Dropped where a model's template has no system role: its text goes before the first message."""
+
+_DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "seed": ("seed",),
+    "max_tokens": ("max_tokens",),
+    "max_completion_tokens": ("max_completion_tokens",),
+    "reasoning_effort": ("reasoning_effort", "output_config.effort", "effort"),
+    "stream_options": ("stream_options", "include_usage"),
+    "prompt_cache_key": ("prompt_cache_key",),
+    "cache_control": ("cache_control",),
+}
+"""Each parameter, and the names under which refusals speak of it."""
+
+_ABOUT_SHAPE: Final = re.compile(
+    r"response_format|json_schema|json_object|output_config|output_format|structured[ _-]output"
+    r"|guided|schema|json mode",
+    re.IGNORECASE,
+)
+_NO_ENDPOINT: Final = re.compile(r"no endpoints found.*parameter", re.IGNORECASE | re.DOTALL)
+_NO_SYSTEM: Final = re.compile(
+    r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
+    r"|does not support (the )?system|developer instruction is not enabled",
+    re.IGNORECASE,
+)
+_UNKNOWN: Final = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed"
+    r"|extra inputs|deprecated|removed|not available|cannot be used|use .{0,3}max_",
+    re.IGNORECASE,
+)
+_OUT_OF_RANGE: Final = re.compile(
+    r"must be|between|less than|greater than|at least|at most|maximum|minimum"
+    r"|too (large|small|high|low)|out of range|exceeds",
+    re.IGNORECASE,
+)
+
+
+def lesson(
+    failure: Failure,
+    kind: Kind,
+    learned: Learned,
+    *,
+    sent: Collection[str],
+    steps: tuple[Step, ...],
+    shaped: bool,
+) -> Lesson | None:
+    """What the refusal teaches; None where the request itself is to blame.
+
+    `sent` names the parameters of the request, `steps` the forms this protocol has, `shaped` says
+    whether an answer of a shape was asked for.
+    """
+    refused_pair = failure.status == 404 and _NO_ENDPOINT.search(failure.message) is not None
+    if failure.cause is not Cause.STATUS or not (kind is Kind.FATAL_REQUEST or refused_pair):
+        return None
+    text = f"{failure.param} {failure.code} {failure.message}"
+    about_shape = _ABOUT_SHAPE.search(text) is not None
+    name = _named(failure, sent)
+    if name is not None and not (about_shape and shaped and not failure.param):
+        return _without(name, learned)
+    if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
+        dropped = learned.dropped | {FOLDED_SYSTEM}
+        note = "has no system role: the system prompt goes into the first message"
+        return Lesson(replace(learned, dropped=dropped), note, certain=True)
+    lower = next_step(learned.step, steps)
+    if shaped and lower is not None:
+        note = (
+            "takes no JSON schema: asked for any JSON object, in the prompt for its shape"
+            if lower is Step.JSON_OBJECT
+            else "takes no form of structured output: asked for JSON in the prompt"
+        )
+        return Lesson(replace(learned, step=lower), note, certain=about_shape or refused_pair)
+    return None
+
+
+def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:
+    """The next less strict form; None below the last."""
+    order = list(Step)
+    return next((lower for lower in order[order.index(step) + 1 :] if lower in steps), None)
+
+
+def _without(name: str, learned: Learned) -> Lesson:
+    dropped = learned.dropped | {name}
+    return Lesson(
+        replace(learned, dropped=dropped),
+        f"does not take {name}: left out from now on",
+        certain=True,
+    )
+
+
+def _named(failure: Failure, sent: Collection[str]) -> str | None:
+    """The parameter that was sent and is refused as such. A value out of its range is a fault of
+    the configuration, which a person must hear of, and so not answered by leaving it out."""
+    if _OUT_OF_RANGE.search(failure.message) and not _UNKNOWN.search(failure.message):
+        return None
+    given = failure.param.lower()
+    for name, spellings in _DROPPABLE.items():
+        if name in sent and any(given == word or given.endswith(f".{word}") for word in spellings):
+            return name
+    first: tuple[int, str] | None = None
+    for name, spellings in _DROPPABLE.items():
+        found = re.search(
+            rf"(?<![\w-])({'|'.join(map(re.escape, spellings))})(?!\w)", failure.message
+        )
+        if name in sent and found and (first is None or found.start() < first[0]):
+            first = (found.start(), name)
+    if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
+        return given.split(".")[0]
+    return None if first is None else first[1]
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """The shape as part of a prompt, for models that cannot be held to it otherwise."""
+    shape = json.dumps(schema, ensure_ascii=False)
+    return (
+        "Give your whole answer as one JSON object that fits this JSON schema. Write nothing before"
+        f" or after it, and no Markdown around it.\n{shape}"
+    )

@@ -1,0 +1,193 @@
+"""How many requests of one account may be in the air, found out from what the server says.
+
+Servers do not tell their limits, and limits change. So the window opens until a refusal, closes a
+little, and feels its way up again: twice as slowly each time that the same height is refused, so
+that a limit that stands costs ever fewer refusals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+START: Final = 8
+MOST: Final = 1000
+OPENING: Final = 2
+"""For each acceptance, while no limit is known: what is let in doubles with each round trip."""
+CUT: Final = 0.9
+"""What a refusal leaves of the window."""
+LONGEST_PATIENCE: Final = 16
+"""Rounds of acceptances before a height that was refused is tried again."""
+FEWEST_PER_ROUND: Final = 8
+TROUBLES_TO_CUT: Final = 3
+"""In a row, with no success between."""
+
+
+class Signal(Enum):
+    """What a request that is over tells about the server's limit."""
+
+    WELL = auto()
+    REFUSED = auto()
+    TROUBLE = auto()
+    """The server failed or is overloaded, which may be our doing."""
+    NOTHING = auto()
+
+
+@dataclass(slots=True)
+class Window:
+    """The number of requests allowed at once, moved by what becomes of each. Pure."""
+
+    limit: float = START
+    slow_start_below: float = MOST
+    """Opens fast up to here, then grows by one with each round of acceptances."""
+    in_flight: int = 0
+    _cuts: int = 0
+    _hold: int = 0
+    """Acceptances to let pass before it grows again."""
+    _troubles: int = 0
+    """In a row."""
+    _refused_at: float = math.inf
+    _patience: int = 1
+
+    @property
+    def has_room(self) -> bool:
+        return self.in_flight < int(self.limit)
+
+    def started(self) -> int:
+        """Gives the mark to be handed back with the outcome."""
+        self.in_flight += 1
+        return self._cuts
+
+    def accepted(self) -> None:
+        """The server has begun to answer one: it allows as many as are in the air now, which is
+        known long before the answer is whole."""
+        if self._hold > 0:
+            self._hold -= 1
+        elif self.in_flight >= int(self.limit):
+            # a window that is not full says nothing about a wider one
+            self._grow()
+
+    def ended(self, mark: int, signal: Signal) -> None:
+        self.in_flight -= 1
+        match signal:
+            case Signal.WELL:
+                self._troubles = 0
+            case Signal.REFUSED:
+                self._refused(mark)
+            case Signal.TROUBLE:
+                self._troubled(mark)
+            case Signal.NOTHING:
+                pass
+
+    def _grow(self) -> None:
+        if self.limit < self.slow_start_below and self.limit + OPENING < self._refused_at:
+            self.limit += OPENING
+        else:
+            rounds = self._patience if int(self.limit) + 1 >= self._refused_at else 1
+            self.limit += 1 / (max(int(self.limit), FEWEST_PER_ROUND) * rounds)
+        self.limit = min(self.limit, MOST)
+        if self.limit >= self._refused_at + 1:
+            # higher than what was refused: the server allows more than it did
+            self._patience = max(1, self._patience // 2)
+            self._refused_at = self.limit
+
+    def _refused(self, mark: int) -> None:
+        if mark == self._cuts:
+            self._cut()
+        # where a number at once is what is limited, those still in the air are that number
+        self.limit = max(1.0, min(self.limit, float(self.in_flight)))
+
+    def _cut(self) -> None:
+        """Once for all requests that were in the air at the same time: their refusals are one."""
+        self._cuts += 1
+        if self.limit >= self._refused_at - 1:
+            self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
+        self._refused_at = float(int(self.limit))
+        self.slow_start_below = max(2.0, self.limit / 2)
+        self.limit = max(1.0, self.limit * CUT)
+
+    def _troubled(self, mark: int) -> None:
+        self._troubles += 1
+        self._hold = int(self.limit)
+        if self._troubles >= TROUBLES_TO_CUT:
+            self._troubles = 0
+            if mark == self._cuts:
+                self._cut()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Leave to have one request in the air."""
+
+    mark: int
+
+
+class Limiter:
+    """Lets requests through in the order in which they first came, as many as the window allows,
+    and none while the server asks to wait."""
+
+    def __init__(
+        self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self.window = Window()
+        self._clock = clock
+        self._sleep = sleep
+        self._closed_until = -math.inf
+        self._tickets = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[Slot]]] = []
+        self._pushed = 0
+
+    @property
+    def closed_for_s(self) -> float:
+        """How long the server asked to wait from now; 0 where it does not."""
+        return max(0.0, self._closed_until - self._clock())
+
+    def ticket(self) -> int:
+        """A place in the order, kept over all the tries of one call."""
+        self._tickets += 1
+        return self._tickets
+
+    def close_for(self, seconds: float) -> None:
+        self._closed_until = max(self._closed_until, self._clock() + seconds)
+
+    async def enter(self, ticket: int) -> Slot:
+        while True:
+            while (wait := self.closed_for_s) > 0:
+                await self._sleep(wait)
+            slot = await self._place(ticket)
+            if not self.closed_for_s:
+                return slot
+            self.leave(slot, Signal.NOTHING)
+
+    def accepted(self) -> None:
+        """The server has begun to answer a request."""
+        self.window.accepted()
+        self._admit()
+
+    def leave(self, slot: Slot, signal: Signal) -> None:
+        self.window.ended(slot.mark, signal)
+        self._admit()
+
+    async def _place(self, ticket: int) -> Slot:
+        if not self._waiting and self.window.has_room:
+            return Slot(self.window.started())
+        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._pushed += 1
+        heapq.heappush(self._waiting, (ticket, self._pushed, future))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.leave(future.result(), Signal.NOTHING)
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and (self._waiting[0][2].done() or self.window.has_room):
+            _, _, future = heapq.heappop(self._waiting)
+            if not future.done():
+                future.set_result(Slot(self.window.started()))

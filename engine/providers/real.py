@@ -1,0 +1,134 @@
+"""A model that is reached over a network, behind the same door as every other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+from urllib.parse import urlsplit
+
+from engine.errors import InputError, ModelError
+from engine.providers.accounts import Account, Accounts
+from engine.providers.anthropic_wire import AnthropicDialect
+from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_key
+from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
+from engine.providers.openai_wire import OpenAIDialect
+from engine.providers.redaction import Redactor
+from engine.providers.sender import OnNote, Sender, in_seconds
+from engine.providers.wire import Ask, Cache, Dialect
+
+_FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
+
+
+def _unheard(note: str) -> None:
+    del note
+
+
+def real_model(
+    endpoint: Endpoint,
+    accounts: Accounts,
+    *,
+    label: str | None = None,
+    cache: Cache | None = None,
+    on_note: OnNote = _unheard,
+) -> RealModel:
+    """Open a model. Nothing is imported, connected or sent before its first call."""
+    label = label or endpoint.model
+    dialect: Dialect = AnthropicDialect() if endpoint.wire is Wire.ANTHROPIC else OpenAIDialect()
+    if endpoint.unencrypted:
+        on_note(f"{label} is reached over http: key and messages can be read on the way")
+    sender = Sender(label, endpoint.base_url, dialect, accounts, on_note)
+    return RealModel(endpoint, sender, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class RealModel:
+    """A language model of some provider."""
+
+    endpoint: Endpoint
+    sender: Sender = field(repr=False)
+    cache: Cache | None = None
+    on_attempt: OnAttempt | None = field(default=None, repr=False)
+
+    @property
+    def label(self) -> str:
+        return self.sender.label
+
+    @property
+    def scripted(self) -> bool:
+        return False
+
+    def telling(self, on_attempt: OnAttempt) -> Self:
+        return replace(self, on_attempt=on_attempt)
+
+    def caching(self, cache: Cache | None) -> Self:
+        """The same model, asked in a role in which this part of its requests comes again."""
+        return replace(self, cache=cache)
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """Raises `ModelError`."""
+        endpoint = self.endpoint
+        try:
+            key = checked_key(endpoint.key())
+            headers = checked_headers(endpoint.headers())
+        except InputError as error:
+            raise ModelError(f"{self.label}: {error}", retryable=False) from None
+        account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
+        return await self.sender.send(
+            account,
+            self._ask(messages, schema, seed),
+            headers,
+            Redactor([key, *headers.values()]),
+            on_text=on_text,
+            on_attempt=self.on_attempt,
+        )
+
+    def _ask(self, messages: Sequence[Message], schema: JsonSchema | None, seed: int) -> Ask:
+        endpoint = self.endpoint
+        return Ask(
+            model=endpoint.model,
+            messages=tuple(messages),
+            params=endpoint.params,
+            schema=schema,
+            seed=_mixed(endpoint.params.seed, seed),
+            cache=self.cache,
+            first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
+        )
+
+    def waiting(self) -> str | None:
+        """What calls to it wait for, in words; None where they do not."""
+        accounts = self.sender.accounts
+        trouble = accounts.reach.trouble(self.sender.door)
+        if trouble is not None:
+            return trouble
+        closed = max((a.limiter.closed_for_s for a in self._accounts()), default=0.0)
+        if closed > 0:
+            return f"429: rate limit, again in {in_seconds(closed)}"
+        return self.sender.waits.words(accounts.world.clock())
+
+    def parked(self) -> str | None:
+        """Why every call to it fails; None where that is not known to be so."""
+        reasons = (account.parked.get(self.endpoint.model) for account in self._accounts())
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def unpark(self) -> None:
+        """Let calls through again, as a person says that the reason is gone."""
+        for account in self._accounts():
+            account.parked.pop(self.endpoint.model, None)
+
+    def _accounts(self) -> Sequence[Account]:
+        return self.sender.accounts.at(self.endpoint.wire, self.endpoint.base_url)
+
+
+def _mixed(own: int | None, call: int) -> int:
+    """One seed out of the model's and the call's, in the range that every server takes."""
+    raw = f"{own} {call}".encode()
+    return int.from_bytes(hashlib.blake2b(raw, digest_size=4).digest()) >> 1

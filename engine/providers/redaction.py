@@ -1,0 +1,71 @@
+"""Taking keys out of text that others wrote, before anybody sees it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+HIDDEN: Final = "[hidden]"
+LONGEST: Final = 300
+"""Characters of a server's own words that are kept."""
+
+_SHORTEST_SECRET: Final = 4
+_TELLTALE: Final = 6
+"""So many first characters of a key give away that the rest is part of it."""
+
+_LOOKS_SECRET: Final = re.compile(
+    r"""\b(?:sk|pk|rk|xai|gsk|key|AIza)[-_][\w*.…-]{6,}     # how providers begin their keys
+      | (?i:\bbearer\s+)[\w*.…~+/=-]{4,}
+      | [\w.-]*\*{3,}[\w.*-]*                               # masked by the server
+    """,
+    re.VERBOSE,
+)
+
+
+class Redactor:
+    """Knows the keys of one account in every spelling a server may echo. Shows none itself."""
+
+    __slots__ = ("_pattern",)
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        spellings: set[str] = set()
+        beginnings: set[str] = set()
+        for secret in secrets:
+            if len(secret) < _SHORTEST_SECRET:
+                continue
+            spellings |= _spellings(secret)
+            if len(secret) > 2 * _TELLTALE:
+                beginnings.add(secret[:_TELLTALE])
+        exact = sorted(spellings, key=len, reverse=True)
+        parts = [re.escape(text) for text in exact]
+        parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
+        self._pattern = re.compile("|".join(parts)) if parts else None
+
+    def __repr__(self) -> str:
+        return "Redactor()"
+
+    def __call__(self, text: str) -> str:
+        """The text without keys, on one line, and cut to a length that a table can show."""
+        if self._pattern is not None:
+            text = self._pattern.sub(HIDDEN, text)
+        text = " ".join(_LOOKS_SECRET.sub(HIDDEN, text).split())
+        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _spellings(secret: str) -> set[str]:
+    raw = secret.encode("utf-8", "replace")
+    found = {secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
+    found.add("".join(f"%{byte:02X}" for byte in raw))
+    found.add(raw.hex())
+    for before in (b"", b" ", b"  "):
+        # what stands before a key in the encoded text shifts it by up to two bytes; the first and
+        # last characters depend on the neighbours, those between do not
+        text = base64.b64encode(before + raw).decode("ascii").rstrip("=")
+        inner = text[4:-1] if before else text[:-1]
+        if len(inner) >= _SHORTEST_SECRET * 2:
+            found |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return {text for text in found if len(text) >= _SHORTEST_SECRET}

@@ -1,0 +1,309 @@
+"""One call, tried until it brings a reply or cannot: every rule about that is used here, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.benchmark import Usage
+from engine.errors import ModelError
+from engine.providers.accounts import Account, Accounts
+from engine.providers.attempts import Cause, Failure, Kind, describe, sort
+from engine.providers.course import Again, Course, GiveUp
+from engine.providers.exchange import Heard, Voice, exchange
+from engine.providers.ladder import Learned, Lesson, lesson
+from engine.providers.limiter import Signal
+from engine.providers.line import Door
+from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
+from engine.providers.redaction import Redactor
+from engine.providers.wire import Ask, Dialect
+
+OnNote = Callable[[str], None]
+"""Told once of each thing about a model that a person should know."""
+
+
+@dataclass(slots=True)
+class Waits:
+    """What the calls to one model wait for, for a board to show."""
+
+    _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
+    _number: int = 0
+
+    def begin(self, until: float, words: str) -> int:
+        self._number += 1
+        self._pending[self._number] = (until, words)
+        return self._number
+
+    def end(self, number: int) -> None:
+        del self._pending[number]
+
+    def words(self, now: float) -> str | None:
+        """The wait that ends first, as that is when something happens."""
+        if not self._pending:
+            return None
+        until, words = min(self._pending.values())
+        return f"{words}, again in {in_seconds(until - now)}"
+
+
+def in_seconds(seconds: float) -> str:
+    return f"{max(1, math.ceil(seconds))} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends what one model is asked."""
+
+    label: str
+    base_url: str
+    dialect: Dialect
+    accounts: Accounts
+    on_note: OnNote
+    waits: Waits = field(default_factory=Waits)
+
+    @property
+    def door(self) -> Door:
+        return Door.of(self.base_url)
+
+    def memory_key(self, model: str) -> str:
+        return f"{self.base_url} {model}"
+
+    async def send(
+        self,
+        account: Account,
+        ask: Ask,
+        headers: Mapping[str, str],
+        redact: Redactor,
+        *,
+        on_text: OnText | None,
+        on_attempt: OnAttempt | None,
+    ) -> Reply:
+        """Raises `ModelError`."""
+        call = _Call(self, account, ask, headers, redact, on_text, on_attempt)
+        return await call.through()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call on its way."""
+
+    sender: Sender
+    account: Account
+    ask: Ask
+    headers: Mapping[str, str]
+    redact: Redactor
+    on_text: OnText | None
+    on_attempt: OnAttempt | None
+    guess: Lesson | None = None
+    """Learned from a refusal that did not name its reason; kept if it turns out to help."""
+    _priced: tuple[Heard, Usage] | None = None
+    """The last attempt and what it used, as looking up a price takes a while."""
+
+    async def through(self) -> Reply:
+        accounts = self.sender.accounts
+        course = Course(accounts.patience, accounts.world.chance)
+        ticket = self.account.limiter.ticket()
+        while True:
+            await self._reachable()
+            heard = await self._in_turn(ticket)
+            failure = heard.failure
+            if failure is None:
+                self._keep_guess()
+                return self._reply(heard)
+            kind = sort(failure)
+            if kind in _ANSWERS:
+                return self._reply(heard, _ANSWERS[kind])
+            if self._learn(failure, kind):
+                continue
+            await self._next(course, failure, kind)
+
+    async def _reachable(self) -> None:
+        """Wait while there is no way to the host."""
+        accounts, door = self.sender.accounts, self.sender.door
+        longest = accounts.patience.unreachable_s
+        if not await accounts.reach.wait(door, longest_s=longest):
+            words = f"{door.host} could not be reached for {longest:g} s"
+            raise ModelError(f"{self.sender.label}: {words}", retryable=True)
+
+    async def _in_turn(self, ticket: int) -> Heard:
+        """One attempt, when its turn has come."""
+        limiter = self.account.limiter
+        slot = await limiter.enter(ticket)
+        signal = Signal.NOTHING
+        try:
+            self._refuse_parked()
+            heard = await self._attempt()
+            signal = _signal(heard)
+            return heard
+        finally:
+            limiter.leave(slot, signal)
+
+    def _refuse_parked(self) -> None:
+        reason = self.account.parked.get(self.ask.model)
+        if reason is not None:
+            raise ModelError(f"{self.sender.label}: {reason}", retryable=False)
+
+    async def _attempt(self) -> Heard:
+        world, dialect = self.sender.accounts.world, self.sender.dialect
+        self.ask = self._as_learned(self.ask)
+        body = json.dumps(dialect.body(self.ask), ensure_ascii=False)
+        voice = Voice(self.on_text, world.clock)
+        heard = Heard(dialect.hearing(), voice)
+        began = world.clock()
+        outcome = "bug"
+        try:
+            await exchange(
+                self.account.line,
+                {**dialect.headers(self.ask), **self.headers},
+                # half a character that a model left behind would not encode
+                body.encode("utf-8", "replace"),
+                heard,
+                patience=self.sender.accounts.patience,
+                now=world.now,
+                accepted=self.account.limiter.accepted,
+            )
+            outcome = self._concluded(heard)
+            return heard
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._tell(outcome, heard, began)
+
+    def _concluded(self, heard: Heard) -> str:
+        """Draw what follows beside the reply itself; gives the outcome's name."""
+        reach, door = self.sender.accounts.reach, self.sender.door
+        if heard.status is not None:
+            reach.worked(door)
+        if heard.failure is None and heard.finish is Finish.STOP and not heard.text.strip():
+            heard.failure = Failure(Cause.EMPTY, _thought_only(heard))
+        if heard.failure is None:
+            return "answer"
+        heard.voice.void()
+        return sort(heard.failure).outcome
+
+    def _tell(self, outcome: str, heard: Heard, began: float) -> None:
+        if self.on_attempt is None:
+            return
+        failure, first = heard.failure, heard.voice.first_token_at
+        self.on_attempt(
+            Attempt(
+                outcome,
+                heard.status if failure is None else failure.status or heard.status,
+                round((self.sender.accounts.world.clock() - began) * 1000),
+                None if first is None else round((first - began) * 1000),
+                self._usage(heard),
+                None if failure is None else self.redact(describe(failure)),
+            )
+        )
+
+    def _usage(self, heard: Heard) -> Usage:
+        if self._priced is None or self._priced[0] is not heard:
+            self._priced = (heard, self._usage_of(heard))
+        return self._priced[1]
+
+    def _usage_of(self, heard: Heard) -> Usage:
+        tokens = heard.hearing.tokens
+        cost = self.sender.accounts.prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
+        return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
+
+    def _reply(self, heard: Heard, finish: Finish | None = None) -> Reply:
+        return Reply(heard.text, finish or heard.finish, self._usage(heard), heard.reasoning)
+
+    def _as_learned(self, ask: Ask) -> Ask:
+        """With what this call and others have learned by now."""
+        learned = ask.learned | self._recalled()
+        if self.guess is not None:
+            learned = learned | self.guess.learned
+        return replace(ask, learned=learned)
+
+    def _recalled(self) -> Learned:
+        accounts = self.sender.accounts
+        return accounts.memory.recall(self.sender.memory_key(self.ask.model))
+
+    def _learn(self, failure: Failure, kind: Kind) -> bool:
+        """Whether something can be asked differently instead."""
+        dialect, ask = self.sender.dialect, self.ask
+        learned = lesson(
+            failure,
+            kind,
+            ask.learned,
+            sent=dialect.sent(dialect.body(ask)),
+            steps=dialect.steps,
+            shaped=ask.schema is not None,
+        )
+        if learned is None:
+            return False
+        self.guess = learned
+        if learned.certain:
+            self._keep_guess()
+        return True
+
+    def _keep_guess(self) -> None:
+        if self.guess is None:
+            return
+        guess, self.guess = self.guess, None
+        self.ask = replace(self.ask, learned=self.ask.learned | guess.learned)
+        known = self._recalled()
+        if known | guess.learned != known:
+            key = self.sender.memory_key(self.ask.model)
+            self.sender.accounts.memory.learn(key, known | guess.learned)
+            self.sender.on_note(f"{self.sender.label} {guess.note}")
+
+    async def _next(self, course: Course, failure: Failure, kind: Kind) -> None:
+        """Wait until it is worth another try. Raises `ModelError` where none is."""
+        accounts, door = self.sender.accounts, self.sender.door
+        strikes, known = 0, accounts.reach.has_worked(door)
+        if kind is Kind.UNREACHABLE:
+            strikes = accounts.reach.failed(door, failure.cause)
+        step = course.next(failure, kind, accounts.world.clock(), strikes=strikes, known=known)
+        match step:
+            case GiveUp():
+                raise ModelError(self._given_up(step), retryable=step.retryable)
+            case Again() if kind is Kind.UNREACHABLE and accounts.reach.trouble(door) is not None:
+                course.uncount()
+            case Again():
+                await self._pause(step)
+
+    def _given_up(self, step: GiveUp) -> str:
+        words = self.redact(step.message)
+        if step.parks:
+            words += f" (parked; check apikey, model and base_url of {self.sender.label})"
+            self.account.parked[self.ask.model] = words
+        return f"{self.sender.label}: {words}"
+
+    async def _pause(self, step: Again) -> None:
+        if step.all_wait_s:
+            self.account.limiter.close_for(step.all_wait_s)
+        if not step.after_s:
+            return
+        world, waits = self.sender.accounts.world, self.sender.waits
+        number = waits.begin(world.clock() + step.after_s, self.redact(step.words))
+        try:
+            await world.sleep(step.after_s)
+        finally:
+            waits.end(number)
+
+
+_ANSWERS = {Kind.CONTEXT_FULL: Finish.CONTEXT_FULL, Kind.FILTERED: Finish.CONTENT_FILTER}
+"""Refusals that are an end of the conversation and no failure of the call."""
+
+
+def _signal(heard: Heard) -> Signal:
+    if heard.failure is None:
+        return Signal.WELL
+    match sort(heard.failure):
+        case Kind.RATE_LIMITED:
+            return Signal.REFUSED
+        case Kind.OVERLOADED:
+            return Signal.TROUBLE
+        case Kind.TRANSIENT if (heard.failure.status or 0) >= 500:
+            return Signal.TROUBLE
+        case _:
+            return Signal.NOTHING
+
+
+def _thought_only(heard: Heard) -> str:
+    return "it only thought" if heard.reasoning else ""

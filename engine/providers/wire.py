@@ -1,0 +1,167 @@
+"""What both protocols share: a request in our words, and what is heard of its reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from engine.providers.attempts import Failure
+from engine.providers.endpoint import Params
+from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step, in_words
+from engine.providers.model import Finish, JsonSchema, Message, Speaks
+from engine.providers.sse import BrokenStreamError
+
+
+class Cache(StrEnum):
+    """Which part of a request will come again, and so pays to be kept by the provider."""
+
+    LAST = "last"
+    """All of it: the next request begins with this one, as a target's does."""
+    HISTORY = "history"
+    """All but the last message, which is for this turn only, as with a user model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request."""
+
+    model: str
+    messages: tuple[Message, ...]
+    params: Params = field(default_factory=Params)
+    schema: JsonSchema | None = None
+    seed: int = 0
+    """Already mixed from the model's and the call's."""
+    cache: Cache | None = None
+    learned: Learned = field(default_factory=Learned)
+    first_party: bool = False
+    """Whether it goes to those who made the protocol, and not to a server compatible with it."""
+
+    def takes(self, name: str) -> bool:
+        return name not in self.learned.dropped
+
+
+@dataclass(slots=True)
+class Tokens:
+    """What the provider reports. None is not reported."""
+
+    input: int | None = None
+    """All of it, whether cached or not."""
+    cached: int | None = None
+    cache_written: int | None = None
+    output: int | None = None
+    """Thoughts included."""
+
+
+class InStreamError(Exception):
+    """The server reported an error after it had begun to answer."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.cause)
+        self.failure = failure
+
+
+class Hearing(Protocol):
+    """Takes the events of one stream in, and holds what they said."""
+
+    tokens: Tokens
+    finish: Finish | None
+    """How the reply ended; None before it said so."""
+    ended: bool
+    """Whether nothing more will come."""
+    thoughts: list[str]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that says that a reply is whole has come."""
+        ...
+
+    def hear(self, data: str) -> str | None:
+        """The words in it, which are empty where it moved the reply without a word (a thought, a
+        beginning), and None where it did not move it (a ping).
+
+        Raises `BrokenStreamError` and `InStreamError`.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """One protocol: how a request is written in it, and how a reply is heard."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+
+    def headers(self, ask: Ask) -> Mapping[str, str]: ...
+
+    def body(self, ask: Ask) -> dict[str, Any]: ...
+
+    def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
+        """The parameters in the body, by the names under which they are configured."""
+        ...
+
+    def hearing(self) -> Hearing: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Messages of one speaker in a row."""
+
+    role: Speaks
+    texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return BREAK.join(self.texts)
+
+
+BREAK: Final = "\n\n"
+"""Stands between messages that become one."""
+
+
+def turns(ask: Ask) -> list[Turn]:
+    """The messages with the same role in a row put together, as many templates insist on it, and
+    with the shape in words where the model cannot be held to it otherwise."""
+    found: list[Turn] = []
+    for message in _messages(ask):
+        if found and found[-1].role is message.role:
+            found[-1] = Turn(message.role, (*found[-1].texts, message.text))
+        else:
+            found.append(Turn(message.role, (message.text,)))
+    return found
+
+
+def _messages(ask: Ask) -> Sequence[Message]:
+    messages = list(ask.messages)
+    if ask.schema is not None and ask.learned.step is not Step.JSON_SCHEMA:
+        place = next((n for n, said in enumerate(messages) if said.role is Speaks.SYSTEM), None)
+        words = in_words(ask.schema)
+        if place is None:
+            messages.insert(0, Message(Speaks.SYSTEM, words))
+        else:
+            system = f"{messages[place].text}{BREAK}{words}"
+            messages[place] = Message(Speaks.SYSTEM, system)
+    if not ask.takes(FOLDED_SYSTEM):
+        messages = [
+            Message(Speaks.USER, said.text) if said.role is Speaks.SYSTEM else said
+            for said in messages
+        ]
+    return messages
+
+
+def parsed(data: str) -> dict[str, Any]:
+    """The JSON object of one event. Raises `BrokenStreamError` for anything else."""
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BrokenStreamError("an event of the stream is not JSON") from None
+    if not isinstance(event, dict):
+        raise BrokenStreamError("an event of the stream is not an object")
+    return event
+
+
+def count(value: object) -> int | None:
+    """A number of tokens; None for anything that is none."""
+    good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if good and isinstance(value, int) else None

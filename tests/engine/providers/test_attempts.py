@@ -1,0 +1,169 @@
+"""Every way to fail has one class, and words that say what to do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.providers.attempts import (
+    Cause,
+    Failure,
+    Kind,
+    describe,
+    failure_in,
+    retry_after_s,
+    sort,
+    status_failure,
+)
+
+NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (301, Kind.FATAL_TARGET),
+        (307, Kind.FATAL_TARGET),
+        (400, Kind.FATAL_REQUEST),
+        (401, Kind.FATAL_TARGET),
+        (402, Kind.FATAL_TARGET),
+        (403, Kind.FATAL_TARGET),
+        (404, Kind.FATAL_TARGET),
+        (408, Kind.TRANSIENT),
+        (409, Kind.TRANSIENT),
+        (413, Kind.FATAL_REQUEST),
+        (418, Kind.FATAL_REQUEST),
+        (422, Kind.FATAL_REQUEST),
+        (425, Kind.TRANSIENT),
+        (429, Kind.RATE_LIMITED),
+        (500, Kind.TRANSIENT),
+        (501, Kind.FATAL_REQUEST),
+        (502, Kind.TRANSIENT),
+        (503, Kind.TRANSIENT),
+        (504, Kind.TRANSIENT),
+        (524, Kind.TRANSIENT),
+        (529, Kind.OVERLOADED),
+    ],
+)
+def test_a_status_has_its_class(status: int, kind: Kind) -> None:
+    assert sort(Failure(Cause.STATUS, status=status)) is kind
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (Cause.UNKNOWN_HOST, Kind.UNREACHABLE),
+        (Cause.NETWORK, Kind.UNREACHABLE),
+        (Cause.NO_CONNECTION, Kind.UNREACHABLE),
+        (Cause.CERTIFICATE, Kind.FATAL_TARGET),
+        (Cause.BROKEN, Kind.TRANSIENT),
+        (Cause.UNFINISHED, Kind.TRANSIENT),
+        (Cause.NO_STREAM, Kind.TRANSIENT),
+        (Cause.STALLED, Kind.STALLED),
+        (Cause.OVERSIZED, Kind.FATAL_REQUEST),
+        (Cause.EMPTY, Kind.EMPTY),
+    ],
+)
+def test_what_breaks_without_a_status_has_its_class(cause: Cause, kind: Kind) -> None:
+    assert sort(Failure(cause)) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (429, {"error": {"code": "insufficient_quota"}}, Kind.FATAL_TARGET),
+        (429, {"error": {"type": "insufficient_quota"}}, Kind.FATAL_TARGET),
+        (429, {"error": {"message": "Request too large for x on TPM"}}, Kind.FATAL_REQUEST),
+        (429, {"error": {"message": "You exceeded your quota", "code": 429}}, Kind.RATE_LIMITED),
+        (400, {"error": {"message": "Your credit balance is too low"}}, Kind.FATAL_TARGET),
+        (400, {"error": {"code": "context_length_exceeded"}}, Kind.CONTEXT_FULL),
+        (400, {"error": {"message": "prompt is too long: 9 > 8"}}, Kind.CONTEXT_FULL),
+        (400, {"error": {"message": "maximum context length is 8"}}, Kind.CONTEXT_FULL),
+        (400, {"error": {"code": "content_filter"}}, Kind.FILTERED),
+        (403, {"error": {"message": "Input was flagged by moderation"}}, Kind.FILTERED),
+        (403, {"error": {"message": "no access to this model"}}, Kind.FATAL_TARGET),
+        (503, {"error": {"type": "overloaded_error"}}, Kind.OVERLOADED),
+        (500, {"error": {"code": "overloaded"}}, Kind.OVERLOADED),
+        (422, {"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}, Kind.FATAL_REQUEST),
+        (502, "<html><title>Bad gateway</title></html>", Kind.TRANSIENT),
+        (404, "not here", Kind.FATAL_TARGET),
+        (500, [1, 2], Kind.TRANSIENT),
+        (500, None, Kind.TRANSIENT),
+    ],
+)
+def test_what_a_body_says_counts_beside_the_status(status: int, body: object, kind: Kind) -> None:
+    assert sort(status_failure(status, {}, body, now=NOW)) is kind
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ({"error": {"type": "overloaded_error", "message": "Overloaded"}}, Kind.OVERLOADED),
+        ({"error": {"type": "rate_limit_error"}}, Kind.RATE_LIMITED),
+        ({"error": {"type": "api_error"}}, Kind.TRANSIENT),
+        ({"error": {"type": "invalid_request_error"}}, Kind.FATAL_REQUEST),
+        ({"error": {"type": "authentication_error"}}, Kind.FATAL_TARGET),
+        ({"error": {"code": 502, "message": "upstream failed"}}, Kind.TRANSIENT),
+        ({"error": {"code": 429, "message": "slow down"}}, Kind.RATE_LIMITED),
+        ({"error": "it broke"}, Kind.TRANSIENT),
+        ({"error": {"code": "context_length_exceeded"}}, Kind.CONTEXT_FULL),
+        ({"object": "error", "message": "bad", "code": 400}, Kind.FATAL_REQUEST),
+        ({}, Kind.TRANSIENT),
+    ],
+)
+def test_an_error_inside_a_stream_has_its_class(event: object, kind: Kind) -> None:
+    assert sort(failure_in(event, Cause.IN_STREAM)) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 0.3 "}, 0.3),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "200"}, 200.0),
+        ({"retry-after": "86400"}, 300.0),
+        ({"retry-after": "Sun, 01 Nov 2026 12:00:09 GMT"}, 9.0),
+        ({"retry-after": "Sun, 01 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "Sun, 01 Nov 2099 12:00:00 GMT"}, 300.0),
+        ({"retry-after": "Sun, 01 Nov 2026 12:00:09 -0000"}, 9.0),
+        ({"retry-after-ms": "1500", "retry-after": "60"}, 1.5),
+        ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
+    ],
+)
+def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers, now=NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (Failure(Cause.STATUS, "Wrong key sk-abc", 401), "401: the key was refused"),
+        (Failure(Cause.STATUS, "Slow down.", 429), "429: rate limit (Slow down.)"),
+        (Failure(Cause.STATUS, "", 529), "529: the server is overloaded"),
+        (Failure(Cause.STATUS, "", 418), "418: the server refused"),
+        (
+            Failure(Cause.STATUS, "https://elsewhere.example", 307),
+            "307: the server redirects elsewhere (https://elsewhere.example)",
+        ),
+        (
+            Failure(Cause.STATUS, "", 429, code="insufficient_quota"),
+            "429: the account has no credit (insufficient_quota)",
+        ),
+        (Failure(Cause.UNFINISHED), "the reply broke off before its end"),
+        (Failure(Cause.IN_STREAM, "Overloaded"), "the server reported an error (Overloaded)"),
+    ],
+)
+def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
+    assert describe(failure) == words
+
+
+def test_a_page_for_people_is_told_by_its_title() -> None:
+    page = "<html><head><title> Sign in </title></head><body>…</body></html>"
+    assert "a web page, 'Sign in'" in describe(status_failure(502, {}, page, now=NOW))

@@ -1,0 +1,123 @@
+"""What a refusal teaches, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.providers.attempts import Cause, Failure, sort
+from engine.providers.ladder import FOLDED_SYSTEM, Learned, Lesson, ShortMemory, Step, lesson
+
+ALL = (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
+SENT = frozenset({"model", "messages", "temperature", "max_tokens", "seed", "stream_options"})
+
+
+def taught(
+    message: str,
+    *,
+    param: str = "",
+    status: int = 400,
+    learned: Learned | None = None,
+    steps: tuple[Step, ...] = ALL,
+    shaped: bool = False,
+) -> Lesson | None:
+    failure = Failure(Cause.STATUS, message, status, param=param)
+    return lesson(
+        failure,
+        sort(failure),
+        learned or Learned(),
+        sent=SENT,
+        steps=steps,
+        shaped=shaped,
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "name"),
+    [
+        ("Unsupported parameter: 'temperature' is not supported", "temperature", "temperature"),
+        ("temperature: this parameter is not supported with this model", "", "temperature"),
+        ("Unsupported value: 'temperature' does not support 0.5", "temperature", "temperature"),
+        (
+            "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'.",
+            "max_tokens",
+            "max_tokens",
+        ),
+        ("body.seed: Extra inputs are not permitted", "", "seed"),
+        ("Unknown parameter: 'stream_options.include_usage'", "", "stream_options"),
+        ("nope", "stream_options.include_usage", "stream_options"),
+    ],
+)
+def test_a_named_parameter_is_left_out(message: str, param: str, name: str) -> None:
+    found = taught(message, param=param)
+    assert found is not None
+    assert found.learned.dropped == {name}
+    assert found.certain
+    assert name in found.note
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "temperature must be between 0 and 2",
+        "max_tokens is too large: the maximum is 4096",
+        "Unsupported parameter: 'top_k'",
+        "the temperature_scale is unknown",
+        "something else",
+    ],
+)
+def test_a_bad_value_or_a_name_that_was_not_sent_is_no_lesson(message: str) -> None:
+    assert taught(message) is None
+
+
+def test_structured_output_goes_down_step_by_step() -> None:
+    found = taught("'response_format' of type 'json_schema' is not supported", shaped=True)
+    assert found is not None
+    assert (found.learned.step, found.certain) == (Step.JSON_OBJECT, True)
+    found = taught("response_format?", param="response_format", shaped=True, learned=found.learned)
+    assert found is not None
+    assert found.learned.step is Step.PROMPT
+    assert taught("response_format?", shaped=True, learned=found.learned) is None
+
+
+def test_a_protocol_without_json_objects_goes_straight_to_the_prompt() -> None:
+    found = taught(
+        "output_config.format: not supported", shaped=True, steps=(Step.JSON_SCHEMA, Step.PROMPT)
+    )
+    assert found is not None
+    assert found.learned.step is Step.PROMPT
+
+
+def test_a_refusal_without_a_reason_is_a_guess() -> None:
+    found = taught("Bad request", shaped=True)
+    assert found is not None
+    assert not found.certain
+    assert taught("Bad request") is None
+
+
+def test_a_router_without_a_match_for_the_parameters_is_asked_for_less() -> None:
+    found = taught(
+        "No endpoints found that support the provided 'parameters'", status=404, shaped=True
+    )
+    assert found is not None
+    assert found.learned.step is Step.JSON_OBJECT
+
+
+def test_a_template_without_a_system_role_is_remembered() -> None:
+    found = taught("System role not supported")
+    assert found is not None
+    assert found.learned.dropped == {FOLDED_SYSTEM}
+    assert taught("System role not supported", learned=found.learned) is None
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 500])
+def test_other_failures_teach_nothing(status: int) -> None:
+    assert taught("temperature is not supported", status=status, shaped=True) is None
+
+
+def test_what_two_calls_learned_adds_up() -> None:
+    both = Learned(Step.JSON_OBJECT, frozenset({"seed"})) | Learned(dropped=frozenset({"top_p"}))
+    assert both == Learned(Step.JSON_OBJECT, frozenset({"seed", "top_p"}))
+
+
+def test_what_is_not_remembered_is_the_most() -> None:
+    assert ShortMemory().recall("new") == Learned(Step.JSON_SCHEMA, frozenset())

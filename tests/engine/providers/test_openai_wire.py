@@ -1,0 +1,274 @@
+"""Chat completions: the least is sent, and every shape of stream is heard."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.providers.endpoint import Params
+from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step
+from engine.providers.model import Finish, Message, Speaks
+from engine.providers.openai_wire import OpenAIDialect, OpenAIHearing, strict_schema
+from engine.providers.sse import BrokenStreamError
+from engine.providers.wire import Ask, Cache, InStreamError, Tokens
+
+SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
+HELLO = Message(Speaks.USER, "Hello.")
+SHAPE = {
+    "title": "user turn!",
+    "type": "object",
+    "properties": {"mood": {"type": "string", "default": "calm"}},
+}
+
+
+def body(ask: Ask) -> dict[str, Any]:
+    return OpenAIDialect().body(ask)
+
+
+def ask(**changes: Any) -> Ask:
+    return Ask("m", (SYSTEM, HELLO), **changes)
+
+
+def test_the_least_is_sent() -> None:
+    assert body(ask()) == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Hello."},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_parameters_are_sent_where_they_are_set() -> None:
+    params = Params(temperature=0.0, max_tokens=9, top_p=0.5, reasoning_effort="low", seed=0)
+    sent = body(ask(params=params, seed=77))
+    assert sent["temperature"] == 0.0
+    assert (sent["max_tokens"], sent["top_p"], sent["reasoning_effort"]) == (9, 0.5, "low")
+    assert sent["seed"] == 77
+
+
+def test_a_seed_is_sent_only_to_a_model_that_has_one() -> None:
+    assert "seed" not in body(ask(seed=77))
+
+
+@pytest.mark.parametrize(
+    ("first_party", "dropped", "name"),
+    [
+        (True, set(), "max_completion_tokens"),
+        (False, set(), "max_tokens"),
+        (False, {"max_tokens"}, "max_completion_tokens"),
+        (True, {"max_completion_tokens"}, "max_tokens"),
+        (False, {"max_tokens", "max_completion_tokens"}, None),
+    ],
+)
+def test_the_limit_goes_by_the_name_that_the_server_takes(
+    *, first_party: bool, dropped: set[str], name: str | None
+) -> None:
+    learned = Learned(dropped=frozenset(dropped))
+    sent = body(ask(params=Params(max_tokens=9), first_party=first_party, learned=learned))
+    assert [key for key in sent if key.startswith("max_")] == ([name] if name else [])
+
+
+def test_what_was_refused_is_left_out() -> None:
+    learned = Learned(dropped=frozenset({"temperature", "stream_options"}))
+    sent = body(ask(params=Params(temperature=1.0), learned=learned))
+    assert set(sent) == {"model", "messages", "stream"}
+
+
+def test_messages_of_the_same_speaker_become_one() -> None:
+    said = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, "Hi."), Message(Speaks.USER, "a"), HELLO)
+    sent = body(Ask("m", said))["messages"]
+    assert [row["role"] for row in sent] == ["system", "user", "assistant", "user"]
+    assert sent[-1]["content"] == "a\n\nHello."
+
+
+def test_a_template_without_a_system_role_gets_it_with_the_first_message() -> None:
+    sent = body(ask(learned=Learned(dropped=frozenset({FOLDED_SYSTEM}))))["messages"]
+    assert sent == [{"role": "user", "content": "Be kind.\n\nHello."}]
+
+
+def test_a_shape_is_asked_for_strictly_then_loosely_then_in_words() -> None:
+    strict = body(ask(schema=SHAPE))
+    assert strict["response_format"]["json_schema"] == {
+        "name": "user_turn_",
+        "strict": True,
+        "schema": strict_schema(SHAPE),
+    }
+    assert "JSON" not in strict["messages"][0]["content"]
+    loose = body(ask(schema=SHAPE, learned=Learned(Step.JSON_OBJECT)))
+    assert loose["response_format"] == {"type": "json_object"}
+    words = body(ask(schema=SHAPE, learned=Learned(Step.PROMPT)))
+    assert "response_format" not in words
+    for sent in (loose, words):
+        assert "JSON" in sent["messages"][0]["content"]
+        assert json.dumps(SHAPE) in sent["messages"][0]["content"]
+
+
+def test_a_strict_schema_requires_every_key_and_no_other_at_every_depth() -> None:
+    inner = {"type": "object", "properties": {"default": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "properties": {"rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}}, "one": inner},
+        "required": ["rows"],
+        "$defs": {"Row": {"anyOf": [inner, {"type": "null"}]}},
+    }
+    strict = strict_schema(schema)
+    assert strict["required"] == ["rows", "one"]
+    for found in (strict, strict["properties"]["one"], strict["$defs"]["Row"]["anyOf"][0]):
+        assert found["additionalProperties"] is False
+    # a property may be called what elsewhere is a word of the schema
+    assert strict["properties"]["one"]["properties"] == {"default": {"type": "string"}}
+
+
+def test_a_cache_key_is_for_openai_itself() -> None:
+    sent = body(ask(cache=Cache.LAST, first_party=True, seed=255))
+    assert sent["prompt_cache_key"] == "crosswind-ff"
+    assert "prompt_cache_key" not in body(ask(cache=Cache.LAST, seed=255))
+
+
+def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> str:
+    return json.dumps({"choices": [{"delta": delta or {}, "finish_reason": finish}], **more})
+
+
+def hear(*events: str) -> tuple[OpenAIHearing, list[str | None]]:
+    hearing = OpenAIHearing()
+    return hearing, [hearing.hear(event) for event in events]
+
+
+def test_words_are_heard_and_the_end() -> None:
+    hearing, words = hear(
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "Hel"}),
+        chunk({"content": "lo."}, "stop"),
+        "[DONE]",
+    )
+    assert words == [None, "Hel", "lo.", None]
+    assert (hearing.whole, hearing.ended, hearing.finish) == (True, True, Finish.STOP)
+
+
+@pytest.mark.parametrize("end", [[], ["[DONE]"]])
+def test_without_a_finish_reason_a_reply_is_not_whole(end: list[str]) -> None:
+    hearing, _ = hear(chunk({"content": "Hello."}), *end)
+    assert not hearing.whole
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("stop", Finish.STOP),
+        ("eos", Finish.STOP),
+        ("tool_calls", Finish.STOP),
+        ("STOP", Finish.STOP),
+        ("length", Finish.LENGTH),
+        ("content_filter", Finish.CONTENT_FILTER),
+        ("model_length", Finish.CONTEXT_FULL),
+    ],
+)
+def test_reasons_to_finish(reason: str, finish: Finish) -> None:
+    assert hear(chunk(finish=reason))[0].finish is finish
+
+
+@pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
+def test_a_server_that_gave_up_has_not_finished(reason: str) -> None:
+    with pytest.raises(InStreamError):
+        hear(chunk(finish=reason))
+
+
+def test_a_refusal_is_heard_as_what_is_said() -> None:
+    hearing, words = hear(chunk({"refusal": "I will not."}), chunk(finish="stop"))
+    assert words[0] == "I will not."
+    assert hearing.finish is Finish.REFUSAL
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": "Hm."},
+        {"reasoning": "Hm."},
+        {"reasoning": "Hm.", "content": ""},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]},
+    ],
+)
+def test_thoughts_are_kept_apart(delta: dict[str, Any]) -> None:
+    hearing, words = hear(chunk(delta))
+    assert words == [""]
+    assert hearing.thoughts == ["Hm."]
+
+
+def test_content_in_parts_is_put_together() -> None:
+    assert hear(chunk({"content": [{"type": "text", "text": "Hello."}]}))[1] == ["Hello."]
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 4}, Tokens(9, None, None, 4)),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 4,
+                "total_tokens": 13,
+                "prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 2},
+            },
+            Tokens(9, 6, 2, 4),
+        ),
+        # thoughts that are left out of the completion are billed all the same
+        (
+            {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 33},
+            Tokens(9, None, None, 24),
+        ),
+        ({"prompt_tokens": None, "completion_tokens": "x"}, Tokens()),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8},
+            Tokens(9, 8, None, 1),
+        ),
+    ],
+)
+def test_usage_is_heard_in_a_chunk_of_its_own_or_with_the_end(
+    usage: dict[str, Any], tokens: Tokens
+) -> None:
+    alone, _ = hear(chunk(finish="stop"), json.dumps({"choices": [], "usage": usage}))
+    together, _ = hear(chunk(finish="stop", usage=usage))
+    assert alone.tokens == together.tokens == tokens
+
+
+def test_usage_that_is_not_sent_is_unknown() -> None:
+    assert hear(chunk({"content": "x"}, "stop", usage=None))[0].tokens == Tokens()
+
+
+@pytest.mark.parametrize("event", ['{"choices"', "[1]", "x", "[" * 100_000])
+def test_what_is_no_event_breaks_the_stream(event: str) -> None:
+    with pytest.raises(BrokenStreamError):
+        hear(event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"choices": None},
+        {"choices": []},
+        {"choices": [7]},
+        {"choices": [{}]},
+        {"choices": [{"delta": None, "finish_reason": 3}]},
+        {"choices": [{"delta": {"content": None}}]},
+        {"error": None, "usage": 7},
+    ],
+)
+def test_odd_events_are_passed_over(event: object) -> None:
+    hearing, words = hear(json.dumps(event))
+    assert words == [None]
+    assert not hearing.whole
+
+
+@pytest.mark.parametrize(
+    "event", [{"error": {"message": "x"}}, {"object": "error", "message": "x"}]
+)
+def test_an_error_in_the_stream_is_raised(event: object) -> None:
+    with pytest.raises(InStreamError) as caught:
+        hear(json.dumps(event))
+    assert caught.value.failure.message == "x"

@@ -1,0 +1,117 @@
+"""A network that is gone is told from a host that is, and one caller knocks for all."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from engine.providers.attempts import Cause
+from engine.providers.line import Door
+from engine.providers.reach import Reach
+from tests.engine.providers.conftest import FakeTime
+
+ONE = Door("one.example", 443, local=False)
+TWO = Door("two.example", 443, local=False)
+HERE = Door("127.0.0.1", 8000, local=True)
+DOWN = "network down, probing"
+
+
+@dataclass
+class Knocking:
+    """Answers each knock from a list."""
+
+    answers: list[bool]
+    knocked: list[str] = field(default_factory=list)
+
+    async def __call__(self, door: Door) -> bool:
+        self.knocked.append(door.host)
+        return self.answers.pop(0)
+
+
+def reach(time: FakeTime, *answers: bool) -> tuple[Reach, Knocking]:
+    knocking = Knocking(list(answers))
+    return Reach(clock=time.clock, sleep=time.sleep, knock=knocking), knocking
+
+
+@pytest.mark.parametrize("cause", [Cause.NETWORK, Cause.UNKNOWN_HOST])
+def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machine(
+    fake_time: FakeTime, cause: Cause
+) -> None:
+    known, _ = reach(fake_time)
+    known.worked(ONE)
+    fake_time.seconds += 1
+    known.failed(ONE, cause)
+    assert known.trouble(ONE) is None
+    known.failed(ONE, cause)
+    assert known.trouble(ONE) == known.trouble(TWO) == DOWN
+    assert known.trouble(HERE) is None
+
+
+def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time)
+    for strikes in (1, 2, 3, 4):
+        assert known.failed(ONE, Cause.UNKNOWN_HOST) == strikes
+    assert known.trouble(ONE) is None
+    assert not known.has_worked(ONE)
+
+
+def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time)
+    known.worked(ONE)
+    fake_time.seconds += 1
+    for _ in range(3):
+        known.failed(ONE, Cause.NETWORK)
+        fake_time.seconds += 1
+        known.worked(TWO)
+    assert known.trouble(TWO) is None
+    assert known.trouble(ONE) == "one.example does not answer, probing"
+
+
+def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time)
+    known.worked(HERE)
+    for _ in range(3):
+        known.failed(HERE, Cause.NO_CONNECTION)
+    assert known.trouble(HERE) == "127.0.0.1 does not answer, probing"
+    assert known.trouble(ONE) is None
+
+
+def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime) -> None:
+    known, knocking = reach(fake_time, False, False, False, False, False, True)
+    known.worked(ONE)
+    for _ in range(2):
+        known.failed(ONE, Cause.NETWORK)
+
+    async def run() -> list[bool]:
+        waiting = [known.wait(door, longest_s=3600) for door in (ONE, TWO, ONE)]
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(run()) == [True, True, True]
+    assert knocking.knocked == ["one.example"] * 6
+    assert fake_time.slept == [1, 2, 4, 8, 15, 15]
+    assert known.trouble(TWO) is None
+
+
+def test_another_takes_over_where_the_one_who_knocks_is_cancelled(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time, False, False, True)
+    known.worked(ONE)
+    for _ in range(2):
+        known.failed(ONE, Cause.NETWORK)
+
+    async def run() -> bool:
+        tasks = [asyncio.create_task(known.wait(ONE, longest_s=3600)) for _ in range(2)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        return await tasks[1]
+
+    assert asyncio.run(run())
+
+
+def test_waiting_has_an_end(fake_time: FakeTime) -> None:
+    known, _ = reach(fake_time, *[False] * 10)
+    known.worked(ONE)
+    for _ in range(2):
+        known.failed(ONE, Cause.NETWORK)
+    assert not asyncio.run(known.wait(ONE, longest_s=20))

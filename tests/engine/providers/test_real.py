@@ -1,0 +1,578 @@
+"""Real models against a server that does everything wrong that servers do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelError
+from engine.providers.course import Patience
+from engine.providers.endpoint import Params
+from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
+from engine.providers.wire import Cache
+from tests.engine.providers.conftest import Bench, Call, call
+from tests.protocol_server.faults import Detail, Fault, first, upto
+from tests.protocol_server.settings import Settings
+
+WORDS = "one word and then the next until all are said " * 2
+SHORT = Patience(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
+SHAPE = {
+    "title": "judgement",
+    "type": "object",
+    "properties": {
+        "evidence": {"type": "array", "items": {"type": "string"}},
+        "reasoning": {"type": "string"},
+        "present": {"type": "boolean"},
+    },
+}
+
+
+def text(done: Call) -> str:
+    assert done.reply is not None, done.error
+    return done.reply.text
+
+
+def said(done: Call) -> str:
+    """What a listener has on its screen in the end."""
+    whole = ""
+    for piece in done.heard:
+        whole = "" if piece is None else whole + piece
+    return whole
+
+
+def test_a_reply_is_heard_word_by_word_and_counted(bench: Bench) -> None:
+    done = bench.call()
+    assert done.reply is not None
+    assert done.reply.text == WORDS.strip() == said(done)
+    assert len(done.heard) == 20
+    assert done.reply.finish is Finish.STOP
+    assert (done.reply.usage.calls, done.reply.usage.output_tokens) == (1, 20)
+    assert done.reply.usage.input_tokens == 4
+    assert done.reply.usage.cost_usd is None
+    (attempt,) = done.attempts
+    assert (attempt.outcome, attempt.status, attempt.detail) == ("answer", 200, None)
+    assert attempt.usage == done.reply.usage
+
+
+def test_it_is_a_model_that_tells_its_attempts(bench: Bench) -> None:
+    async def run() -> None:
+        accounts = bench.accounts()
+        model: Model = bench.open(accounts)
+        assert isinstance(model, TellsAttempts)
+        assert (model.label, model.scripted) == ("target x", False)
+        assert "canary" not in repr(model)
+        await accounts.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        (Fault.REQUEST_TIMEOUT, "transient"),
+        (Fault.CONFLICT, "transient"),
+        (Fault.SERVER_ERROR, "transient"),
+        (Fault.UNAVAILABLE, "transient"),
+        (Fault.OVERLOADED, "rate_limited"),
+        (Fault.RATE_LIMITED, "rate_limited"),
+        (Fault.RATE_LIMITED_SECONDS, "rate_limited"),
+        (Fault.RATE_LIMITED_LONG, "rate_limited"),
+        (Fault.ERROR_EVENT, "rate_limited"),
+        (Fault.RESET, "transient"),
+        (Fault.RESET_MIDWAY, "transient"),
+        (Fault.CUT_MIDWAY, "transient"),
+        (Fault.NO_FINISH, "transient"),
+        (Fault.HALF_EVENT, "transient"),
+        (Fault.BAD_JSON, "transient"),
+        (Fault.BAD_UTF8, "transient"),
+        (Fault.HTML, "transient"),
+        (Fault.EMPTY_BODY, "transient"),
+        (Fault.JSON_BODY, "transient"),
+        (Fault.EMPTY_TEXT, "empty"),
+    ],
+)
+def test_what_passes_is_tried_again_and_the_reply_is_whole(
+    bench: Bench, fault: Fault, outcome: str
+) -> None:
+    bench.server.plan(fault, when=first, detail=Detail(after=3))
+    done = bench.call()
+    assert text(done) == WORDS.strip() == said(done)
+    assert done.outcomes == [outcome, "answer"]
+    assert done.attempts[0].detail
+
+
+def test_what_was_heard_of_a_broken_reply_is_void(bench: Bench) -> None:
+    bench.server.plan(Fault.RESET_MIDWAY, when=first, detail=Detail(after=3))
+    done = bench.call()
+    assert done.heard[:4] == ["one", " word", " and", None]
+    assert done.heard.count(None) == 1
+
+
+def test_nothing_is_void_where_nothing_was_heard(bench: Bench) -> None:
+    bench.server.plan(Fault.SERVER_ERROR, when=upto(3))
+    assert None not in bench.call().heard
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.STALL, Fault.STALL_MIDWAY, Fault.STALL_WITH_PINGS], ids=lambda f: f.value
+)
+@pytest.mark.parametrize("after", [0, 2])
+def test_silence_is_noticed_whatever_keeps_the_connection_alive(
+    bench: Bench, fault: Fault, after: int
+) -> None:
+    bench.patience = SHORT
+    bench.server.plan(fault, when=first, detail=Detail(after=after, every_ms=20))
+    done = bench.call()
+    assert done.outcomes == ["stalled", "answer"]
+    word = "first" if after == 0 or fault is Fault.STALL else "further"
+    assert done.attempts[0].detail == f"the model fell silent (no {word} word within 0.15 s)"
+
+
+def test_two_silences_are_enough(bench: Bench) -> None:
+    bench.patience = SHORT
+    bench.server.plan(Fault.STALL)
+    done = bench.call()
+    assert done.outcomes == ["stalled", "stalled"]
+    assert str(done.error) == (
+        "target x: the model fell silent (no first word within 0.15 s), 2 times"
+    )
+
+
+def test_a_reply_that_drips_has_a_whole_time(bench: Bench) -> None:
+    bench.patience = Patience(first_token_s=5, between_s=5, whole_s=0.2, stalls=1)
+    bench.server.plan(Fault.DRIP, detail=Detail(every_ms=2))
+    done = bench.call()
+    assert "not finished within 0.2 s" in str(done.error)
+
+
+@pytest.mark.parametrize("fault", [Fault.HUGE_REPLY, Fault.HUGE_EVENT])
+def test_a_reply_without_bounds_is_refused(bench: Bench, fault: Fault) -> None:
+    bench.server.plan(fault)
+    done = bench.call()
+    assert done.outcomes == ["fatal_request"]
+    assert "too large" in str(done.error)
+
+
+@pytest.mark.parametrize(
+    ("fault", "finish"),
+    [
+        (Fault.REFUSAL, Finish.REFUSAL),
+        (Fault.LENGTH, Finish.LENGTH),
+        (Fault.CONTEXT_FULL, Finish.CONTEXT_FULL),
+    ],
+)
+def test_an_end_that_is_no_failure_is_an_answer_and_never_asked_for_again(
+    bench: Bench, fault: Fault, finish: Finish
+) -> None:
+    bench.server.plan(fault)
+    done = bench.call()
+    assert done.reply is not None
+    assert done.reply.finish is finish
+    assert done.outcomes == ["answer"]
+
+
+def test_a_content_filter_is_an_answer(openai_bench: Bench) -> None:
+    openai_bench.server.plan(Fault.CONTENT_FILTER)
+    done = openai_bench.call()
+    assert done.reply is not None
+    assert done.reply.finish is Finish.CONTENT_FILTER
+
+
+def test_an_answer_without_a_word_is_asked_for_twice_more(bench: Bench) -> None:
+    bench.server.plan(Fault.EMPTY_TEXT)
+    done = bench.call()
+    assert done.outcomes == ["empty", "empty", "empty"]
+    assert str(done.error) == "target x: the model answered with nothing, 3 times"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault.UNAUTHORIZED, "401: the key was refused"),
+        (Fault.PAYMENT_REQUIRED, "402: the account has no credit"),
+        (Fault.FORBIDDEN, "403: the key may not use this model"),
+        (Fault.NOT_FOUND, "404: there is no such model"),
+        (Fault.REDIRECT, "307: the server redirects elsewhere"),
+    ],
+)
+def test_a_target_that_cannot_work_is_parked_at_the_first_sign(
+    bench: Bench, fault: Fault, words: str
+) -> None:
+    bench.server.plan(fault)
+    done = bench.calls(3)
+    assert len(bench.server.requests) == 1
+    for one in done:
+        assert isinstance(one.error, ModelError)
+        assert not one.error.retryable
+        assert str(one.error).startswith(f"target x: {words}")
+        assert "parked; check apikey, model and base_url of target x" in str(one.error)
+    assert done[0].outcomes == ["fatal_target"]
+
+
+def test_a_quota_that_is_used_up_is_not_waited_for(openai_bench: Bench) -> None:
+    openai_bench.server.plan(Fault.QUOTA_EXHAUSTED)
+    done = openai_bench.call()
+    assert done.outcomes == ["fatal_target"]
+    assert "the account has no credit" in str(done.error)
+
+
+def test_a_parked_target_works_again_when_a_person_says_so(bench: Bench) -> None:
+    bench.server.plan(Fault.UNAUTHORIZED, when=first)
+
+    async def run() -> tuple[str | None, Call]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        await call(model)
+        reason = model.parked()
+        model.unpark()
+        done = await call(model)
+        await accounts.close()
+        return reason, done
+
+    reason, done = asyncio.run(run())
+    assert reason is not None
+    assert reason.startswith("401: the key was refused")
+    assert text(done) == WORDS.strip()
+
+
+def test_a_new_key_is_not_parked_with_the_old_one(bench: Bench) -> None:
+    bench.server.settings = Settings(key="sk-good-key")
+
+    async def run() -> tuple[Call, Call]:
+        accounts = bench.accounts()
+        bad = await call(bench.open(accounts))
+        good = await call(bench.open(accounts, key="sk-good-key"))
+        await accounts.close()
+        return bad, good
+
+    bad, good = asyncio.run(run())
+    assert bad.outcomes == ["fatal_target"]
+    assert text(good) == WORDS.strip()
+
+
+@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.TOO_LARGE, Fault.UNPROCESSABLE])
+def test_a_request_that_is_wrong_fails_alone(bench: Bench, fault: Fault) -> None:
+    bench.server.plan(fault, when=first)
+    done = bench.calls(2)
+    assert done[0].outcomes == ["fatal_request"]
+    assert done[1].outcomes == ["answer"]
+
+
+def test_a_server_that_stays_broken_is_given_up_after_eight_tries(bench: Bench) -> None:
+    bench.server.plan(Fault.UNAVAILABLE)
+    done = bench.call()
+    assert done.outcomes == ["transient"] * 8
+    assert isinstance(done.error, ModelError)
+    assert done.error.retryable
+    assert bench.time.slept == [0.5, 1, 2, 4, 8, 16, 30]
+    assert "503: the server is not available" in str(done.error)
+
+
+def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_of_the_account(
+    bench: Bench,
+) -> None:
+    bench.server.plan(Fault.RATE_LIMITED_SECONDS, when=first, detail=Detail(retry_after="12"))
+
+    async def run() -> str | None:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        seen: list[str | None] = []
+        sleep = bench.time.sleep
+
+        async def watched(seconds: float) -> None:
+            seen.append(model.waiting())
+            await sleep(seconds)
+
+        object.__setattr__(accounts.world, "sleep", watched)
+        await call(model)
+        await accounts.close()
+        return seen[0]
+
+    assert asyncio.run(run()) == "429: rate limit, again in 12 s"
+    assert bench.time.slept == [12.0]
+
+
+def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
+    bench.server.plan(Fault.UNAVAILABLE, when=upto(2))
+
+    async def run() -> list[str | None]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        seen: list[str | None] = [model.waiting()]
+        sleep = bench.time.sleep
+
+        async def watched(seconds: float) -> None:
+            seen.append(model.waiting())
+            await sleep(seconds)
+
+        object.__setattr__(accounts.world, "sleep", watched)
+        await call(model)
+        seen.append(model.waiting())
+        await accounts.close()
+        return seen
+
+    before, one, two, after = asyncio.run(run())
+    assert before is after is None
+    assert one is not None
+    assert one.startswith("503: the server is not available (")
+    assert one.endswith("(try 2 of 8), again in 1 s")
+    assert two is not None
+    assert "(try 3 of 8)" in two
+
+
+def test_structured_output_is_found_step_by_step_and_remembered(openai_bench: Bench) -> None:
+    server = openai_bench.server
+    server.plan(Fault.REJECTS_JSON_SCHEMA)
+    server.plan(Fault.REJECTS_JSON_OBJECT)
+    openai_bench.model = "evaluator"
+    done = openai_bench.calls(2, schema=SHAPE)
+    assert done[0].outcomes == ["fatal_request", "fatal_request", "answer"]
+    assert done[1].outcomes == ["answer"]
+    assert '"present"' in text(done[0])
+    assert openai_bench.notes == [
+        "target x takes no JSON schema: asked for any JSON object, in the prompt for its shape",
+        "target x takes no form of structured output: asked for JSON in the prompt",
+    ]
+
+
+def test_a_shape_is_held_to_by_both_protocols(bench: Bench) -> None:
+    bench.model = "evaluator"
+    done = bench.call(schema=SHAPE)
+    assert done.outcomes == ["answer"]
+    assert '"present"' in text(done)
+
+
+def test_a_refusal_without_a_reason_is_tried_lower_and_kept_only_if_it_helps(
+    openai_bench: Bench,
+) -> None:
+    server = openai_bench.server
+    server.plan(Fault.BAD_REQUEST, match=lambda r: r.response_format is not None)
+    helped = openai_bench.call(schema=SHAPE)
+    assert helped.outcomes == ["fatal_request", "fatal_request", "answer"]
+    assert len(openai_bench.notes) == 1
+    server.reset()
+    server.plan(Fault.BAD_REQUEST)
+    did_not = openai_bench.call(schema=SHAPE)
+    assert did_not.outcomes == ["fatal_request"] * 3
+    assert len(openai_bench.notes) == 1
+
+
+@pytest.mark.parametrize("parameter", ["temperature", "max_tokens", "stream_options"])
+def test_a_parameter_that_is_refused_is_dropped_once_and_told(
+    openai_bench: Bench, parameter: str
+) -> None:
+    bench = openai_bench
+    bench.params = Params(temperature=0.5, max_tokens=50)
+    bench.server.plan(Fault.REJECTS_PARAMETER, detail=Detail(parameter=parameter))
+    done = bench.calls(3)
+    assert [one.outcomes for one in done] == [["fatal_request", "answer"], ["answer"], ["answer"]]
+    assert bench.notes == [f"target x does not take {parameter}: left out from now on"]
+    assert parameter not in bench.server.requests[-1].body
+    if parameter == "max_tokens":
+        assert bench.server.requests[-1].body["max_completion_tokens"] == 50
+
+
+def test_anthropic_is_asked_for_sampling_in_the_version_that_takes_it(
+    anthropic_bench: Bench,
+) -> None:
+    anthropic_bench.params = Params(temperature=0.5)
+    assert anthropic_bench.call().outcomes == ["answer"]
+    (request,) = anthropic_bench.server.requests
+    assert request.headers["anthropic-version"] == "2023-06-01"
+    assert request.body["temperature"] == 0.5
+
+
+def test_seeds_of_model_and_call_are_mixed(openai_bench: Bench) -> None:
+    bench = openai_bench
+    bench.params = Params(seed=3)
+    for seed in (1, 1, 2):
+        bench.call(seed=seed)
+    one, same, other = (request.body["seed"] for request in bench.server.requests)
+    assert one == same != other
+    assert all(0 <= seed < 2**31 for seed in (one, other))
+
+
+def test_prompts_are_cached_in_a_conversation(anthropic_bench: Bench) -> None:
+    bench = anthropic_bench
+    bench.cache, bench.model = Cache.LAST, "echo"
+    history = [Message(Speaks.USER, "word " * 1200)]
+    bench.call(messages=history)
+    history += [Message(Speaks.ASSISTANT, "ok"), Message(Speaks.USER, "next")]
+    done = bench.call(messages=history)
+    assert done.reply is not None
+    usage = done.reply.usage
+    assert (usage.input_tokens, usage.cached_tokens) == (1202, 1200)
+
+
+def test_a_server_that_goes_away_is_waited_for_without_spending_tries(bench: Bench) -> None:
+    async def run() -> Call:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        await call(model)
+        await asyncio.to_thread(bench.server.refuse)
+        sleep = bench.time.sleep
+
+        async def back_after_a_while(seconds: float) -> None:
+            if model.waiting() == "127.0.0.1 does not answer, probing" and seconds == 15:
+                await asyncio.to_thread(bench.server.accept)
+            await sleep(seconds)
+
+        object.__setattr__(accounts.reach, "_sleep", back_after_a_while)
+        done = await call(model)
+        await accounts.close()
+        return done
+
+    done = asyncio.run(run())
+    assert text(done) == WORDS.strip()
+    assert done.outcomes == ["transient", "transient", "transient", "answer"]
+
+
+def test_a_server_that_was_never_there_parks_its_models(bench: Bench) -> None:
+    bench.server.refuse()
+    done = bench.calls(2)
+    assert len(done[0].attempts) == 8
+    assert not done[1].attempts
+    assert "no connection (econnrefused), after 8 tries (parked; check" in str(done[1].error)
+    bench.server.accept()
+
+
+def test_connections_are_kept_and_shared(bench: Bench) -> None:
+    assert all(one.reply for one in bench.calls(5))
+    assert bench.server.counters.connections_made == 1
+
+
+def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
+    bench.server.plan(Fault.STALL_MIDWAY)
+
+    async def run() -> tuple[Call, int]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        done, speaking = Call(), asyncio.Event()
+        task = asyncio.create_task(
+            model.telling(done.attempts.append).reply(
+                [Message(Speaks.USER, "Hello")], on_text=lambda _: speaking.set()
+            )
+        )
+        await speaking.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await bench.server.until(lambda counters: counters.concurrent == 0)
+        in_flight = accounts.at(model.endpoint.wire, model.endpoint.base_url)[0].limiter.window
+        await accounts.close()
+        return done, in_flight.in_flight
+
+    done, in_flight = asyncio.run(run())
+    assert done.outcomes == ["cancelled"]
+    assert in_flight == 0
+
+
+def test_a_cap_of_the_server_is_found_and_kept(bench: Bench) -> None:
+    bench.server.settings = Settings(cap=8, latency_ms=2, tokens_per_second=2000)
+
+    async def run() -> list[Call]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        try:
+            return await asyncio.gather(*(call(model) for _ in range(120)))
+        finally:
+            await accounts.close()
+
+    done = asyncio.run(run())
+    assert all(one.reply for one in done)
+    assert bench.server.counters.refusals <= 120
+    assert bench.server.counters.concurrent_max == 8
+
+
+def test_half_a_character_in_a_message_is_no_obstacle(bench: Bench) -> None:
+    bench.model = "echo"
+    assert text(bench.call(messages=[Message(Speaks.USER, "a \ud83d b")])) == "a ? b"
+
+
+ENVIRONMENT = {
+    "OPENAI_API_KEY": "sk-environment",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    "OPENAI_ORG_ID": "org-environment",
+    "OPENAI_PROJECT_ID": "proj-environment",
+    "OPENAI_CUSTOM_HEADERS": "Authorization: Bearer sk-environment\nX-Environment: 1",
+    "ANTHROPIC_API_KEY": "sk-environment",
+    "ANTHROPIC_AUTH_TOKEN": "sk-environment",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+    "ANTHROPIC_CUSTOM_HEADERS": "authorization: Bearer sk-environment\nX-Environment: 1",
+    "ANTHROPIC_PROFILE": "environment",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+}
+
+ONE_CALL = """
+import asyncio, sys
+from engine.providers.accounts import Accounts
+from engine.providers.endpoint import endpoint
+from engine.providers.model import Message, Speaks
+from engine.providers.real import real_model
+
+async def run():
+    accounts = Accounts()
+    spec = endpoint(model="words-3", source=sys.argv[1], base_url=sys.argv[2], key=lambda: "sk-own")
+    reply = await real_model(spec, accounts).reply([Message(Speaks.USER, "Hello")])
+    await accounts.close()
+    print(reply.text)
+
+asyncio.run(run())
+"""
+
+
+def test_nothing_of_the_environment_or_of_files_reaches_the_wire(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password sk-environment\n")
+    url = bench.server.anthropic_url
+    url = url if bench.source == "anthropic" else bench.server.openai_url
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ONE_CALL, bench.source, url],
+        env={**os.environ, **ENVIRONMENT, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "one word and\n", done.stderr
+    assert done.stderr == ""
+    (request,) = bench.server.requests
+    version = {"anthropic-version"} if bench.source == "anthropic" else set()
+    assert set(request.headers) == version | {
+        "host",
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "content-length",
+        "content-type",
+        "user-agent",
+    }
+    assert request.headers["authorization"] == "Bearer sk-own"
+    assert request.headers["user-agent"] == "crosswind"
+
+
+def test_headers_of_ones_own_replace_ours(bench: Bench) -> None:
+    bench.headers = {"user-agent": "mine", "X-Title": "benchmark"}
+    bench.call()
+    (request,) = bench.server.requests
+    assert request.headers["user-agent"] == "mine"
+    assert request.headers["x-title"] == "benchmark"
+
+
+def test_a_client_is_imported_with_its_first_call_and_not_before() -> None:
+    code = (
+        "import sys, asyncio\n"
+        "from engine.providers.accounts import Accounts\n"
+        "from engine.providers.endpoint import endpoint\n"
+        "from engine.providers.real import real_model\n"
+        "spec = endpoint(model='m', source='openai', key=lambda: 'k')\n"
+        "real_model(spec, Accounts())\n"
+        "print(sorted({'openai', 'anthropic', 'aiohttp', 'httpx2', 'genai_prices'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,172 @@
+"""What the models behind the server answer: scripted ones, an echo, and so and so many words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, Final
+
+from engine.identity import seed_from
+from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.offline.draw import Draw
+from engine.providers.offline.models import OFFLINE_MODELS, offline_model
+from engine.providers.offline.shapes import filled
+from tests.protocol_server.request import Dialect, Request
+
+_PIECE: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
+_COUNTED: Final = re.compile(r"words-([1-9]\d{0,6})")
+_LISTED: Final = ("echo", "words-20", *sorted(OFFLINE_MODELS))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What an answer is billed for; a token is a word."""
+
+    input: int = 0
+    """All of the input, cached or not."""
+    read_from_cache: int = 0
+    written_to_cache: int = 0
+    output: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, and the pieces in which it is streamed."""
+
+    pieces: tuple[str, ...]
+    finish: Finish
+    tokens: Tokens
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+def models_listed(aliases: Mapping[str, str]) -> tuple[str, ...]:
+    return (*_LISTED, *aliases)
+
+
+def is_known(model: str) -> bool:
+    return model == "echo" or model in OFFLINE_MODELS or _COUNTED.fullmatch(model) is not None
+
+
+def token_count(text: str) -> int:
+    return len(text.split())
+
+
+async def answer_to(request: Request, model: str, tokens: Tokens, chunks: int | None) -> Answer:
+    """What `model` answers, cut off where the request's limit on tokens is reached."""
+    text = await _text(request, model)
+    pieces = pieces_of(text, None)
+    limit = _limit(request.body)
+    finish = Finish.STOP
+    if limit is not None and len(pieces) > limit:
+        pieces = pieces[:limit]
+        finish = Finish.LENGTH
+    billed = Tokens(
+        tokens.input, tokens.read_from_cache, tokens.written_to_cache, max(1, len(pieces))
+    )
+    if chunks is not None:
+        pieces = pieces_of("".join(pieces), chunks)
+    return Answer(pieces, finish, billed)
+
+
+@lru_cache(maxsize=256)
+def pieces_of(text: str, chunks: int | None) -> tuple[str, ...]:
+    """The text word by word, or in so many parts of much the same length."""
+    if chunks is None:
+        return tuple(_PIECE.findall(text))
+    edges = [round(part * len(text) / chunks) for part in range(chunks + 1)]
+    cut = (text[start:end] for start, end in pairwise(edges))
+    return tuple(piece for piece in cut if piece)
+
+
+async def _text(request: Request, model: str) -> str:
+    if model in OFFLINE_MODELS:
+        seed = request.body.get("seed")
+        if not isinstance(seed, int):
+            said = (message.text.encode(errors="replace").hex() for message in request.messages)
+            seed = seed_from(*said)
+        reply = await offline_model(model, pace="instant").reply(
+            request.messages, schema=request.schema, seed=seed
+        )
+        return reply.text
+    counted = _COUNTED.fullmatch(model)
+    text = _words(int(counted.group(1))) if counted else _last_said(request)
+    if request.schema is not None:
+        return json.dumps(filled(request.schema, Draw(text)))
+    return json.dumps({"answer": text}) if request.response_format == "json_object" else text
+
+
+def _last_said(request: Request) -> str:
+    users = (m.text for m in reversed(request.messages) if m.role is Speaks.USER)
+    return next(users, "")
+
+
+@lru_cache(maxsize=16)
+def _words(count: int) -> str:
+    kinds = ("one", "word", "and", "then", "the", "next", "until", "all", "are", "said")
+    return " ".join(kinds[number % len(kinds)] for number in range(count))
+
+
+def _limit(body: Mapping[str, Any]) -> int | None:
+    limits = (body.get("max_completion_tokens"), body.get("max_tokens"))
+    return next((limit for limit in limits if isinstance(limit, int)), None)
+
+
+def other_shape(schema: JsonSchema) -> str:
+    """JSON that is valid and fits no schema that asks for anything."""
+    keys = ", ".join(schema.get("properties", {}))
+    return json.dumps({"something_else": [1, 2, 3], "instead_of": keys})
+
+
+class PromptCache:
+    """Remembers how conversations began, as a provider's prompt cache does.
+
+    The OpenAI protocol caches by itself, the Anthropic protocol up to the last block that is marked
+    for it; both only what has some length.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def count(self, request: Request, minimum: int) -> Tokens:
+        mark = _last_marked(request)
+        digest = blake2b(request.model.encode(), digest_size=16)
+        total = marked = read = 0
+        beginnings: list[bytes] = []
+        for position, message in enumerate(request.messages):
+            total += token_count(message.text)
+            digest.update(f"\0{message.role}\0{message.text}".encode(errors="replace"))
+            if position <= mark and total >= minimum:
+                marked = total
+                beginnings.append(digest.digest())
+                if beginnings[-1] in self._seen:
+                    read = total
+        self._seen.update(beginnings)
+        written = marked - read if request.dialect is Dialect.ANTHROPIC else 0
+        return Tokens(total, read, written)
+
+
+def _last_marked(request: Request) -> int:
+    """Up to which message of `Request.messages` the client lets a prefix be cached; -1 for none."""
+    last = len(request.messages) - 1
+    body = request.body
+    if request.dialect is Dialect.OPENAI or isinstance(body.get("cache_control"), dict):
+        return last
+    system = body.get("system")
+    said = body.get("messages")
+    contents = [system] if system else []
+    contents += [dict(message).get("content") for message in said] if said else []
+    marks = map(_has_mark, contents)
+    return max((position for position, marked in enumerate(marks) if marked), default=-1)
+
+
+def _has_mark(content: object) -> bool:
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and block.get("cache_control") for block in blocks)

@@ -1,0 +1,33 @@
+"""How the server behaves when nothing goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it may be changed while the server runs; what was begun goes on as it began."""
+
+    key: str | None = None
+    """The only API key that is let in; None lets in any, but never none."""
+    cap: int | None = None
+    """How many requests to models are answered at the same time; one more gets 429."""
+    cap_retry_after: str | None = None
+    """The Retry-After header of that 429."""
+    latency_ms: float = 0.0
+    """To the first piece of an answer."""
+    tokens_per_second: float | None = None
+    """None sends what there is as fast as it goes."""
+    chunks: int | None = None
+    """In how many pieces each answer is streamed; None is one for each word."""
+    flush_each: bool = False
+    """Without a pace: hand each piece to the network by itself, as real servers do."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """More names of models, and which model each stands for."""
+    lenient: bool = False
+    """Whether parameters that the protocol does not know are passed over, as many servers do."""
+    cache_minimum: int = 1024
+    """From how many tokens on a prompt is cached."""
+    keep_requests: bool = True
