@@ -11,7 +11,6 @@ from engine.config.settings import Config
 from engine.config.workspace import Workspace
 from engine.facts import Fact
 from engine.link import EngineLink
-from engine.pipeline.models import Models
 from engine.progress import Progress
 from engine.store.database import open_reader
 from engine.store.reader import Reader
@@ -37,16 +36,9 @@ class BenchmarkInfo:
 def describe_benchmarks(
     workspace: Workspace, config: Config, names: Sequence[str]
 ) -> list[BenchmarkInfo]:
-    models = Models(config)
-    targets = [
-        TargetInfo(target.id, model.label, model.scripted)
-        for target in config.targets
-        for model in [models.open(target)]
-    ]
+    targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     roles = (config.user_model, config.evaluator_model, config.generator)
-    scripted = any(models.open(spec).scripted for spec in roles) or any(
-        target.scripted for target in targets
-    )
+    scripted = any(spec.is_offline for spec in (*roles, *config.targets))
     return [
         BenchmarkInfo(
             name=name,

@@ -47,6 +47,17 @@ class Params(Shape):
     """How fast an offline model speaks: `human`, `instant`, or words a second."""
 
 
+class PriceSpec(Shape):
+    """What a model costs, in US dollars for a million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
+    output: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
+    cached_input: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="US dollars, 0 or more"
+    )
+    """Of input that the provider had kept; as `input` where it is left out."""
+
+
 class ModelSpec(Shape):
     """One language model: what it is called, who serves it, and how it is asked."""
 
@@ -60,6 +71,9 @@ class ModelSpec(Shape):
         default_factory=dict, description="names of headers, each with text"
     )
     params: Section[Params] = Field(default_factory=Params, description="keys and values")
+    price: PriceSpec | None = Field(
+        default=None, description="`input` and `output`, in US dollars for a million tokens"
+    )
 
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:
@@ -68,6 +82,11 @@ class ModelSpec(Shape):
     @property
     def is_offline(self) -> bool:
         return self.source == OFFLINE
+
+    @property
+    def label(self) -> str:
+        """What people call it on screens and in files; a scripted one is plainly so."""
+        return f"{OFFLINE}:{self.model}" if self.is_offline else self.model
 
 
 class Target(ModelSpec):
@@ -92,6 +111,10 @@ class Run(Shape):
     force: bool = Field(default=False, description="true or false")
     dry_run: bool = Field(default=False, description="true or false")
     verbose: bool = Field(default=False, description="true or false")
+    budget: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
+    )
+    """What one run may cost."""
     concurrency: Section[Concurrency] = Field(
         default_factory=Concurrency, description="keys and values"
     )

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from decimal import Decimal
+from typing import Final, Literal
 
 from engine.benchmark import Role, Stage, Usage
+from engine.config.environment import Environment
 from engine.config.settings import Config, ModelSpec
-from engine.errors import InputError, ModelError
+from engine.errors import ModelError
 from engine.identity import digest
-from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from engine.pipeline.budget import Budget
+from engine.providers.accounts import Accounts
+from engine.providers.endpoint import Endpoint, Params, endpoint
+from engine.providers.ladder import Learned, Step
+from engine.providers.model import (
+    Attempt,
+    JsonSchema,
+    Message,
+    Model,
+    OnText,
+    Reply,
+    TellsAttempts,
+)
 from engine.providers.offline.models import offline_model
-from engine.store.rows import AttemptRow
+from engine.providers.prices import Price, Prices
+from engine.providers.real import RealModel, real_model
+from engine.providers.wire import Cache
+from engine.store.reader import Reader
+from engine.store.rows import AttemptRow, LearnedRow
 
 Tell = Callable[[AttemptRow], None]
+
+_COMES_AGAIN: Final = {Role.TARGET: Cache.LAST, Role.USER: Cache.HISTORY}
+"""Which part of a role's requests begins its next one, and so pays to be kept by the provider."""
 
 
 def model_digest(spec: ModelSpec) -> str:
@@ -25,19 +46,80 @@ def model_digest(spec: ModelSpec) -> str:
     return digest([spec.source, spec.model, spec.base_url, params])
 
 
-def open_model(spec: ModelSpec) -> Model:
-    """Raises `InputError` for a source that cannot be called."""
-    if spec.source == "offline":
-        return offline_model(
-            spec.model, seed=spec.params.seed or 0, pace=spec.params.pace or "human"
-        )
-    raise InputError(
-        f"model {spec.model!r} has the source {spec.source!r}, which this version cannot call; "
-        "it plays `source: offline` models only"
+def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
+    """Where a model is reached. Keys and headers are looked up when a call is made.
+
+    Raises `InputError` for an address that is none, or whose variable is not set.
+    """
+    apikey, headers = spec.apikey, spec.extra_headers
+    where = f"model {spec.model}"
+
+    def all_headers() -> Mapping[str, str]:
+        return {name: environment.header(value, where=where) for name, value in headers.items()}
+
+    return endpoint(
+        model=environment.resolve(spec.model, where=where),
+        source=spec.source,
+        base_url=spec.base_url and environment.resolve(spec.base_url, where=where),
+        key=None if apikey is None else (lambda: environment.key(apikey, where=where)),
+        headers=all_headers,
+        params=Params(**spec.params.model_dump(exclude={"pace"})),
     )
 
 
+def own_prices(config: Config) -> dict[str, Price]:
+    """Prices that the configuration states, by the model's name on the wire."""
+    named = (config.user_model, config.evaluator_model, config.generator)
+    return {
+        spec.model: Price(
+            Decimal(str(spec.price.input)),
+            Decimal(str(spec.price.output)),
+            None if spec.price.cached_input is None else Decimal(str(spec.price.cached_input)),
+        )
+        for spec in (*named, *config.targets, *config.models.values())
+        if spec.price is not None
+    }
+
+
+class StoredMemory:
+    """What models turned out not to take, kept in the store from run to run."""
+
+    def __init__(self, reader: Reader, tell: Callable[[LearnedRow], None]) -> None:
+        self._learned = {
+            model: Learned(Step(step), dropped)
+            for model, (step, dropped) in reader.learned().items()
+        }
+        self._tell = tell
+
+    def recall(self, model: str) -> Learned:
+        return self._learned.get(model, Learned())
+
+    def learn(self, model: str, learned: Learned) -> None:
+        self._learned[model] = learned
+        self._tell(LearnedRow(model=model, step=learned.step, dropped=sorted(learned.dropped)))
+
+
 Opener = Callable[[ModelSpec], Model]
+
+
+def open_offline(spec: ModelSpec) -> Model:
+    """Raises `InputError` for a name that no scripted model has."""
+    return offline_model(spec.model, seed=spec.params.seed or 0, pace=spec.params.pace or "human")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOpener:
+    """Opens the scripted models, and the real ones at their accounts."""
+
+    environment: Environment
+    accounts: Accounts
+    on_note: Callable[[str], None]
+
+    def __call__(self, spec: ModelSpec) -> Model:
+        """Raises `InputError`. Nothing is connected before the first call."""
+        if spec.is_offline:
+            return open_offline(spec)
+        return real_model(endpoint_of(spec, self.environment), self.accounts, on_note=self.on_note)
 
 
 def at_pace(config: Config, pace: Literal["human", "instant"]) -> Config:
@@ -61,13 +143,14 @@ def at_pace(config: Config, pace: Literal["human", "instant"]) -> Config:
 class Models:
     """Every model of a configuration, opened when it is first asked for."""
 
-    def __init__(self, config: Config, opener: Opener = open_model) -> None:
+    def __init__(self, config: Config, opener: Opener) -> None:
         self._config = config
         self._opener = opener
         self._open: dict[int, tuple[ModelSpec, Model]] = {}
         """By identity: two that differ only in their keys are two models."""
 
     def open(self, spec: ModelSpec) -> Model:
+        """Raises `InputError`."""
         key = id(spec)
         if key not in self._open:
             self._open[key] = (spec, self._opener(spec))
@@ -79,13 +162,25 @@ class Models:
     def target_spec(self, target_id: str) -> ModelSpec:
         return next(target for target in self._config.targets if target.id == target_id)
 
+    def parked(self, target_id: str) -> str | None:
+        """Why no call to this target can succeed for now; None where that is not known."""
+        model = self.target(target_id)
+        return model.parked() if isinstance(model, RealModel) else None
+
+    def waiting(self, target_id: str) -> str | None:
+        """What calls to this target wait for, in words; None where they do not."""
+        model = self.target(target_id)
+        return model.waiting() if isinstance(model, RealModel) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A model whose every attempt becomes a row, under the row of work that it was made for."""
+    """A model whose every attempt becomes a row, under the row of work that it was made for, and
+    whose calls are only made while the budget holds."""
 
     model: Model
     tell: Tell
+    budget: Budget
     benchmark: str
     stage: Stage
     unit: str
@@ -109,6 +204,30 @@ class Recorded:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
+        """Raises `ModelError`, and `Drained` where the budget has no room for the call."""
+        with self.budget.call(self.role, self.label) as spend:
+
+            def keep(attempt: Attempt) -> None:
+                spend(attempt.usage.cost_usd)
+                self._keep(attempt)
+
+            model = self.model
+            if isinstance(model, RealModel):
+                model = model.caching(_COMES_AGAIN.get(self.role))
+            if isinstance(model, TellsAttempts):
+                told = model.telling(keep)
+                return await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
+            return await self._timed(keep, messages, schema, seed, on_text)
+
+    async def _timed(
+        self,
+        keep: Callable[[Attempt], None],
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        on_text: OnText | None,
+    ) -> Reply:
+        """A model that needs one attempt for a reply, timed from outside."""
         began = self.clock()
         outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
         try:
@@ -120,18 +239,27 @@ class Recorded:
         else:
             return reply
         finally:
-            self.tell(
-                AttemptRow(
-                    benchmark=self.benchmark,
-                    stage=self.stage,
-                    unit=self.unit,
-                    target=self.target,
-                    role=self.role,
-                    model=self.label,
-                    outcome=outcome,
-                    status=None,
-                    duration_ms=round((self.clock() - began) * 1000),
-                    usage=usage,
-                    detail=detail,
-                )
+            took = round((self.clock() - began) * 1000)
+            keep(Attempt(outcome, None, took, None, usage, detail))
+
+    def _keep(self, attempt: Attempt) -> None:
+        self.tell(
+            AttemptRow(
+                benchmark=self.benchmark,
+                stage=self.stage,
+                unit=self.unit,
+                target=self.target,
+                role=self.role,
+                model=self.label,
+                outcome=attempt.outcome,
+                status=attempt.status,
+                duration_ms=attempt.duration_ms,
+                usage=attempt.usage,
+                detail=attempt.detail,
+                first_token_ms=attempt.first_token_ms,
             )
+        )
+
+
+def prices_of(config: Config) -> Prices:
+    return Prices(own_prices(config))

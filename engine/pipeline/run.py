@@ -7,16 +7,18 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.config.definition import Definition, load_definition
+from engine.config.environment import Environment
 from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind
+from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
 from engine.pipeline.conversations import (
     ConversationPlanner,
@@ -34,13 +36,15 @@ from engine.pipeline.generation import (
 )
 from engine.pipeline.judging import Judging, JudgingPlanner, give_verdict
 from engine.pipeline.live import LiveBoard
-from engine.pipeline.models import Models, Opener, open_model
+from engine.pipeline.models import ModelOpener, Models, Opener, StoredMemory, prices_of
 from engine.pipeline.order import Order
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.standing import Standing, settled
 from engine.pipeline.together import together
 from engine.pipeline.workbench import Bench
+from engine.providers.accounts import Accounts
+from engine.providers.ladder import Memory
 from engine.store.database import Store, open_reader
 from engine.store.mirror import Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
@@ -72,11 +76,39 @@ class Pipeline:
     control: Control = field(default_factory=Control)
     evaluator: ModelSpec | None = None
     """Another judge than the configuration's, for this run."""
-    opener: Opener = open_model
+    opener: Opener | None = None
+    """Another way to open models than the usual one, for tests."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    budget: Budget = field(init=False)
+    _accounts: Accounts = field(init=False)
     _models: Models = field(init=False)
 
     def __post_init__(self) -> None:
-        self._models = Models(self.config, self.opener)
+        self._accounts = Accounts(memory=self._memory(), prices=prices_of(self.config))
+        opener = self.opener or ModelOpener(
+            Environment(self.workspace.root, self.environ), self._accounts, self._remark
+        )
+        self._models = Models(self.config, opener)
+        self.budget = Budget(self.config.run.budget, on_spent=self._spent)
+
+    def _memory(self) -> Memory | None:
+        return None if self.writing is None else StoredMemory(self.reader, self.writing.tell)
+
+    def _remark(self, text: str) -> None:
+        """Something about a model that a person should know."""
+        if self.writing is not None:
+            self._note(NoteKind.WARNING, "", text)
+
+    def _spent(self) -> None:
+        if not self.control.draining:
+            over = self.budget.overshoot_usd
+            self._note(
+                NoteKind.WARNING,
+                "",
+                f"the budget of ${self.config.run.budget:.2f} has no room for another call: "
+                f"${self.budget.spent_usd:.4f} are spent, and up to ${over:.4f} are in the air",
+            )
+            self.drain()
 
     @property
     def store(self) -> Store:
@@ -93,6 +125,7 @@ class Pipeline:
             models=self._models,
             live=self.live,
             control=self.control,
+            budget=self.budget,
             definition=definition,
         )
 
@@ -134,6 +167,7 @@ class Pipeline:
                     break
             how = "stopped" if self.control.draining else "done"
         finally:
+            await self._accounts.close()
             self._note(NoteKind.RUN_ENDED, "", how)
         return RunResult(failed, self.control.draining)
 

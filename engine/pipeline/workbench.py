@@ -12,6 +12,7 @@ from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import ModelError
 from engine.facts import NoteKind
+from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
 from engine.pipeline.live import LiveBoard
 from engine.pipeline.models import Models, Recorded
@@ -32,6 +33,7 @@ class Bench:
     models: Models
     live: LiveBoard
     control: Control
+    budget: Budget
     definition: Definition
 
     @property
@@ -78,6 +80,7 @@ class Bench:
         return Recorded(
             model=self.models.open(spec),
             tell=self.store.tell,
+            budget=self.budget,
             benchmark=self.name,
             stage=stage,
             unit=unit,

@@ -16,6 +16,7 @@ from engine.errors import StoreError
 from engine.statistics import headline
 from engine.store.rows import (
     AttemptRow,
+    LearnedRow,
     MessageRow,
     MetricRow,
     NewVerdict,
@@ -43,7 +44,8 @@ TABLES: Final = {
     "verdict": "take metric_id track judge source number present passed unscored justification "
     "quotes counted_before counted depends",
     "attempt": "benchmark stage unit target role model outcome status duration_ms input_tokens "
-    "cached_tokens output_tokens cost_usd detail",
+    "cached_tokens output_tokens cost_usd detail first_token_ms",
+    "learned": "model step dropped",
 }
 """The tables that share one rising `seq`, each with its columns behind `seq` and `at`."""
 
@@ -99,6 +101,8 @@ def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]
             return "scenario", _scenario(row)
         case MetricRow():
             return "metric", _metric(row)
+        case LearnedRow():
+            return "learned", (row.model, row.step, _json(sorted(row.dropped)))
         case RunRow():
             names = _json(list(row.benchmarks))
             return "run", (names, row.config, row.version, row.host, row.pid)
@@ -176,7 +180,7 @@ def _attempt(row: AttemptRow) -> Sequence[Value]:
         *(row.benchmark, row.stage.value, row.unit, row.target, row.role.value, row.model),
         *(row.outcome, row.status, row.duration_ms),
         *(usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd),
-        row.detail,
+        *(row.detail, row.first_token_ms),
     )
 
 

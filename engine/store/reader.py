@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from sqlite3 import Row
@@ -295,6 +296,12 @@ class Reader:
             (benchmark, stage.value),
         )
         return {row["unit"]: parsing.usage(row) for row in rows}
+
+    def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
+        """What each model turned out not to take: how an answer of a given shape is asked for, and
+        the parameters that are left out."""
+        rows = self._store.all("SELECT model, step, dropped, max(seq) FROM learned GROUP BY model")
+        return {row["model"]: (row["step"], frozenset(json.loads(row["dropped"]))) for row in rows}
 
     def models_of(self, benchmark: str, stage: Stage, target: str | None = None) -> frozenset[str]:
         """The labels of the models that were called in a stage; with `target`, on its behalf."""

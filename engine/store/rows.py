@@ -154,6 +154,17 @@ class AttemptRow:
     duration_ms: int
     usage: Usage
     detail: str | None = None
+    first_token_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedRow:
+    """A model turned out not to take something."""
+
+    model: str
+    """Its address and its name there."""
+    step: str
+    dropped: Sequence[str]
 
 
 Row = (
@@ -167,4 +178,5 @@ Row = (
     | MessageRow
     | NewVerdict
     | AttemptRow
+    | LearnedRow
 )

@@ -153,6 +153,7 @@ CREATE TABLE attempt (
     outcome       TEXT NOT NULL,        -- 'answer', or the class of what went wrong
     status        INTEGER,              -- of HTTP
     duration_ms   INTEGER NOT NULL,
+    first_token_ms INTEGER,             -- NULL where none came, or it is not known
     input_tokens  INTEGER,              -- all of the input; NULL unknown
     cached_tokens INTEGER,
     output_tokens INTEGER,
@@ -160,6 +161,16 @@ CREATE TABLE attempt (
     detail        TEXT
 ) STRICT;
 CREATE INDEX attempt_of_stage ON attempt (benchmark, stage, target);
+
+-- What a model turned out not to take. The newest row of a model counts.
+CREATE TABLE learned (
+    seq        INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    model      TEXT NOT NULL,           -- its address and its name there
+    step       TEXT NOT NULL,           -- how an answer of a given shape is asked for
+    dropped    TEXT NOT NULL            -- JSON array: parameters that are left out
+) STRICT;
+CREATE INDEX learned_of_model ON learned (model, seq);
 
 -- A mirrored file as it was last written or read; not a fact. Another digest on disk means that a
 -- person edited it.

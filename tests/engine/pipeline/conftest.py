@@ -15,7 +15,7 @@ import pytest
 from engine.benchmark import Stage
 from engine.config.settings import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.models import open_model
+from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.run import Pipeline, RunResult
@@ -56,7 +56,7 @@ class Place:
     """A workspace with one benchmark, `giving-in`."""
 
     root: Path
-    opener: Callable[[ModelSpec], Model] = open_model
+    opener: Callable[[ModelSpec], Model] = open_offline
 
     @property
     def folder(self) -> Path:

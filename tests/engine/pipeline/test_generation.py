@@ -116,10 +116,10 @@ def test_wanting_one_more_scenario_writes_one_more(place: Any) -> None:
 def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(
     place: Any, scripted_model: Any
 ) -> None:
-    from engine.pipeline.models import open_model
+    from engine.pipeline.models import open_offline
 
     broken = scripted_model(lambda _: "this is not JSON")
-    failing = place.heard_by(lambda s: broken if s.model == "evaluator" else open_model(s))
+    failing = place.heard_by(lambda s: broken if s.model == "evaluator" else open_offline(s))
     result = failing.run()
     assert result.failed == 16
     with place.reader() as reader:

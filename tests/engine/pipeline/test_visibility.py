@@ -13,7 +13,7 @@ import pytest
 
 from engine.config.settings import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.models import open_model
+from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
@@ -58,7 +58,7 @@ class Ears:
     heard: dict[str, list[Sequence[Message]]] = field(default_factory=lambda: defaultdict(list))
 
     def open(self, spec: ModelSpec) -> Model:
-        return Overheard(open_model(spec), self.heard[spec.model])
+        return Overheard(open_offline(spec), self.heard[spec.model])
 
 
 @dataclass
