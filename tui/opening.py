@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from engine.cli.console import tell
-from engine.cli.running import Prepared, exit_code, prepare_demo, prepare_run
+from engine.cli.running import STOPPED, Prepared, confirmed, exit_code, prepare_demo, prepare_run
 from engine.cli.session import open_session, whole_order
 from engine.host import EngineThread
 from engine.link import Command
@@ -21,7 +21,10 @@ def open_app(arguments: argparse.Namespace) -> int:
         case "demo":
             return _run_and_watch(prepare_demo(arguments))
         case "run":
-            return _run_and_watch(prepare_run(arguments))
+            prepared = prepare_run(arguments)
+            if not confirmed(prepared.session, prepared.order, arguments):
+                return STOPPED
+            return _run_and_watch(prepared)
         case _:
             return _look(arguments)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from engine.cli.samples import place_samples
 from engine.cli.session import Session, again_order, open_session, order_of, whole_order
 from engine.config.settings import ModelSpec
 from engine.errors import InputError, Problem
+from engine.pipeline.estimate import FREE, Range, stage_price
 from engine.pipeline.models import at_pace
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
@@ -67,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     session, order = prepared.session, prepared.order
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
+    if not confirmed(session, order, arguments):
+        return STOPPED
     return _do(session, order, arguments)
 
 
@@ -145,29 +149,66 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
     """Say what would be done, and do none of it."""
     plans = _plans(session, order)
     if arguments.json:
-        out_json([_plan_json(plan) for plan in plans])
+        out_json([_plan_json(priced) for priced in plans])
         return DONE
-    for plan in plans:
-        out("\n".join(_plan_lines(plan, every_row=arguments.explain)))
+    for priced in plans:
+        out("\n".join(_plan_lines(priced, every_row=arguments.explain)))
+    out(f"all together: {_total_words(plans)}")
     return DONE
 
 
-def _plans(session: Session, order: Order) -> list[RunPlan]:
+@dataclass(frozen=True, slots=True)
+class PricedPlan:
+    """What one benchmark's part of a run would do, and what that costs."""
+
+    plan: RunPlan
+    prices: Sequence[Range | None]
+    """Of `plan.calls`, in order; None where a price is not known."""
+
+    @property
+    def total(self) -> Range | None:
+        known = [price for price in self.prices if price is not None]
+        return sum(known, FREE) if len(known) == len(self.prices) else None
+
+
+def _plans(session: Session, order: Order, evaluator: ModelSpec | None = None) -> list[PricedPlan]:
+    judge = evaluator or session.config.evaluator_model
     with session.planning() as pipeline:
-        evaluator = session.config.evaluator_model
-        return [plan_run(bench, order, evaluator) for bench in pipeline.check(order)]
+        pipeline.evaluator = evaluator
+        plans = [plan_run(bench, order, judge) for bench in pipeline.check(order)]
+        estimator = pipeline.estimator()
+    return [
+        PricedPlan(
+            plan,
+            [
+                stage_price(
+                    estimator,
+                    session.config,
+                    judge,
+                    stage=calls.stage,
+                    target=calls.target,
+                    calls=calls.calls,
+                )
+                for calls in plan.calls
+            ],
+        )
+        for plan in plans
+    ]
 
 
-def _plan_lines(plan: RunPlan, *, every_row: bool) -> Sequence[str]:
+def _plan_lines(priced: PricedPlan, *, every_row: bool) -> Sequence[str]:
+    plan = priced.plan
     lines = [
         f"{plan.benchmark}: {len(plan.work)} rows to do"
         if plan.work
         else f"{plan.benchmark}: nothing is missing"
     ]
-    for calls in plan.calls:
+    for calls, price in zip(plan.calls, priced.prices, strict=True):
         who = f" {calls.target}" if calls.target else ""
         most = "at most " if calls.at_most else ""
-        lines.append(f"  {calls.stage}{who}: {calls.rows} rows, {most}{calls.calls} calls")
+        lines.append(
+            f"  {calls.stage}{who}: {calls.rows} rows, {most}{calls.calls} calls, {usd(price)}"
+        )
     if plan.unknown:
         lines.append(f"  {plan.unknown}")
     if plan.stale:
@@ -177,5 +218,46 @@ def _plan_lines(plan: RunPlan, *, every_row: bool) -> Sequence[str]:
     return lines
 
 
-def _plan_json(plan: RunPlan) -> dict[str, Any]:
-    return asdict(plan)
+def usd(price: Range | None) -> str:
+    """A range of US dollars in words."""
+    if price is None:
+        return "price unknown"
+    if price.high == 0:
+        return "free"
+    return f"about ${price.low:.2f} to ${price.high:.2f}"
+
+
+def _total_words(plans: Sequence[PricedPlan]) -> str:
+    calls = sum(one.calls for priced in plans for one in priced.plan.calls)
+    totals = [priced.total for priced in plans]
+    known = [total for total in totals if total is not None]
+    if len(known) < len(totals):
+        least = sum((one for priced in plans for one in priced.prices if one is not None), FREE)
+        known_part = f"at least ${least.low:.2f}, and " if least.low else ""
+        return f"{calls} calls, {known_part}prices that are not known"
+    return f"{calls} calls, {usd(sum(known, FREE))}"
+
+
+def _plan_json(priced: PricedPlan) -> dict[str, Any]:
+    prices = [None if price is None else asdict(price) for price in priced.prices]
+    return {**asdict(priced.plan), "prices_usd": prices}
+
+
+def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> bool:
+    """Whether to go on: asked on a terminal before real money is spent, unless `--yes` is given."""
+    specs = (session.config.user_model, session.config.evaluator_model, session.config.generator)
+    if all(spec.is_offline for spec in (*specs, *session.config.targets)):
+        return True
+    plans = _plans(session, order)
+    if not any(priced.plan.calls for priced in plans):
+        return True
+    for priced in plans:
+        for line in _plan_lines(priced, every_row=False):
+            tell(line)
+    tell(f"all together: {_total_words(plans)}")
+    if session.config.run.budget is not None:
+        tell(f"the run stops before it has cost more than ${session.config.run.budget:.2f}")
+    if arguments.yes or not sys.stdin.isatty():
+        return True
+    tell("go on? [y/N]")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

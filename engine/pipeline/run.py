@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
-from engine.benchmark import ConversationKey, Stage, State
+from engine.benchmark import ConversationKey, Role, Stage, State
 from engine.config.definition import Definition, load_definition
 from engine.config.environment import Environment
 from engine.config.settings import Config, ModelSpec
@@ -27,6 +27,7 @@ from engine.pipeline.conversations import (
     play,
     wanted_conversations,
 )
+from engine.pipeline.estimate import Estimator
 from engine.pipeline.fair_queue import FairQueue
 from engine.pipeline.generation import (
     do_metrics,
@@ -36,7 +37,14 @@ from engine.pipeline.generation import (
 )
 from engine.pipeline.judging import Judging, JudgingPlanner, give_verdict
 from engine.pipeline.live import LiveBoard
-from engine.pipeline.models import ModelOpener, Models, Opener, StoredMemory, prices_of
+from engine.pipeline.models import (
+    ModelOpener,
+    Models,
+    Opener,
+    StoredMemory,
+    endpoint_of,
+    prices_of,
+)
 from engine.pipeline.order import Order
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
@@ -80,16 +88,18 @@ class Pipeline:
     """Another way to open models than the usual one, for tests."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     budget: Budget = field(init=False)
+    _environment: Environment = field(init=False)
     _accounts: Accounts = field(init=False)
     _models: Models = field(init=False)
 
     def __post_init__(self) -> None:
         self._accounts = Accounts(memory=self._memory(), prices=prices_of(self.config))
-        opener = self.opener or ModelOpener(
-            Environment(self.workspace.root, self.environ), self._accounts, self._remark
-        )
+        self._environment = Environment(self.workspace.root, self.environ)
+        opener = self.opener or ModelOpener(self._environment, self._accounts, self._remark)
         self._models = Models(self.config, opener)
-        self.budget = Budget(self.config.run.budget, on_spent=self._spent)
+        self.budget = Budget(
+            self.config.run.budget, first_usd=self._first_usd, on_spent=self._spent
+        )
 
     def _memory(self) -> Memory | None:
         return None if self.writing is None else StoredMemory(self.reader, self.writing.tell)
@@ -146,7 +156,25 @@ class Pipeline:
             self._models.open(target)
         if self.evaluator is not None:
             self._models.open(self.evaluator)
+        if self.config.run.budget is not None:
+            self.estimator().require_prices(self.config)
         return benches
+
+    def estimator(self) -> Estimator:
+        """Prices calls before they are made."""
+        specs = (self.config.user_model, self.config.evaluator_model, self.config.generator)
+        real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
+        addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
+        return Estimator(prices_of(self.config), addresses)
+
+    def _first_usd(self, role: Role, label: str) -> float:
+        """What the first call of a role to a model may cost, before one has been seen."""
+        if self.config.run.budget is None:
+            return 0.0
+        specs = (self.config.user_model, self.config.evaluator_model, self.config.generator)
+        spec = next(one for one in (*specs, *self.config.targets) if one.label == label)
+        price = self.estimator().call(spec, role)
+        return 0.0 if price is None else price.high
 
     async def run(self, order: Order) -> RunResult:
         """Do it. Cancelling the task that awaits this stops at once; what is on disk stays.
@@ -433,6 +461,16 @@ class _Talker:
 
     async def _play(self, lane: str, playing: Playing) -> None:
         bench, one = self.run.bench, playing.wanted
+        parked = bench.models.parked(lane)
+        if parked is not None:
+            # the user model would be paid for a message that nobody answers
+            unit = str(one.key)
+            failed = bench.state(
+                Stage.SIMULATE, unit, State.FAILED, target=lane, reason=f"parked: {parked}"
+            )
+            bench.store.tell(failed)
+            self.run.failed += 1
+            return
         finished: int | None = None
 
         async def do() -> None:

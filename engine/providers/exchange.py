@@ -35,6 +35,8 @@ class Voice:
     spoken: list[str] = field(default_factory=list)
     size: int = 0
     first_token_at: float | None = None
+    _half: str = ""
+    """The first half of a character whose second half comes with the next piece."""
 
     def heard(self, piece: str) -> None:
         """One piece, which is empty where the model moved without a word."""
@@ -45,6 +47,9 @@ class Voice:
 
     def ended(self) -> None:
         self._say(self.splitter.close())
+        if self._half:
+            self._half = ""
+            self._say("\ufffd")
         found = unopened("".join(self.spoken))
         if found is not None:
             thought, reply = found
@@ -57,8 +62,11 @@ class Voice:
         if self.spoken and self.on_text is not None:
             self.on_text(None)
         self.spoken.clear()
+        self._half = ""
 
     def _say(self, words: str) -> None:
+        if self._half or not words.isascii():
+            words = self._whole_characters(words)
         if not words:
             return
         self.size += len(words)
@@ -67,6 +75,18 @@ class Voice:
         self.spoken.append(words)
         if self.on_text is not None:
             self.on_text(words)
+
+    def _whole_characters(self, words: str) -> str:
+        """Some servers cut an escaped character in two, and a half cannot be written anywhere."""
+        words, self._half = self._half + words, ""
+        if words and "\ud800" <= words[-1] <= "\udbff":
+            words, self._half = words[:-1], words[-1]
+        return _mended(words)
+
+
+def _mended(words: str) -> str:
+    """With halves of characters put together, and those that are alone replaced."""
+    return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Watch:
@@ -124,7 +144,8 @@ class Heard:
 
     @property
     def reasoning(self) -> str | None:
-        return "".join([*self.hearing.thoughts, *self.voice.splitter.thoughts]).strip() or None
+        thoughts = "".join([*self.hearing.thoughts, *self.voice.splitter.thoughts]).strip()
+        return _mended(thoughts) or None
 
     @property
     def finish(self) -> Finish:

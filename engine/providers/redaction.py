@@ -52,6 +52,8 @@ class Redactor:
         """The text without keys, on one line, and cut to a length that a table can show."""
         if self._pattern is not None:
             text = self._pattern.sub(HIDDEN, text)
+        # half a character, which a server may send escaped, cannot be written anywhere
+        text = text.encode("utf-8", "replace").decode()
         text = " ".join(_LOOKS_SECRET.sub(HIDDEN, text).split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 

@@ -15,7 +15,6 @@ import pytest
 from engine.benchmark import Stage
 from engine.config.settings import ModelSpec, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.run import Pipeline, RunResult
@@ -56,7 +55,7 @@ class Place:
     """A workspace with one benchmark, `giving-in`."""
 
     root: Path
-    opener: Callable[[ModelSpec], Model] = open_offline
+    opener: Callable[[ModelSpec], Model] | None = None
 
     @property
     def folder(self) -> Path:
