@@ -90,7 +90,9 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
             for deed in found:
                 keys = ", ".join(deed.keys)
                 yield SystemCommand(
-                    deed.meaning.capitalize(), f"key {keys}", partial(self._do, deed)
+                    deed.meaning[:1].upper() + deed.meaning[1:],
+                    f"key {keys}",
+                    partial(self._do, deed),
                 )
 
     def on_mount(self) -> None:

@@ -19,7 +19,7 @@ from engine.store.records import Quote, StoredTake, StoredVerdict
 from engine.watch import Watch
 from tui.dialogue import Dialogue, Thoughts, evidence
 from tui.keys import key
-from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
+from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
@@ -134,7 +134,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _is_wide(self) -> bool:
-        return self.has_class("-normal") or self.has_class("-wide")
+        """Whether there is room for two sheets; known before the screen is laid out."""
+        width, height = self.app.size
+        return width >= SIDE_BY_SIDE and height >= NOT_TINY
 
     def _step_take(self, step: int) -> None:
         if not self._takes:

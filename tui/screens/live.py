@@ -27,7 +27,7 @@ from tui.spotlight import Shown, Spotlight
 from tui.ticker import Moment
 from tui.verdict_feed import VerdictFeed
 from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, Piece
+from tui.widgets.ink import Ink, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import Blank, OneLine
 from tui.widgets.stage_strip import StageState, StageStrip, StageView
@@ -40,15 +40,13 @@ from tui.wording import (
     STAGE_NAMES,
     UNKNOWN,
     amount,
-    count,
     duration,
     money,
     rate,
 )
 
 SMALL: Final = 40
-ROOMY: Final = 100
-"""Cells from which on the header names the benchmark, and gives its title."""
+"""Cells from which on the header names the benchmark."""
 
 
 class LiveScreen(WatchingScreen, inherit_bindings=False):
@@ -189,13 +187,15 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             left.append(Piece("Crosswind  ", Ink.ACCENT))
             if info is not None:
                 left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
-        if info is not None and info.title != info.name and width >= ROOMY:
-            left.append(Piece(one_line(info.title) + "  ", Ink.MUTED))
         notice: list[Piece] = []
         if info is not None and info.scripted:
             words = SCRIPTED if width >= ROOM_FOR_NOTICE else "scripted"
             notice = [Piece(words, Ink.WARN), Piece(" ")]
-        self._header.show([*left, *self._state_words(where, at)], notice)
+        state = self._state_words(where, at)
+        title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
+        if length([*left, *title, *state, *notice]) < width:
+            left += title
+        self._header.show([*left, *state], notice)
 
     def _state_words(self, where: Situation, at: datetime) -> list[Piece]:
         pieces = [Piece(f"{where.phase.glyph} {where.words}", where.phase.ink)]
@@ -284,20 +284,22 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if dialogue is None:
             left.append(Piece(where.words, where.phase.ink))
         else:
-            left += _conversation_title(dialogue, has_focus=pane.has_focus)
+            name = one_line(str(dialogue.shown.key))
+            left.append(Piece(name, _title_ink(has_focus=pane.has_focus)))
+            left += [Piece("  pinned", Ink.WARN)] if self._spotlight.pinned else []
+            left += _progress_of(dialogue)
         self._talk_title.show(left, self._mode(pane, where))
 
     def _mode(self, pane: Transcript, where: Situation) -> list[Piece]:
         if self._dialogue is None:
             return []
-        below = pane.rows_below
-        more = [Piece(f"▼ {count(below, 'row')} below  ", Ink.ACCENT)] if below else []
-        if self._spotlight.pinned:
-            return [*more, Piece("pinned", Ink.WARN)]
+        if pane.rows_below:
+            return [Piece(f"▼ {pane.rows_below} below", Ink.ACCENT)]
         if self._has_ended():
-            return [*more, Piece("ended", Ink.MUTED)]
-        mode = "paused" if where.phase is Phase.PAUSED else "following"
-        return [*more, Piece(mode, Ink.MUTED)]
+            return [Piece("ended", Ink.MUTED)]
+        if self._spotlight.pinned:
+            return []
+        return [Piece("paused" if where.phase is Phase.PAUSED else "following", Ink.MUTED)]
 
     def _draw_verdicts(self) -> None:
         if self._new_verdicts:
@@ -327,10 +329,10 @@ def _title_ink(*, has_focus: bool) -> Ink:
     return Ink.ACCENT if has_focus else Ink.STRONG
 
 
-def _conversation_title(dialogue: Dialogue, *, has_focus: bool) -> list[Piece]:
-    """`m01_s002_v01__steadfast  turn 3 of 6  the target speaks`."""
+def _progress_of(dialogue: Dialogue) -> list[Piece]:
+    """`turn 3 of 6  target speaking`."""
     of = f" of {dialogue.turns}" if dialogue.turns else ""
-    pieces = [Piece(one_line(str(dialogue.shown.key)), _title_ink(has_focus=has_focus))]
+    pieces: list[Piece] = []
     if dialogue.turn:
         pieces.append(Piece(f"  turn {dialogue.turn}{of}", Ink.TEXT))
     live: Speech | None = dialogue.live

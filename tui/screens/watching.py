@@ -12,8 +12,12 @@ from engine.link import Board
 from engine.watch import Watch
 from tui.ticker import Moment
 
-BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (112, "-normal"), (170, "-wide")]
-BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (14, "-short"), (32, "-tall")]
+SIDE_BY_SIDE: Final = 112
+NOT_TINY: Final = 14
+"""Cells from which on two panes stand side by side, and rows from which on there is more than one
+pane."""
+BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (SIDE_BY_SIDE, "-normal"), (170, "-wide")]
+BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (NOT_TINY, "-short"), (32, "-tall")]
 ROOM_FOR_NOTICE: Final = 72
 """Cells from which on the whole of a notice fits into the header."""
 

@@ -84,9 +84,14 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def paint(self, line: Line, back: Ink | None = None) -> Strip:
         """The line as wide as the view."""
-        behind = None if back is None else Style(bgcolor=self.ink(back).bgcolor)
+        behind = None if back is None else self._behind(back)
         base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind
         return Strip(list(self._segments(line, behind))).adjust_cell_length(self.line_width, base)
+
+    def _behind(self, back: Ink) -> Style:
+        """A background; sixteen colours have none that suits, so there it is reversed instead."""
+        style = self.ink(back)
+        return Style(bgcolor=style.bgcolor, reverse=style.reverse)
 
     def _segments(self, line: Iterable[Piece], behind: Style | None) -> Iterable[Segment]:
         for text, ink in line:
@@ -118,8 +123,12 @@ class LineView(ScrollView, inherit_bindings=False):
             self.refresh(Region(0, seen_first, self.size.width, seen_last - seen_first))
 
     def measure(self, rows: int) -> None:
-        """There are so many rows now."""
-        size = Size(self.line_width, rows)
+        """There are so many rows now.
+
+        The width is left at nothing: Textual looks at the scroll bar again only where the virtual
+        size differs from the view's own, and with a width it would be the same now and then.
+        """
+        size = Size(0, rows)
         if size != self.virtual_size:
             self.virtual_size = size
 

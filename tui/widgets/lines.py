@@ -22,6 +22,7 @@ class Lines(LineView):
 
     def on_mount(self) -> None:
         self.measure(len(self._lines))
+        self.styles.height = len(self._lines)
 
     def on_resize(self, event: events.Resize) -> None:
         del event

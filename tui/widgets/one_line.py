@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
-from tui.widgets.ink import Ink, Line, Piece, spread
+from tui.widgets.ink import Ink, Line, Piece, length, spread
 from tui.widgets.line_view import LineView
 
 
 class OneLine(LineView):
-    """`right` is left out where there is no room for both."""
+    """What is at the right stays whole where the left still says enough."""
 
     can_focus = False
     DEFAULT_CSS = """
@@ -21,7 +21,7 @@ class OneLine(LineView):
         self._left: Line = ()
         self._right: Line = ()
         self._fill = fill
-        """Whether a thin line joins the two ends."""
+        """Whether a thin line joins the two ends; what is at the right then gives way first."""
 
     def show(self, left: Line, right: Line = ()) -> None:
         if (left, right) != (self._left, self._right):
@@ -35,8 +35,10 @@ class OneLine(LineView):
         del index
         if not self._fill:
             return spread(self._left, self._right, self.line_width)
-        left = [*self._left, Piece(" ")] if self._left else []
+        left = [*self._left, Piece(" ")]
         right = [Piece(" "), *self._right, Piece(" ")] if self._right else []
+        if length(left) + length(right) > self.line_width:
+            right = []
         return spread(left, right, self.line_width, Piece("─", Ink.RULE))
 
 

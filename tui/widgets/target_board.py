@@ -42,10 +42,6 @@ class TargetView:
 class TargetBoard(LineView):
     """A heading and a line or two for each target, and its last problem below it."""
 
-    DEFAULT_CSS = """
-    TargetBoard { height: auto; }
-    """
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._targets: Sequence[TargetView] = ()
@@ -72,6 +68,7 @@ class TargetBoard(LineView):
         before, self._lines = self._lines, self._all_lines()
         self._laid_width = self.line_width
         self.measure(len(self._lines))
+        self.styles.height = len(self._lines)
         if len(before) != len(self._lines):
             self.redraw()
             return

@@ -35,8 +35,6 @@ class Transcript(LineView):
         self.follow = follow
         self._document = Document()
         self._mark: Mark | None = None
-        self._moving = False
-        """Whether it is the view itself that scrolls, and not a person."""
 
     def row_count(self) -> int:
         return self._document.height
@@ -85,10 +83,23 @@ class Transcript(LineView):
             self._go(0)
         self._settle()
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if round(old_value) != round(new_value) and not self._moving:
-            self.follow = self.rows_below == 0 and new_value > old_value
+    def jump(self, top: int) -> None:
+        """As a person asks for it: whoever leaves the end does not follow any more."""
+        super().jump(top)
+        self._see_whether_it_follows()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.call_next(self._see_whether_it_follows)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.call_next(self._see_whether_it_follows)
+
+    def on_scroll_to(self) -> None:
+        """The scroll bar was dragged."""
+        self.call_next(self._see_whether_it_follows)
+
+    def _see_whether_it_follows(self) -> None:
+        self.follow = self.rows_below == 0
 
     def jump_to_mark(self, step: int) -> int | None:
         """Go to the next mark, or the one before; its number from 1, None where there is none."""
@@ -137,7 +148,5 @@ class Transcript(LineView):
         """Scroll, also to where there is blank ground below the end."""
         highest = max(self._document.height - 1, 0)
         top = min(max(top, 0), highest)
-        self._moving = True
         self.measure(max(self._document.height, top + self.page_height))
-        self.jump(top)
-        self._moving = False
+        super().jump(top)

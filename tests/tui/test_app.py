@@ -1,0 +1,309 @@
+"""The app as a whole: leaving, help, commands, sizes, and text that means harm."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker, Stage, State
+from engine.errors import StoreError
+from engine.link import Command, EngineState
+from engine.store.records import Quote
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tui.app import CrosswindApp
+from tui.keys import key_name, own_bindings
+from tui.screens.conversation import ConversationScreen
+from tui.screens.help import HelpScreen
+from tui.screens.live import LiveScreen
+from tui.screens.quit import QuitScreen
+from tui.widgets.transcript import Transcript
+from tui.widgets.verdict_table import VerdictTable
+
+HOSTILE = (
+    "\x1b[2J\x1b[6n\x1b]0;title\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"
+    "\x1bP+q\x1b\\\x9b31m\x9d0;t\x9c\x00\x08\x0e\x0f\x7f\r\u202e\u2066\u200e\u061c\u2028\u200b\ufeff"
+    "\U000e0041\ud800\n[@click=app.quit]x[/]\n[red]m[/red] [/unbalanced" + "z" + "\u0301" * 99
+)
+
+
+async def open_conversation(theatre: Theatre, pilot: Pilot[None]) -> None:
+    take = await theatre.play()
+    await theatre.judge(take)
+    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await theatre.tick(pilot)
+
+
+def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("q")
+        assert isinstance(pilot.app.screen, QuitScreen)
+        assert "stop after what is being spoken" in on_screen(pilot)
+
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert theatre.link.commands == [Command.STOP]
+        assert "stopping: finishing what is being spoken" in on_screen(pilot)
+        assert not pilot.app._exit
+
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot)
+        assert pilot.app._exit
+
+    assert theatre.perform(script).return_code == 0
+
+
+def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("q", "q")
+        assert isinstance(pilot.app.screen, LiveScreen)
+        assert theatre.link.commands == []
+
+        await pilot.press("q", "j", "enter")
+        assert theatre.link.commands == [Command.STOP_NOW]
+        assert pilot.app._exit
+
+    theatre.perform(script)
+
+
+def test_ctrl_c_asks_and_the_second_one_stops_in_good_order(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("ctrl+c")
+        assert isinstance(pilot.app.screen, QuitScreen)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert theatre.link.commands == [Command.STOP]
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize("state", [EngineState.STOPPED, None])
+def test_q_just_goes_when_no_run_is_on(theatre: Theatre, state: EngineState | None) -> None:
+    if state is None:
+        theatre.watch.link = None
+    else:
+        theatre.link.state = state
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        await pilot.press("q")
+        assert pilot.app._exit
+
+    assert theatre.perform(script).return_code == 0
+
+
+def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for opened in (LiveScreen, ConversationScreen):
+            if opened is ConversationScreen:
+                await open_conversation(theatre, pilot)
+            screen = pilot.app.screen
+            nodes = [screen, pilot.app, *screen.query(Transcript), *screen.query(VerdictTable)]
+            wanted = [binding for node in nodes for binding in own_bindings(node)]
+            await pilot.press("question_mark")
+            assert isinstance(pilot.app.screen, HelpScreen)
+            lines = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
+            for binding in wanted:
+                meaning = binding.tooltip or binding.description
+                assert any(
+                    key_name(binding.key) in line.split() and line.endswith(meaning)
+                    for line in lines
+                ), binding
+            await pilot.press("q")
+
+    theatre.perform(script)
+
+
+def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        commands = list(pilot.app.get_system_commands(pilot.app.screen))
+        assert {"Pause the run, or let it go on", "To the verdicts"} <= {
+            each[0] for each in commands
+        }
+
+        await pilot.press("colon")
+        await pilot.press(*"pause")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert theatre.link.commands == [Command.PAUSE]
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_the_footer_never_drops_help_and_the_way_out(theatre: Theatre, width: int) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        footer = on_screen(pilot).splitlines()[-1]
+        assert "? help" in footer
+        assert "q quit" in footer
+
+    theatre.perform(script, (width, 12))
+
+
+def test_a_click_on_the_footer_does_what_the_key_does(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        footer = on_screen(pilot).splitlines()[-1]
+        await pilot.click("KeyLine", offset=(footer.index("P pause") + 2, 0))
+        assert theatre.link.commands == [Command.PAUSE]
+
+    theatre.perform(script)
+
+
+def test_no_size_is_too_small_or_too_large(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1, reply="a rather long reply " * 50))
+        take = await theatre.begin(2)
+        theatre.speak(take, 1, Speaker.USER, "still speaking " * 20)
+        for _ in range(2):
+            for size in [(20, 5), (1, 1), (80, 24), (33, 60), (200, 60), (120, 40), (10, 3)]:
+                await pilot.resize_terminal(*size)
+                await theatre.tick(pilot)
+                assert len(on_screen(pilot).split("\n")) == size[1]
+            await pilot.press("l", "enter")
+
+    theatre.perform(script)
+
+
+def test_every_theme_can_be_chosen(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        seen = [pilot.app.theme]
+        for _ in range(3):
+            await pilot.press("T")
+            await theatre.tick(pilot)
+            seen.append(pilot.app.theme)
+        assert seen == ["crosswind-dark", "crosswind-light", "crosswind-terminal", "crosswind-dark"]
+
+    theatre.perform(script)
+
+
+def stands_still(text: str) -> bool:
+    """Whether nothing in it acts on a terminal, or hides."""
+    return all(
+        char == "\n" or unicodedata.category(char) not in {"Cc", "Cs", "Zl", "Zp"} for char in text
+    ) and not re.search(
+        "[\u202a-\u202e\u2066-\u2069\u200b\u200e\u200f\u061c\ufeff\U000e0000-\U000e007f]", text
+    )
+
+
+@pytest.mark.parametrize("size", [(40, 12), (130, 40)])
+def test_text_that_means_harm_is_only_shown(theatre: Theatre, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, HOSTILE, thought=HOSTILE)
+        await theatre.said(take, 1, Speaker.TARGET, f"x {HOSTILE} y")
+        await theatre.end(take)
+        quotes = (Quote(HOSTILE, None), Quote("x \x1b[2J", 1))
+        await theatre.judge(take, quotes=quotes, justification=HOSTILE, judge=HOSTILE)
+        await theatre.move(Stage.SIMULATE, "other", State.FAILED, TARGETS[0], HOSTILE)
+        theatre.link.problem = HOSTILE
+        live = await theatre.begin(2)
+        theatre.speak(live, 1, Speaker.USER, HOSTILE)
+        await theatre.tick(pilot)
+        assert stands_still(on_screen(pilot))
+
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await theatre.tick(pilot)
+        for key in ("s", "t", "pagedown", "c", "end"):
+            await pilot.press(key)
+            await theatre.tick(pilot)
+            assert stands_still(on_screen(pilot))
+        assert "[@click=app.quit]x[/]" in told(pilot)
+
+        await pilot.press("q")
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot, 20)
+        assert stands_still(on_screen(pilot))
+
+    theatre.perform(script, size)
+
+
+def test_what_an_answer_of_the_engine_says_is_only_shown(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        assert isinstance(pilot.app, CrosswindApp)
+        pilot.app.notify(HOSTILE, markup=False)
+        await pilot.pause()
+        assert stands_still(on_screen(pilot))
+
+    theatre.perform(script)
+
+
+def test_a_store_that_fails_ends_the_app_with_its_message(
+    theatre: Theatre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        assert isinstance(pilot.app, CrosswindApp)
+        pilot.app.leave_with(StoreError("crosswind.db is damaged: run `crosswind repair`"))
+
+    app = theatre.perform(script)
+    assert app.return_code == 2
+    assert "crosswind.db is damaged: run `crosswind repair`" in capsys.readouterr().err
+
+
+def test_a_fault_shows_where_it_happened_and_no_values(theatre: Theatre) -> None:
+    def fail() -> None:
+        secret = "what a model said"
+        raise ZeroDivisionError(len(secret))
+
+    shown = crash(theatre, fail)
+
+    assert "in fail" in shown
+    assert "ZeroDivisionError" in shown
+    assert "secret =" not in shown.replace('secret = "what a model said"', "", 1)
+
+
+def crash(theatre: Theatre, fail: Callable[[], None]) -> str:
+    """What the app leaves behind when this fails within it."""
+    app = theatre.app()
+    try:
+        fail()
+    except ZeroDivisionError:
+        app._running = True
+        app._fatal_error()
+    return str(app._exit_renderables[0])
+
+
+def test_a_terminal_that_lags_behind_gets_fewer_frames_and_then_a_whole_one(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, LaggingApp)
+        app.waiting = 9
+        app.refresh()
+        await pilot.pause()
+        assert app._batch_count == 1
+
+        app.waiting = 0
+        await pilot.pause(0.12)
+        assert app._batch_count == 0
+
+    theatre.perform(script, app=LaggingApp(theatre.watch, moment=theatre.moment))
+
+
+class LaggingApp(CrosswindApp):
+    """One whose terminal takes what it is sent when it is told to."""
+
+    waiting = 0
+
+    def backlog(self) -> int:
+        return self.waiting

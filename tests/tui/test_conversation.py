@@ -1,0 +1,204 @@
+"""The conversation screen, by what a person would read on it."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker
+from engine.link import EngineState
+from engine.store.records import Quote
+from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, told
+from tui.screens.conversation import ConversationScreen
+from tui.screens.live import LiveScreen
+from tui.widgets.ink import Ink
+from tui.widgets.transcript import Transcript
+
+WIDE, NARROW = (130, 40), (80, 24)
+
+
+async def open_on(theatre: Theatre, pilot: Pilot[None], take: Take) -> None:
+    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await theatre.tick(pilot)
+
+
+def story(pilot: Pilot[None]) -> Transcript:
+    return pilot.app.screen.query_one("#story", Transcript)
+
+
+def marked(pilot: Pilot[None], ink: Ink) -> str:
+    """What is drawn in this ink."""
+    pane = story(pilot)
+    lines = (pane.row(row) for row in range(pane.row_count()))
+    return " ".join(piece.text for line in lines for piece in line if piece.ink is ink)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_what_was_said_and_how_it_was_judged_is_there(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=False, quotes=(Quote("never said", None),))
+        await open_on(theatre, pilot, take)
+
+        assert "m01_s001_v01__steadfast  ✗ fail" in on_screen(pilot)
+        for text in (
+            "✗ fail by offline:evaluator",
+            "behaviour absent (m01 is positive: passes when present)",
+            "because It keeps to its view and says why.",
+            "“never said” (not found in the transcript)",
+            "turn 2 of 2 landmark Says that a friend, a nurse, disagrees.",
+            "target I would not skip it before you have an answer. (2)",
+            "ended all turns played",
+        ):
+            assert text in told(pilot)
+
+    theatre.perform(script, size)
+
+
+def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await open_on(theatre, pilot, await theatre.play())
+        assert "Wants to hear that it is fine." not in on_screen(pilot)
+        assert "2 words, t opens" in on_screen(pilot)
+
+        await pilot.press("s", "t")
+        await theatre.tick(pilot)
+        assert "latent    Wants to hear that it is fine." in on_screen(pilot)
+        assert "age: Adult (18+)" in on_screen(pilot)
+        assert "thought   It wavers." in on_screen(pilot)
+
+        await pilot.press("s", "t")
+        await theatre.tick(pilot)
+        assert "Wants to hear that it is fine." not in on_screen(pilot)
+
+    theatre.perform(script, WIDE)
+
+
+def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None:
+    reply = "\x1b[31m" + "Filling words come first. " * 40 + "I would not   skip it. Not “now”."
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(reply=reply)
+        quotes = (Quote("I would not skip it.", 1), Quote('Not "now".', 2))
+        await theatre.judge(take, quotes=quotes)
+        await open_on(theatre, pilot, take)
+        assert marked(pilot, Ink.EVIDENCE).split() == "I would not skip it. Not “now”.".split()
+
+        await pilot.press("c")
+        assert marked(pilot, Ink.EVIDENCE_NOW).split() == "I would not skip it.".split()
+        assert "I would not   skip it." in on_screen(pilot)
+        await pilot.press("c")
+        assert marked(pilot, Ink.EVIDENCE_NOW) == "Not “now”."
+        await pilot.press("c")
+        assert marked(pilot, Ink.EVIDENCE_NOW).split() == "I would not skip it.".split()
+
+    theatre.perform(script, NARROW)
+
+
+def test_it_grows_while_it_is_still_being_spoken(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "a question")
+        theatre.speak(take, 1, Speaker.TARGET, "The begin")
+        await open_on(theatre, pilot, take)
+        assert "The begin▍" in on_screen(pilot)
+        assert "target speaking" in on_screen(pilot)
+        assert "not judged yet" in on_screen(pilot)
+
+        theatre.speak(take, 1, Speaker.TARGET, "ning of it")
+        await theatre.tick(pilot)
+        assert "The beginning of it▍" in on_screen(pilot)
+
+        await theatre.finish(take)
+        await theatre.end(take)
+        await theatre.judge(take)
+        await theatre.tick(pilot)
+        assert "✓ pass" in on_screen(pilot)
+        assert "▍" not in on_screen(pilot)
+
+    theatre.perform(script, WIDE)
+
+
+def test_the_newest_finished_take_counts_and_the_others_can_be_read(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(reply="first playing"), passed=False)
+        again = await theatre.play(number=1, reply="second playing")
+        await theatre.judge(again)
+        await open_on(theatre, pilot, again)
+        assert "second playing" in on_screen(pilot)
+        assert "take 2 of 2, counts" in on_screen(pilot)
+
+        await pilot.press("comma")
+        await theatre.tick(pilot)
+        assert "first playing" in on_screen(pilot)
+        assert "✗ fail" in on_screen(pilot)
+        assert "take 1 of 2, superseded" in on_screen(pilot)
+
+        await pilot.press("full_stop")
+        await theatre.tick(pilot)
+        assert "second playing" in on_screen(pilot)
+
+    theatre.perform(script, WIDE)
+
+
+def test_braces_go_from_turn_to_turn(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(reply="word " * 400)
+        await open_on(theatre, pilot, take)
+        await pilot.press("right_curly_bracket")
+        await pilot.pause()
+        assert on_screen(pilot).splitlines()[2].strip().startswith("turn 2 of 2")
+
+        await pilot.press("left_curly_bracket")
+        await pilot.pause()
+        assert on_screen(pilot).splitlines()[2].strip().startswith("turn 1 of 2")
+
+    theatre.perform(script, WIDE)
+
+
+@pytest.mark.parametrize("key", ["q", "escape", "backspace"])
+def test_one_key_goes_back(theatre: Theatre, key: str) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await open_on(theatre, pilot, await theatre.play())
+        await pilot.press(key)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_a_damaged_message_is_told_and_does_not_end_the_app(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        theatre.damage_messages()
+        await open_on(theatre, pilot, take)
+
+        assert "problem" in on_screen(pilot)
+        assert "damaged" in on_screen(pilot)
+        assert pilot.app.is_running
+
+    theatre.perform(script, WIDE)
+
+
+def test_a_conversation_can_be_read_with_no_engine(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        theatre.watch.link = None
+        theatre.link.state = EngineState.STOPPED
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "cut off here")
+        await open_on(theatre, pilot, take)
+
+        assert "cut off here" in on_screen(pilot)
+
+    theatre.perform(script)

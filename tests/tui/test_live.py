@@ -1,0 +1,337 @@
+"""The live screen, watched by what a person would read on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker, Stage, State, StopReason
+from engine.facts import NoteKind
+from engine.link import Command, EngineState
+from tests.tui.theatre import Theatre, on_screen
+from tui.screens.conversation import ConversationScreen
+from tui.spotlight import DWELL
+from tui.widgets.transcript import Transcript
+from tui.widgets.verdict_table import VerdictTable
+
+
+def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        theatre.link.state = EngineState.STARTING
+        await theatre.tick(pilot)
+
+        assert "starting" in on_screen(pilot)
+        assert "steadiness" in on_screen(pilot)
+        assert "scripted models, not language models" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
+    theatre.watch.link = None
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        assert "nothing has run yet" in on_screen(pilot)
+
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        assert "waiting for the engine" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_what_the_generators_write_is_told(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.note(NoteKind.RUN_STARTED)
+        await theatre.note(NoteKind.STAGE_STARTED, Stage.GEN_SCENARIOS)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.DONE)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s002", State.RUNNING)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s003", State.FAILED, reason="no JSON, thrice")
+        await theatre.tick(pilot)
+
+        assert "writing scenarios" in on_screen(pilot)
+        assert "m01_s002  being written" in on_screen(pilot)
+        assert "m01_s003  ✗ failed: no JSON, thrice" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_reply_grows_as_it_is_spoken_and_the_stored_one_takes_its_place(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "are you su")
+        await theatre.tick(pilot)
+        assert "m01_s001_v01__steadfast  turn 1 of 2  user speaking" in on_screen(pilot)
+        assert "landmark  Brings up the plan in passing." in on_screen(pilot)
+        assert "▎ are you su▍" in on_screen(pilot)
+
+        theatre.speak(take, 1, Speaker.USER, "re? my friend")
+        await theatre.tick(pilot)
+        assert "▎ are you sure? my friend▍" in on_screen(pilot)
+
+        await theatre.finish(take)
+        theatre.speak(take, 1, Speaker.TARGET, "I hear ")
+        await theatre.tick(pilot)
+        assert "▎ are you sure? my friend\n" in on_screen(pilot).replace(" " * 5, "\n")
+        assert "target    ▎ I hear▍" in on_screen(pilot).replace("hear ▍", "hear▍")
+        assert "target speaking" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_between_being_spoken_and_being_read_a_message_does_not_flicker(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "said in full")
+        await theatre.tick(pilot)
+
+        voice = theatre.link.voices.pop(take.key)  # spoken, but no fact has reached us yet
+        await theatre.tick(pilot)
+        assert "said in full" in on_screen(pilot)
+
+        await theatre.said(take, 1, Speaker.USER, voice.text)
+        await theatre.tick(pilot)
+        assert on_screen(pilot).count("said in full") == 1
+
+    theatre.perform(script)
+
+
+def test_a_message_that_begins_anew_is_read_anew(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "the line broke off here")
+        await theatre.tick(pilot)
+
+        theatre.link.voices[take.key].text = "once more"
+        await theatre.tick(pilot)
+
+        assert "broke off" not in on_screen(pilot)
+        assert "once more▍" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        first = await theatre.begin(1)
+        theatre.speak(first, 1, Speaker.USER, "the first one")
+        await theatre.tick(pilot)
+        second = await theatre.begin(2)
+        theatre.speak(second, 1, Speaker.USER, "the second one")
+        await theatre.tick(pilot)
+        assert "the first one" in on_screen(pilot)
+
+        await theatre.finish(first)
+        await theatre.end(first)
+        await theatre.tick(pilot)
+        assert "the first one" in on_screen(pilot)
+        assert "all turns played" in on_screen(pilot)
+
+        await theatre.tick(pilot, DWELL)
+        assert "the second one" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_f_pins_and_n_goes_to_the_next(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        takes = [await theatre.begin(number) for number in (1, 2)]
+        for take in takes:
+            theatre.speak(take, 1, Speaker.USER, f"this is {take.key.scenario_id}")
+        await theatre.tick(pilot)
+        await pilot.press("f")
+        await theatre.tick(pilot)
+        assert "pinned" in on_screen(pilot)
+        pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
+
+        await pilot.press("n")
+        await theatre.tick(pilot)
+        assert f"this is {pinned}" not in on_screen(pilot)
+        await pilot.press("left_square_bracket")
+        await theatre.tick(pilot)
+        assert f"this is {pinned}" in on_screen(pilot)
+
+        await pilot.press("f")
+        await theatre.tick(pilot)
+        assert "following" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "\n".join(f"row {number}" for number in range(99)))
+        await theatre.tick(pilot)
+        pane = pilot.app.screen.query_one(Transcript)
+        assert "row 98" in on_screen(pilot)
+
+        await pilot.press("k", "k", "pageup")
+        top = pane.top
+        theatre.speak(take, 1, Speaker.USER, "\nand more\n" * 30)
+        await theatre.tick(pilot)
+        assert pane.top == top
+        assert pane.rows_below > 0
+        assert f"▼ {pane.rows_below} below" in on_screen(pilot)
+
+        await pilot.press("G")
+        await theatre.tick(pilot)
+        assert pane.follow
+        assert "▼" not in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_board_tells_of_each_target(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(1, "steadfast")
+        await theatre.judge(take, passed=True)
+        broken = await theatre.begin(1, "pushover")
+        await theatre.end(broken, StopReason.TARGET_FAILED)
+        await theatre.tick(pilot)
+
+        [steadfast] = [line for line in on_screen(pilot).splitlines() if "steadfast ██" in line]
+        assert "1/2" in steadfast
+        assert "+ 100 % of 1" in steadfast
+        assert "− —" in steadfast
+        assert "free" in steadfast
+        assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+def test_a_verdict_appears_and_enter_opens_its_conversation(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1), passed=False)
+        await theatre.tick(pilot)
+        assert "✗ fail" in on_screen(pilot)
+
+        await pilot.press("l", "enter")
+        await theatre.tick(pilot)
+
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert "m01_s001_v01__steadfast" in on_screen(pilot)
+        assert "by offline:evaluator" in on_screen(pilot)
+
+    theatre.perform(script, size)
+
+
+def test_the_cursor_stays_on_its_conversation_while_verdicts_come(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(9)
+        first = await theatre.play(1)
+        await theatre.judge(first)
+        await theatre.judge(await theatre.play(2))
+        await theatre.tick(pilot)
+        table = pilot.app.screen.query_one(VerdictTable)
+        await pilot.press("l", "g")
+        assert table.cursor == first.key
+
+        for number in range(3, 10):
+            await theatre.judge(await theatre.play(number))
+        await theatre.judge(first, passed=False, judge="another")
+        await theatre.tick(pilot)
+
+        assert table.cursor == first.key
+        assert table.cursor_index == 0
+        assert "· unscored" in on_screen(pilot)  # one passed, one failed: a tie
+
+    theatre.perform(script, (80, 24))
+
+
+def test_space_holds_the_display_and_says_how_far_behind_it_is(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "before")
+        await theatre.tick(pilot)
+        await pilot.press("space")
+        theatre.speak(take, 1, Speaker.USER, " and after")
+        await theatre.move(Stage.SIMULATE, str(take.key), State.RUNNING, "steadfast")
+        await theatre.tick(pilot)
+        assert "before▍" in on_screen(pilot)
+        assert "frozen, 1 behind" in on_screen(pilot)
+
+        await pilot.press("space")
+        await theatre.tick(pilot)
+        assert "before and after▍" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("P")
+        await theatre.tick(pilot)
+        assert "‖ paused" in on_screen(pilot)
+        await pilot.press("P")
+        await theatre.tick(pilot)
+        assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
+
+    theatre.perform(script)
+
+
+def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1), passed=True)
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot)
+
+        assert "✓ ended" in on_screen(pilot)
+        assert "1 of 4 conversations played" in on_screen(pilot)
+        assert "steadfast   + 100 % of 1" in on_screen(pilot)
+        assert "q leaves" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_an_engine_that_came_to_a_halt_says_why(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.state = EngineState.STOPPED
+        theatre.link.problem = "the disk is full"
+        await theatre.tick(pilot)
+
+        assert "✗ failed" in on_screen(pilot)
+        assert "the disk is full" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        assert "verdicts  1" in on_screen(pilot)
+        assert "are you sure? (1)" not in on_screen(pilot)
+        assert "turn 2 of 2" in on_screen(pilot)
+
+    async def before() -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1))
+        take = await theatre.begin(2)
+        await theatre.said(take, 1, Speaker.USER, "earlier")
+        await theatre.said(take, 1, Speaker.TARGET, "an answer")
+        theatre.speak(take, 2, Speaker.USER, "and now")
+
+    asyncio.run(before())
+    theatre.perform(script)

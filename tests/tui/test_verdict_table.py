@@ -1,0 +1,163 @@
+"""The verdicts: any number of rows, of which only those that are seen are fetched and drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from textual.app import App, ComposeResult
+
+from engine.benchmark import ConversationKey, StopReason, Track
+from engine.store.records import VerdictRow
+from tests.tui.theatre import BENCHMARK, Theatre
+from tui.app import CrosswindApp
+from tui.verdict_feed import VerdictFeed
+from tui.widgets.verdict_table import VerdictTable
+
+MANY = 30_000
+
+
+def key(index: int) -> ConversationKey:
+    return ConversationKey(f"m01_s{index:05d}_v01", "steadfast")
+
+
+class ManyRows:
+    """As many verdicts as a large run has, and a note of which were asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.fetched = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def key(self, index: int) -> ConversationKey:
+        return key(index)
+
+    def index(self, key: ConversationKey) -> int | None:
+        index = int(key.scenario_id[5:10])
+        return index if index < self.count else None
+
+    def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
+        rows = [self.verdict(index) for index in range(start, min(start + count, self.count))]
+        self.fetched += len(rows)
+        return rows
+
+    def verdict(self, index: int) -> VerdictRow:
+        return VerdictRow(
+            seq=index,
+            benchmark=BENCHMARK,
+            key=key(index),
+            take=0,
+            metric_id="m01",
+            track=Track.POSITIVE,
+            judge="judge",
+            passed=index % 3 == 0,
+            unscored=None,
+            turns=2,
+            stop_reason=StopReason.TURN_LIMIT,
+            justification="because",
+        )
+
+
+class TableApp(App[None]):
+    CSS_PATH = CrosswindApp.CSS_PATH
+
+    def __init__(self, rows: ManyRows) -> None:
+        super().__init__()
+        self.table = VerdictTable(rows)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return CrosswindApp.get_theme_variable_defaults(self)  # type: ignore[arg-type]  # needs no more of the app than this
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+
+
+def test_thirty_thousand_rows_open_without_being_built() -> None:
+    rows = ManyRows(MANY)
+
+    async def play() -> None:
+        app = TableApp(rows)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause()
+            app.table.show(())
+            await pilot.pause()
+            assert app.table.row_count() == MANY
+            assert rows.fetched <= 256
+            assert len(app.table._strips.keys()) <= 60
+
+            app.table.focus()
+            await pilot.press("home", "pagedown", "end", "k")
+            await pilot.pause()
+            assert app.table.cursor == key(MANY - 2)
+            assert rows.fetched <= 512
+
+    asyncio.run(play())
+
+
+def test_new_rows_push_the_others_up_until_the_cursor_would_go_out_of_sight() -> None:
+    rows = ManyRows(100)
+
+    async def play() -> None:
+        app = TableApp(rows)
+        async with app.run_test(size=(100, 20)) as pilot:
+            await pilot.pause()
+            app.table.show(())
+            await pilot.pause()
+            assert app.table.rows_below == 0
+
+            app.table.focus()
+            await pilot.press("up", "up")
+            cursor = app.table.cursor
+            rows.count = 110
+            app.table.show(())
+            await pilot.pause()
+            assert app.table.cursor == cursor == key(98)
+            assert app.table.rows_below == 0
+
+            rows.count = 200
+            app.table.show(())
+            await pilot.pause()
+            assert app.table.cursor == cursor
+            assert app.table.rows_below == 90
+
+    asyncio.run(play())
+
+
+def test_a_conversation_judged_again_keeps_its_place(theatre: Theatre) -> None:
+    async def play() -> None:
+        await theatre.prepare(3)
+        takes = [await theatre.play(number) for number in (1, 2, 3)]
+        for take in takes:
+            await theatre.judge(take)
+        feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+        assert feed.pull() == ([], False)
+
+        await theatre.judge(takes[0], passed=False)
+        changed, _more = feed.pull()
+
+        assert changed == [0]
+        page = feed.page(0, 10)
+        assert [row.key if row else None for row in page] == [take.key for take in takes]
+        assert [row.passed if row else None for row in page] == [False, True, True]
+
+    asyncio.run(play())
+
+
+def test_a_conversation_played_again_has_no_verdict_until_it_is_judged(theatre: Theatre) -> None:
+    async def play() -> None:
+        await theatre.prepare(2)
+        for number in (1, 2):
+            await theatre.judge(await theatre.play(number))
+        feed = VerdictFeed(theatre.watch.reader, BENCHMARK)
+        feed.pull()
+
+        again = await theatre.play(1, number=1)
+        assert [row is None for row in feed.page(0, 10)] == [True, False]
+
+        await theatre.judge(again)
+        feed.pull()
+        assert [row.take if row else None for row in feed.page(0, 10)] == [1, 0]
+
+    asyncio.run(play())

@@ -1,0 +1,143 @@
+"""Plain functions from values to words, and the small deciders behind the screens."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.benchmark import ConversationKey, Speaker, Track
+from engine.progress import Score
+from engine.speech import Speech
+from tui.evidence import find_quote
+from tui.spotlight import DWELL, SILENCE, Shown, Spotlight, shown_by
+from tui.themes import theme_for
+from tui.ticker import UNSEEN_AFTER, Pace, hertz
+from tui.widgets.ink import Ink, Piece, length, pad, shorten, spread
+from tui.wording import amount, bar, duration, money, percent, rate, verdict
+
+
+def speech(name: str, began: float, take: int = 0) -> Speech:
+    key = ConversationKey(name, "target")
+    return Speech("b", key, take, 1, Speaker.USER, None, began)
+
+
+def test_durations_and_amounts_are_short() -> None:
+    assert [duration(each) for each in (7.9, 760, 11_100)] == ["0:07", "12:40", "3:05:00"]
+    assert [amount(each) for each in (7.2, 999, 1_240, 31_000, 2_400_000)] == [
+        "7",
+        "999",
+        "1.2k",
+        "31k",
+        "2.4M",
+    ]
+
+
+def test_an_unknown_price_is_not_zero_and_a_script_is_free() -> None:
+    assert money(None, scripted=False) == "—"
+    assert money(0.0, scripted=True) == "free"
+    assert money(1.5, scripted=True) == "$1.50"
+    assert money(0.004, scripted=False) == "<$0.01"
+
+
+def test_a_rate_says_of_how_many_and_is_100_only_for_all() -> None:
+    assert rate(Score(26, 32), Track.POSITIVE) == "+ 81 % of 32"
+    assert rate(Score(), Track.NEGATIVE) == "− —"
+    assert [percent(each) for each in (1.0, 0.999, 0.001, 0.0)] == ["100", "99", "1", "0"]
+
+
+def test_verdicts_are_a_sign_and_a_word() -> None:
+    assert [verdict(each) for each in (True, False, None)] == ["✓ pass", "✗ fail", "· unscored"]
+
+
+def test_a_bar_fills_in_eighths() -> None:
+    assert bar(3, 16, 8) == ("█▌", " " * 6)
+    assert bar(0, 0, 4) == ("", "    ")
+    assert bar(9, 8, 4) == ("████", "")
+
+
+def test_lines_are_measured_in_cells() -> None:
+    assert pad("但是", 6) == "但是  "
+    assert shorten("但是我", 4) == "但 …"
+    assert length([Piece("但"), Piece("a")]) == 3
+
+
+def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() -> None:
+    left, right = [Piece("a long left end", Ink.TEXT)], [Piece("right")]
+
+    assert "".join(p.text for p in spread(left, right, 22)) == "a long left end  right"
+    assert "".join(p.text for p in spread(left, right, 18)) == "a long left… right"
+    assert "".join(p.text for p in spread(left, right, 12)) == "a long left…"
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("I would not", "I would not"),
+        ("not\n  skip it", "not skip  it"),
+        ('say "no" now', "say “no” now"),
+        ("it's fine", "it’s fine"),
+        ("never said", None),
+        ("   ", None),
+    ],
+)
+def test_a_quote_is_found_whatever_its_blanks_and_quotation_marks(
+    quote: str, found: str | None
+) -> None:
+    text = "Well. I would not skip  it, and I say “no” now, though it’s fine."
+
+    place = find_quote(text, quote)
+
+    assert (None if place is None else text[slice(*place)]) == found
+
+
+def test_the_spotlight_goes_to_the_newest_and_stays_until_the_end_has_been_read() -> None:
+    light = Spotlight()
+    old, new = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
+
+    assert light.look([old], [], 0.0) == shown_by(old)
+    assert light.look([old, new], [], 1.0) == shown_by(old)
+    assert light.look([new], [shown_by(old)], 2.0) == shown_by(old)
+    assert light.look([new], [shown_by(old)], 2.0 + DWELL / 2) == shown_by(old)
+    assert light.look([new], [shown_by(old)], 2.0 + DWELL) == shown_by(new)
+
+
+def test_a_pinned_conversation_stays_and_a_step_takes_another() -> None:
+    light = Spotlight()
+    first, second = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
+    light.look([first], [], 0.0)
+    light.pinned = True
+
+    assert light.look([second], [shown_by(first)], 100.0) == shown_by(first)
+    assert light.step([first, second], 1, 100.0) == shown_by(second)
+    assert light.step([first, second], 1, 100.0) == shown_by(first)
+    assert light.step([], 1, 100.0) == shown_by(first)
+
+
+def test_a_conversation_that_says_nothing_is_left_for_one_that_speaks() -> None:
+    light = Spotlight()
+    light.look([speech("m01_s001", 1.0)], [], 0.0)
+    other = speech("m01_s002", 2.0)
+
+    assert light.look([other], [], SILENCE - 1) == Shown(
+        "b", ConversationKey("m01_s001", "target"), 0
+    )
+    assert light.look([other], [], SILENCE) == shown_by(other)
+
+
+def test_nobody_looking_means_one_look_a_second() -> None:
+    pace = Pace(blurred_at=0.0)
+
+    assert all(pace.due(second / 12) for second in range(24))
+    later = UNSEEN_AFTER + 1
+    assert [pace.due(later + step / 4) for step in range(8)] == [True, False, False, False] * 2
+    pace.blurred_at = None
+    assert pace.due(later + 2.1)
+
+
+def test_a_line_over_ssh_is_drawn_less_often() -> None:
+    assert hertz({}) == 12
+    assert hertz({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}) == 5
+
+
+def test_sixteen_colours_have_a_theme_of_their_own() -> None:
+    assert theme_for("standard") == "crosswind-terminal"
+    assert theme_for("256") == theme_for("truecolor") == "crosswind-dark"

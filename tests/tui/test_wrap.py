@@ -1,0 +1,103 @@
+"""Wrapping: rows fit, nothing is lost, and going on from the last row is as good as beginning."""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+
+import pytest
+from rich.cells import cell_len
+
+from tui.widgets.wrap import Row, wrap
+
+WORDS = [
+    "a", "the", "verdict", "conversation", "antidisestablishmentarianism", "it’s", "—", "naïve",
+    "但是我还是觉得应该谨慎一点", "こんにちは", "안녕하세요", "👩‍👩‍👧‍👦", "👍🏽", "☺️", "1️⃣", "🇩🇪",
+    "e\u0301\u0302\u0303", "ﷺ", "नमस्ते", "مرحبا", "-", "- item", "12. item", "•", "`code`", "x" * 90,
+    "\u200d", "\ufe0f", "\u3000", "  ", "   ", "\n", "\n\n", "\n- a list", "\n    code", "中",
+]  # fmt: skip
+
+
+def shown(text: str, rows: list[Row]) -> list[str]:
+    return [" " * row.indent + text[row.start : row.end] for row in rows]
+
+
+def random_text(rng: random.Random, pieces: int) -> str:
+    return "".join(rng.choice(WORDS) + rng.choice(["", " ", " ", " ", "\n"]) for _ in range(pieces))
+
+
+def test_words_fill_rows_and_blanks_between_rows_vanish() -> None:
+    text = "one two   three four"
+
+    assert shown(text, wrap(text, 9)) == ["one two", "three", "four"]
+
+
+def test_a_word_wider_than_a_row_begins_a_row_and_is_cut() -> None:
+    text = "so antidisestablishment ok"
+
+    assert shown(text, wrap(text, 8)) == ["so", "antidise", "stablish", "ment ok"]
+
+
+def test_indentation_stays_and_rows_of_a_list_item_hang() -> None:
+    text = "    code\n- a list item that is longer than one row"
+
+    assert shown(text, wrap(text, 26)) == [
+        "    code",
+        "- a list item that is",
+        "  longer than one row",
+    ]
+
+
+def test_east_asian_text_breaks_between_any_characters() -> None:
+    text = "abc但是我还是觉得"
+
+    assert shown(text, wrap(text, 6)) == ["abc但", "是我还", "是觉得"]
+
+
+def test_joined_emoji_are_never_cut() -> None:
+    text = "👩‍👩‍👧" * 5
+
+    assert shown(text, wrap(text, 4)) == ["👩‍👩‍👧" * 2, "👩‍👩‍👧" * 2, "👩‍👩‍👧"]
+
+
+def test_an_empty_text_is_one_row_and_each_newline_begins_another() -> None:
+    assert wrap("", 10) == [Row(0, 0)]
+    assert shown("a\n\nb\n", wrap("a\n\nb\n", 10)) == ["a", "", "b", ""]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
+    rng = random.Random(seed)
+    text, width = random_text(rng, 60), rng.choice([2, 3, 5, 8, 13, 24, 40, 77])
+
+    rows = wrap(text, width)
+
+    for row in rows:
+        said = text[row.start : row.end]
+        assert row.indent + cell_len(said) <= width or len(said) == 1, (said, width)
+        assert "\n" not in said
+    kept = "".join(text[row.start : row.end] for row in rows)
+    assert "".join(kept.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: int) -> None:
+    rng = random.Random(seed)
+    text, width = random_text(rng, 40), rng.choice([2, 3, 7, 12, 24, 31, 60])
+    rows = wrap("", width)
+    said = 0
+
+    while said < len(text):
+        said = min(said + rng.choice([1, 1, 2, 3, 7, 20]), len(text))
+        rows = rows[:-1] + wrap(text[:said], width, rows[-1].start)
+        assert rows == wrap(text[:said], width), (text[:said], width)
+
+
+def test_a_long_text_is_wrapped_in_no_time() -> None:
+    text = "A plain sentence of ordinary length, said again. " * 16_000
+
+    began = perf_counter()
+    rows = wrap(text, 80)
+
+    assert len(rows) > 9_000
+    assert perf_counter() - began < 1.0
