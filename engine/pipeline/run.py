@@ -52,7 +52,9 @@ from engine.pipeline.standing import Standing, settled
 from engine.pipeline.together import together
 from engine.pipeline.workbench import Bench
 from engine.providers.accounts import Accounts
+from engine.providers.course import Patience
 from engine.providers.ladder import Memory
+from engine.providers.world import World
 from engine.store.database import Store, open_reader
 from engine.store.mirror import Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
@@ -87,13 +89,22 @@ class Pipeline:
     opener: Opener | None = None
     """Another way to open models than the usual one, for tests."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    world: World | None = None
+    """Another clock, sleep and chance than the usual ones, for tests."""
+    patience: Patience | None = None
+    """What a call to a real model may take, where that is not the usual."""
     budget: Budget = field(init=False)
     _environment: Environment = field(init=False)
     _accounts: Accounts = field(init=False)
     _models: Models = field(init=False)
 
     def __post_init__(self) -> None:
-        self._accounts = Accounts(memory=self._memory(), prices=prices_of(self.config))
+        self._accounts = Accounts(
+            world=self.world,
+            patience=self.patience,
+            memory=self._memory(),
+            prices=prices_of(self.config),
+        )
         self._environment = Environment(self.workspace.root, self.environ)
         opener = self.opener or ModelOpener(self._environment, self._accounts, self._remark)
         self._models = Models(self.config, opener)
@@ -269,7 +280,13 @@ class _BenchmarkRun:
     async def _metrics(self) -> None:
         if Stage.GEN_METRICS not in self.order.stages:
             return
-        for work in plan_metrics(self.bench, self.order):
+        planned = plan_metrics(self.bench, self.order)
+        known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
+        if not planned and (known is None or known.state is not State.DONE):
+            # a person wrote them, or an engine died before it could say that it had
+            done = self.bench.state(Stage.GEN_METRICS, self.bench.name, State.DONE)
+            self.bench.store.tell(done)
+        for work in planned:
             with self._stage(Stage.GEN_METRICS):
                 await self.bench.control.checkpoint()
                 if await do_metrics(self.bench, work):

@@ -182,17 +182,18 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_header(self, info: BenchmarkInfo | None, where: Situation, at: datetime) -> None:
         width = self.size.width
+        name = [Piece("Crosswind  ", Ink.ACCENT)]
         left = [Piece(" ")]
-        if width >= SMALL:
-            left.append(Piece("Crosswind  ", Ink.ACCENT))
-            if info is not None:
-                left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
+        if width >= SMALL and info is not None:
+            left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
         notice: list[Piece] = []
         if info is not None and info.scripted:
             words = SCRIPTED if width >= ROOM_FOR_NOTICE else "scripted"
             notice = [Piece(words, Ink.WARN), Piece(" ")]
         state = self._state_words(where, at)
         title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
+        if width >= SMALL and length([*left, *name, *state, *notice]) < width:
+            left[1:1] = name
         if length([*left, *title, *state, *notice]) < width:
             left += title
         self._header.show([*left, *state], notice)
