@@ -15,7 +15,7 @@ ENGINE = Path(engine.__file__).parent
 
 LAYERS = [
     ["cli"],
-    ["host", "watch"],
+    ["doctor", "host", "watch"],
     ["link"],
     ["pipeline"],
     ["stages"],
@@ -64,6 +64,9 @@ def test_the_engine_knows_no_screen() -> None:
         assert root != "rich" or room == "cli", path
 
 
+NETWORK = {"httpx", "httpx2", "aiohttp", "genai_prices"}
+
+
 def loaded(code: str) -> set[str]:
     program = f"import sys\n{code}\nprint(' '.join(sys.modules))"
     done = subprocess.run(
@@ -80,13 +83,13 @@ def loaded(code: str) -> set[str]:
     ],
 )
 def test_headless_commands_load_neither_textual_nor_an_sdk(code: str) -> None:
-    assert not loaded(code) & {"textual", "openai", "anthropic", "rich"}
+    assert not loaded(code) & {"textual", "openai", "anthropic", "rich", *NETWORK}
 
 
 def test_help_loads_nothing_heavy() -> None:
     code = "from tui.__main__ import main\ntry: main(['--help'])\nexcept SystemExit: pass"
-    assert not loaded(code) & {"pydantic", "sqlite_utils", "yaml", "asyncio", "httpx"}
+    assert not loaded(code) & {"pydantic", "sqlite_utils", "yaml", "asyncio", *NETWORK}
 
 
 def test_the_app_loads_no_sdk() -> None:
-    assert not loaded("import tui.app") & {"openai", "anthropic", "httpx"}
+    assert not loaded("import tui.app") & {"openai", "anthropic", *NETWORK}

@@ -57,6 +57,10 @@ def test_plain_words_stay_as_they_are() -> None:
     )
 
 
+def test_half_a_character_is_replaced() -> None:
+    assert Redactor([])("a \ud83d b") == "a ? b"
+
+
 def test_a_long_text_is_cut() -> None:
     assert len(Redactor([])("word " * 1000)) == LONGEST
 
