@@ -72,7 +72,8 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         sys.stdout.write(
             f"{messages} messages, {result.failed} failed rows: {wall:.1f} s wall, "
-            f"{cpu:.1f} s CPU, {peak:.0f} MB peak; as many bare commits: {floor:.1f} s, ratio {wall / floor:.2f}\n"
+            f"{cpu:.1f} s CPU, {peak:.0f} MB peak; as many bare commits: {floor:.1f} s, "
+            f"ratio {wall / floor:.2f}\n"
         )
 
 
