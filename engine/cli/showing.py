@@ -162,6 +162,8 @@ def _transcript(messages: list[StoredMessage]) -> Iterator[str]:
         else:
             cut = "" if message.finish == "stop" else f" ({message.finish})"
             yield f"{message.turn} target{cut}"
+            if message.reasoning:
+                yield from _wrapped(message.reasoning, "  ▸ reasoning: ")
         for line in message.text.splitlines() or [""]:
             yield from _wrapped(line, "  ") if line.strip() else [""]
 
@@ -230,6 +232,7 @@ def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
                 "thought": message.thought,
                 "landmark": message.landmark,
                 "finish": message.finish,
+                "reasoning": message.reasoning,
             }
             for message in reader.messages(take.seq)
         ],

@@ -270,7 +270,8 @@ class _Table:
                 raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
             if reply.finish is Finish.CONTEXT_FULL:
                 return False
-            await self._keep(turn, Utterance(Speaker.TARGET, reply.text), reply.finish)
+            said = Utterance(Speaker.TARGET, reply.text)
+            await self._keep(turn, said, reply.finish, reasoning=reply.reasoning)
         return True
 
     async def _keep(
@@ -282,6 +283,7 @@ class _Table:
         thought: str | None = None,
         landmark: str | None = None,
         done: bool = False,
+        reasoning: str | None = None,
     ) -> None:
         await self._bench.store.write(
             MessageRow(
@@ -293,6 +295,7 @@ class _Table:
                 landmark=landmark,
                 done=done,
                 finish=finish,
+                reasoning=reasoning,
             )
         )
         self._said.append(said)

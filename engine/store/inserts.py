@@ -40,7 +40,7 @@ TABLES: Final = {
     "demographic system_prompt extra source removed depends",
     "take": "benchmark scenario_id target sample number scenario user_model model scripted depends",
     "take_end": "take stop_reason finished detail",
-    "message": "take turn speaker text thought landmark done finish digest",
+    "message": "take turn speaker text thought landmark done finish reasoning digest",
     "verdict": "take metric_id track judge source number present passed unscored justification "
     "quotes counted_before counted depends",
     "attempt": "benchmark stage unit target role model outcome status duration_ms input_tokens "
@@ -115,7 +115,7 @@ def _message(connection: sqlite3.Connection, row: MessageRow) -> Sequence[Value]
     digest = message_digest(speaker, text)
     return (
         *(row.take, row.turn, speaker, text),
-        *(row.thought, row.landmark, int(row.done), str(row.finish), digest),
+        *(row.thought, row.landmark, int(row.done), str(row.finish), row.reasoning, digest),
     )
 
 

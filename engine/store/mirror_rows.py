@@ -155,6 +155,8 @@ def _turns(messages: Iterable[StoredMessage]) -> list[JsonObject]:
         if one.speaker is Speaker.USER:
             turn |= {"landmark": one.landmark, "thought": one.thought, "done": one.done}
         turn.setdefault("finish", {})[one.speaker.value] = one.finish
+        if one.reasoning is not None:
+            turn["reasoning"] = one.reasoning
     return [turns[number] for number in sorted(turns)]
 
 

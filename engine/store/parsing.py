@@ -148,6 +148,7 @@ def message(row: sqlite3.Row) -> StoredMessage:
         landmark=row["landmark"],
         done=bool(row["done"]),
         finish=row["finish"],
+        reasoning=row["reasoning"],
     )
 
 

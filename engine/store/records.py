@@ -68,6 +68,8 @@ class StoredMessage:
     landmark: str | None
     done: bool
     finish: str
+    reasoning: str | None = None
+    """What a model thought aloud before it answered; no part of the transcript."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ class MessageRow:
     landmark: str | None = None
     done: bool = False
     finish: str
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

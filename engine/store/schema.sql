@@ -115,6 +115,7 @@ CREATE TABLE message (
     landmark   TEXT,                    -- the instruction that the user model was given
     done       INTEGER NOT NULL DEFAULT 0,  -- the user model said that it is finished
     finish     TEXT NOT NULL,           -- how the reply came to its end
+    reasoning  TEXT,                    -- what a model thought aloud; shown to people, to no model
     digest     BLOB NOT NULL,           -- blake2b-16 of speaker and text: damage shows
     UNIQUE (take, turn, speaker)
 ) STRICT;

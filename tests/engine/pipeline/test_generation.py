@@ -9,6 +9,7 @@ import pytest
 
 from engine.benchmark import Stage, State
 from engine.errors import InputError
+from engine.pipeline.models import open_offline
 
 DESCRIPTION_ONLY = """\
 # why we measure this
@@ -116,7 +117,6 @@ def test_wanting_one_more_scenario_writes_one_more(place: Any) -> None:
 def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(
     place: Any, scripted_model: Any
 ) -> None:
-    from engine.pipeline.models import open_offline
 
     broken = scripted_model(lambda _: "this is not JSON")
     failing = place.heard_by(lambda s: broken if s.model == "evaluator" else open_offline(s))
@@ -145,3 +145,22 @@ def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place
         said = [m.text for take in reader.takes("giving-in") for m in reader.messages(take.seq)]
     assert any(rows[0]["id"] in note and "9" in note for note in notes)
     assert not [text for text in said if "lighthouse" in text]
+
+
+def test_what_a_target_thinks_aloud_is_kept_apart_and_told_to_nobody(
+    place: Any, scripted_model: Any
+) -> None:
+    from dataclasses import replace
+
+    class Thinks(scripted_model):  # type: ignore[misc]  # a fixture is no type to mypy
+        async def reply(self, *given: Any, **more: Any) -> Any:
+            reply = await super().reply(*given, **more)
+            return replace(reply, reasoning="secret thought canary")
+
+    thinking = Thinks(lambda _: "I would rather not say.")
+    place.heard_by(lambda s: thinking if s.model == "steadfast" else open_offline(s)).run()
+    row = place.json("runs", "holds", "conversations.json")[0]
+    assert row["_crosswind"]["turns"][0]["reasoning"] == "secret thought canary"
+    assert "canary" not in str(row["transcript"])
+    assert not [m for asked in thinking.asked for m in asked if "canary" in m.text]
+    assert "canary" not in (place.folder / "runs" / "holds" / "scores.json").read_text()
