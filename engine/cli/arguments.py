@@ -206,6 +206,17 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (20)")
     search.add_argument("--json", action="store_true", help="for a script")
 
+    doctor = command(
+        "doctor",
+        "look at configuration, keys, models, network, terminal and store; change nothing",
+        "Exit codes: 0 no problem · 2 the configuration, a key or a model's set-up is wrong · "
+        "1 something\nelse is: a server, the store. Notes (·) are no problems. No key is shown.",
+    )
+    doctor.add_argument(
+        "--call", action="store_true", help="also ask each model a few words; costs next to nothing"
+    )
+    doctor.add_argument("--json", action="store_true", help="for a script")
+
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
     return parser

@@ -76,6 +76,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "results": ("reporting", "results"),
     "search": ("showing", "search"),
     "mirror": ("making", "mirror"),
+    "doctor": ("doctor", "doctor"),
 }
 """Which module of this room holds a command's function: each is loaded when it is called, so that
 `--help` does not wait for what it does not need."""

@@ -1,0 +1,96 @@
+"""The command that looks at everything and says what is wrong: doctor."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import Final
+
+from engine.cli.console import out, out_json
+from engine.display import one_line
+from engine.doctor.examination import Asked, examine
+from engine.doctor.findings import Finding, State, exit_code
+
+_MARKS: Final = {State.OK: "✓", State.NOTE: "·", State.PROBLEM: "✗"}
+_PLAIN_MARKS: Final = {State.OK: "+", State.NOTE: ".", State.PROBLEM: "!"}
+"""For a terminal that has no other letters, of which this command is to tell."""
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    start: Path | None = getattr(arguments, "workspace", None)
+    asked = Asked(start or Path.cwd(), named=start is not None, call=arguments.call)
+    findings = examine(asked)
+    code = exit_code(findings)
+    if arguments.json:
+        out_json({"exit_code": code, "findings": [asdict(finding) for finding in findings]})
+        return code
+    encoding = sys.stdout.encoding or "ascii"
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in report(findings, encoding, width):
+        out(line.encode(encoding, "replace").decode(encoding))
+    return code
+
+
+def report(
+    findings: Sequence[Finding], encoding: str = "utf-8", width: int | None = None
+) -> Iterator[str]:
+    """A line for each finding, one more for what to do, and a sum. Where `width` is known, what is
+    longer goes on under itself."""
+    marks = _MARKS if _takes(encoding, "✓·✗") else _PLAIN_MARKS
+    arrow = "→" if _takes(encoding, "→") else "->"
+    areas = max((len(finding.area) for finding in findings), default=0)
+    subjects = max((len(one_line(finding.subject)) for finding in findings), default=0)
+    before = None
+    for finding in findings:
+        area = "" if finding.area == before else finding.area.value
+        before = finding.area
+        start = f"{marks[finding.state]} {area:<{areas}}  {one_line(finding.subject):<{subjects}}"
+        yield from _hanging(f"{start}  ", finding.sentence, width)
+        if finding.remedy is not None and finding.state is not State.OK:
+            yield from _hanging(f"{'':<{len(start)}}  {arrow} ", finding.remedy, width)
+    yield ""
+    yield _sum(findings)
+
+
+_LONGEST: Final = 2_000
+"""Characters of a sentence; a path may be long."""
+_NARROWEST: Final = 30
+"""Columns that are worth wrapping into."""
+
+
+def _hanging(start: str, text: str, width: int | None) -> list[str]:
+    text = one_line(text, _LONGEST)
+    if width is None or width - len(start) < _NARROWEST:
+        return [start + text]
+    # a command or a path that is broken in two cannot be copied
+    return wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _sum(findings: Sequence[Finding]) -> str:
+    count = Counter(finding.state for finding in findings)
+    problems, notes = count[State.PROBLEM], count[State.NOTE]
+    return (
+        f"{count[State.OK]} fine, {notes} note{'' if notes == 1 else 's'}, "
+        f"{problems} problem{'' if problems == 1 else 's'}"
+    )
+
+
+def _takes(encoding: str, text: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

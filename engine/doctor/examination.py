@@ -1,0 +1,94 @@
+"""One look at everything, in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.config.environment import Environment
+from engine.config.settings import Config
+from engine.config.workspace import Workspace
+from engine.doctor.configuration import Written, read_workspace
+from engine.doctor.findings import Area, Finding, State, of_error, redacted
+from engine.doctor.keys import key_findings
+from engine.doctor.models import ModelInUse, model_findings, models_in_use, secrets_of
+from engine.doctor.store import store_findings
+from engine.doctor.system import system_findings
+from engine.doctor.terminal import Terminal, terminal_findings, this_terminal
+from engine.errors import InputError
+from engine.pipeline.models import prices_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be looked at, and for how long."""
+
+    start: Path
+    """In the workspace, or around it."""
+    named: bool = False
+    """Whether somebody asked for this folder, so that it must be a workspace."""
+    call: bool = False
+    """Whether the models may be asked something, which costs money."""
+    reach_s: float = 5.0
+    call_s: float = 60.0
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    terminal: Terminal | None = field(default=None, repr=False)
+    """None is the one that this process has."""
+
+
+def examine(asked: Asked) -> list[Finding]:
+    """Changes nothing. With `call`, sends a few tokens to each model that is no script."""
+    written = read_workspace(asked.start, named=asked.named)
+    return [
+        *system_findings(),
+        *written.findings,
+        *_models(asked, written),
+        *terminal_findings(asked.terminal or this_terminal(asked.environ)),
+        *_store(written.workspace, written.config),
+    ]
+
+
+def _models(asked: Asked, written: Written) -> list[Finding]:
+    if written.workspace is None or written.config is None:
+        return []
+    root, config = written.workspace.root, written.config
+    environment = Environment(root, asked.environ)
+    models = models_in_use(config, environment)
+    findings = [
+        *key_findings(models, asked.environ, root),
+        *model_findings(models, config),
+        *_over_the_network(asked, models, config),
+    ]
+    return redacted(findings, secrets_of(models, environment))
+
+
+def _over_the_network(asked: Asked, models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+    if not any(model.endpoint for model in models):
+        return []
+    # imported late: a scripted workspace needs none of it
+    from engine.doctor.call import call
+    from engine.doctor.reach import destinations, reach
+
+    async def ask() -> list[Finding]:
+        found = await reach(destinations(models), longest_s=asked.reach_s)
+        if asked.call:
+            found += await call(models, prices_of(config), longest_s=asked.call_s)
+        return found
+
+    return asyncio.run(ask())
+
+
+def _store(workspace: Workspace | None, config: Config | None) -> list[Finding]:
+    if workspace is None:
+        return []
+    if config is None:
+        sentence = "not looked at: where it is stands in config.yaml, which cannot be read"
+        return [Finding(Area.STORE, "store", State.NOTE, sentence)]
+    try:
+        path = workspace.store_path(config)
+    except InputError as error:
+        return of_error(Area.CONFIGURATION, "store", error)
+    return store_findings(path, workspace.root)

@@ -1,0 +1,195 @@
+"""Each model of the configuration: who it plays, where it is, by which way, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from engine.config.environment import Environment
+from engine.config.secret import VARIABLE
+from engine.config.settings import Config, ModelSpec
+from engine.doctor.findings import Area, Finding, State, of_error
+from engine.errors import InputError, Problem
+from engine.pipeline.models import endpoint_of, prices_of
+from engine.providers.endpoint import Endpoint
+from engine.providers.prices import Prices
+from engine.providers.redaction import Redactor
+from engine.providers.wire import Tokens
+
+_SAMPLE: Final = 1_000
+"""Tokens that are priced to learn the price: too few to meet a price for long prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInUse:
+    """A model, and everything it is there for."""
+
+    spec: ModelSpec
+    roles: tuple[str, ...]
+    endpoint: Endpoint | None
+    """None for a scripted model, and where `fault` says why there is none."""
+    fault: InputError | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is reached, without what a variable put into the path: that may be a key."""
+        if self.endpoint is None:
+            return ""
+        named = ", ".join(f"${{{name}}}" for name in self._variables)
+        return self.without_path(self.endpoint.base_url) + (f" (from {named})" if named else "")
+
+    def without_path(self, text: str) -> str:
+        """What somebody says of it, without what a variable put into the path of its address."""
+        path = "" if self.endpoint is None else urlsplit(self.endpoint.base_url).path
+        return text.replace(path, "/…") if path and self._variables else text
+
+    @property
+    def _variables(self) -> list[str]:
+        return VARIABLE.findall(self.spec.base_url or "")
+
+
+def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
+    """In the order of the configuration; those that are the same in everything are one."""
+    known: dict[object, tuple[ModelSpec, list[str]]] = {}
+    for role, spec in _roles(config):
+        headers = tuple(sorted(spec.extra_headers.items(), key=lambda header: header[0]))
+        same = (
+            spec.source,
+            spec.model,
+            spec.base_url,
+            spec.apikey,
+            headers,
+            spec.params,
+            spec.price,
+        )
+        known.setdefault(same, (spec, []))[1].append(role)
+    return [_in_use(spec, tuple(roles), environment) for spec, roles in known.values()]
+
+
+def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
+    yield "user model", config.user_model
+    yield "evaluator", config.evaluator_model
+    yield "generator", config.generator
+    for target in config.targets:
+        yield f"target {target.id}", target
+    for name, spec in config.models.items():
+        yield f"models.{name}", spec
+
+
+def _in_use(spec: ModelSpec, roles: tuple[str, ...], environment: Environment) -> ModelInUse:
+    if spec.is_offline:
+        return ModelInUse(spec, roles, None)
+    try:
+        return ModelInUse(spec, roles, endpoint_of(spec, environment))
+    except InputError as error:
+        return ModelInUse(spec, roles, None, error)
+
+
+def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+    prices = prices_of(config)
+    return [finding for model in models for finding in _model(model, prices)]
+
+
+def _model(model: ModelInUse, prices: Prices) -> Iterator[Finding]:
+    label, roles = model.spec.label, ", ".join(model.roles)
+    if model.fault is not None:
+        for found in of_error(Area.MODELS, label, model.fault):
+            yield Finding(
+                found.area, label, found.state, f"{roles}: {found.sentence}", found.remedy
+            )
+        return
+    endpoint = model.endpoint
+    if endpoint is None:
+        scripted = "a script and no language model: no key, no network, no cost"
+        yield Finding(Area.MODELS, label, State.OK, f"{roles} · {scripted}")
+        return
+    price = _price(endpoint, prices)
+    try:
+        way = way_to(endpoint.base_url)
+    except InputError as error:
+        yield from of_error(Area.MODELS, label, error)
+        way = "no usable proxy"
+    seen = " · ".join([roles, model.address, way, price or "price not known"])
+    yield Finding(Area.MODELS, label, State.OK, seen)
+    if price is None:
+        yield Finding(
+            Area.MODELS,
+            label,
+            State.NOTE,
+            "its price is not known, so that costs are shown without it and no budget counts it",
+            "write `price: {input: …, output: …}` beside it, in US dollars for a million tokens",
+        )
+    if endpoint.unencrypted:
+        yield Finding(
+            Area.MODELS,
+            label,
+            State.NOTE,
+            f"{endpoint.host} is reached over http: key and messages can be read on the way",
+            "write https:// in base_url, if the server speaks it",
+        )
+
+
+def _price(endpoint: Endpoint, prices: Prices) -> str | None:
+    heard = prices.cost_usd(endpoint.model, endpoint.base_url, Tokens(input=_SAMPLE, output=0))
+    said = prices.cost_usd(endpoint.model, endpoint.base_url, Tokens(input=0, output=_SAMPLE))
+    if heard is None or said is None:
+        return None
+    scale = 1_000_000 / _SAMPLE
+    return f"${heard * scale:.4g} in, ${said * scale:.4g} out a million tokens"
+
+
+def way_to(url: str) -> str:
+    """By which proxy a run would go to this address, without its password.
+
+    Raises `InputError` for one that a run could not use.
+    """
+    proxy = usable_proxy(url)
+    if proxy is None:
+        return "no proxy"
+    parts = urlsplit(proxy)
+    port = "" if parts.port is None else f":{parts.port}"
+    return f"by the proxy {parts.scheme}://{parts.hostname}{port}"
+
+
+def usable_proxy(url: str) -> str | None:
+    """What a run would do. Raises `InputError`, which does not show the proxy's password."""
+    # imported late: it loads what carries the streams, which a scripted workspace never needs
+    from engine.providers.transport import proxy_for
+
+    try:
+        proxy = proxy_for(url)
+        if proxy is None or _names_a_host(proxy):
+            return proxy
+    except ValueError:
+        pass
+    hint = "it looks like http://host:port; look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+    raise InputError(Problem("the environment names a proxy that is no address", hint=hint))
+
+
+def _names_a_host(proxy: str) -> bool:
+    parts = urlsplit(proxy)
+    return bool(parts.hostname) and parts.port != 0
+
+
+def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:
+    """Knows everything secret that these models come with, as far as it can be found."""
+    templates: list[str] = []
+    for spec in (model.spec for model in models):
+        templates += [] if spec.apikey is None else [spec.apikey.template]
+        templates += [value.template for value in spec.extra_headers.values()]
+    # an address that could not be read is perhaps none, but a key in the wrong place
+    for model in models:
+        if model.fault is not None:
+            names = VARIABLE.findall(model.spec.base_url or "")
+            templates += [f"${{{name}}}" for name in names]
+    return Redactor(_resolved(templates, environment))
+
+
+def _resolved(templates: Sequence[str], environment: Environment) -> Iterator[str]:
+    for template in templates:
+        try:
+            yield environment.resolve(template, where="doctor").strip()
+        except InputError:
+            continue

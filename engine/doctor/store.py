@@ -1,0 +1,142 @@
+"""The store: whether it is there, whole, in a good place, and who works on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from engine.doctor.findings import Area, Finding, State
+from engine.errors import StoreError
+from engine.store.filesystem import file_system, mounts_text, refuse_network
+from engine.store.health import quick_check
+from engine.store.lock import workspace_holder
+
+LARGE_LOG: Final = 256 * 1024**2
+"""A log is folded into the store long before this, unless something keeps an old state open."""
+LITTLE_SPACE: Final = 1024**3
+NO_SPACE: Final = 64 * 1024**2
+
+
+def store_findings(
+    path: Path, root: Path, *, mounts: str | None = None, free: int | None = None
+) -> list[Finding]:
+    """`mounts` and `free` are the system's own where they are not given."""
+    return [
+        *_store(path),
+        *_place(path, mounts_text() if mounts is None else mounts),
+        *_space(path, free),
+        _holder(root),
+    ]
+
+
+def _store(path: Path) -> Iterator[Finding]:
+    if not path.exists():
+        sentence = f"{path} does not exist yet: nothing was run here so far"
+        yield _finding("store", State.OK, sentence)
+        return
+    try:
+        damage = quick_check(path)
+    except StoreError as error:
+        yield _finding("store", State.PROBLEM, str(error))
+        return
+    size = size_words(path.stat().st_size)
+    if damage:
+        yield _finding(
+            "store",
+            State.PROBLEM,
+            f"{path} is damaged: {'; '.join(damage)}",
+            "put a copy of it back, or move it away to begin anew; the files under benchmarks/ "
+            "stay as they are",
+        )
+    elif damage is None:
+        sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
+        yield _finding("store", State.NOTE, sentence)
+    else:
+        yield _finding("store", State.OK, f"{path}, {size}, no damage found")
+    yield from _log(path.with_name(path.name + "-wal"))
+
+
+def _log(path: Path) -> Iterator[Finding]:
+    if not path.exists():
+        return
+    size = path.stat().st_size
+    if size < LARGE_LOG:
+        yield _finding("log", State.OK, f"{path.name}, {size_words(size)}")
+        return
+    yield _finding(
+        "log",
+        State.NOTE,
+        f"{path.name} has grown to {size_words(size)}: something reads an old state of the store",
+        "close programs that have it open; the next run folds it in",
+    )
+
+
+def _place(path: Path, mounts: str) -> Iterator[Finding]:
+    try:
+        refuse_network(path, mounts)
+    except StoreError as error:
+        yield _finding("place", State.PROBLEM, str(error))
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        sentence = f"{folder} is not a folder: the store would be {path.name} in it"
+        yield _finding(
+            "place", State.PROBLEM, sentence, "make it, or change `store` in config.yaml"
+        )
+        return
+    closed = [place for place in (folder, path) if place.exists() and not os.access(place, os.W_OK)]
+    if closed:
+        sentence = f"{closed[0]} cannot be written by this user: no run can store anything"
+        yield _finding(
+            "place",
+            State.PROBLEM,
+            sentence,
+            "change who may write there, or write `store: PATH` in config.yaml",
+        )
+        return
+    kind = file_system(path, mounts)
+    words = "" if kind is None else f", and is on a local disk ({kind})"
+    yield _finding("place", State.OK, f"{folder} can be written{words}")
+
+
+def _space(path: Path, free: int | None) -> Iterator[Finding]:
+    if free is None:
+        folder = next((one for one in path.parents if one.is_dir()), Path("/"))
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            sentence = f"how much is free cannot be told: {error.strerror or 'unknown reason'}"
+            yield _finding("space", State.NOTE, sentence)
+            return
+    sentence = f"{size_words(free)} free"
+    if free >= LITTLE_SPACE:
+        yield _finding("space", State.OK, sentence)
+        return
+    state = State.PROBLEM if free < NO_SPACE else State.NOTE
+    remedy = "make room, or write `store: PATH` in config.yaml with a path on another disk"
+    yield _finding("space", state, f"only {sentence}", remedy)
+
+
+def _holder(root: Path) -> Finding:
+    holder = workspace_holder(root)
+    if holder is None:
+        return _finding("engine", State.OK, "nobody works on this workspace now")
+    sentence = f"{holder} works on this workspace: another run has to wait for it"
+    return _finding("engine", State.NOTE, sentence)
+
+
+def size_words(size: int) -> str:
+    """Bytes as people say them."""
+    number = float(size)
+    for unit in ("bytes", "KB", "MB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GB"
+
+
+def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
+    return Finding(Area.STORE, subject, state, sentence, remedy)
