@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from engine.benchmark import Speaker, Stage, State, Track, Usage
+from engine.benchmark import Stage, State, Track, Usage
 from engine.facts import (
     CallMade,
     Fact,
@@ -173,8 +173,6 @@ class Progress:
                 score.replace(fact.counted_before, fact.counted)
             case CallMade():
                 self._call_made(fact)
-            case MessageSpoken(speaker=Speaker.TARGET):
-                self.messages += 1
             case MessageSpoken():
                 self.messages += 1
             case Noted():

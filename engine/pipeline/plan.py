@@ -10,6 +10,7 @@ from engine.benchmark import Stage
 from engine.config.settings import ModelSpec
 from engine.pipeline.conversations import ConversationPlanner, wanted_conversations
 from engine.pipeline.generation import (
+    ScenarioPlan,
     plan_metrics,
     plan_scenarios,
     stale_metrics,
@@ -100,11 +101,10 @@ def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> 
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
 
 
-def _unknown(bench: Bench, metrics: Sequence[Work], scenarios: object) -> str | None:
+def _unknown(bench: Bench, metrics: Sequence[Work], scenarios: ScenarioPlan | None) -> str | None:
     if metrics:
         return "how much follows is known once the metrics are written"
-    bases = getattr(scenarios, "bases", {})
-    count = sum(map(len, bases.values()))
+    count = 0 if scenarios is None else sum(map(len, scenarios.bases.values()))
     if not count:
         return None
     generation = bench.config.generation
