@@ -1,31 +1,33 @@
-"""One question to each account, sent the way a run sends its own: is anybody there?"""
+"""One question to each account, by another client than a run's own but under the same rules."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-import aiohttp
+import httpx
 import httpx2
-from yarl import URL
 
 from engine.doctor.findings import Area, Finding, State
 from engine.doctor.models import ModelInUse, usable_proxy
 from engine.errors import InputError
 from engine.providers.anthropic_wire import VERSION
-from engine.providers.attempts import Cause, describe
+from engine.providers.attempts import Cause, Failure, describe
 from engine.providers.endpoint import NO_KEY, Wire, checked_headers
 from engine.providers.line import Door
 from engine.providers.redaction import Redactor
 from engine.providers.sdk import address
-from engine.providers.transport import failure_of
 
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
+_NO_TLS: Final = "it was connected, but could not agree on TLS"
+_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,27 @@ class Destination:
 class _Way:
     """How far a request came."""
 
-    name_found: bool = False
+    tunnelled: bool
+    """Whether a proxy has to open a way first, so that its own connection says little."""
     connected: bool = False
+    status: int | None = None
+    """What was answered last, be it by the proxy."""
+
+    async def follow(self, event: str, details: Mapping[str, Any]) -> None:
+        """Hears from the connection what happens on it."""
+        match event:
+            case "connection.connect_tcp.complete":
+                self.connected = not self.tunnelled
+            case "proxy.start_tls.started":
+                self.connected = True
+            case "http11.receive_response_headers.complete":
+                self.status = details["return_value"][1]
 
     @property
     def silence(self) -> str:
         if self.connected:
             return "it was connected, but did not answer"
-        return (
-            "its name was found, but nothing took the connection"
-            if self.name_found
-            else ("no connection came about")
-        )
+        return "no connection came about"
 
 
 def destinations(models: Sequence[ModelInUse]) -> list[Destination]:
@@ -104,27 +115,25 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         proxy = usable_proxy(url)
     except InputError as error:
         return _finding(place, State.PROBLEM, f"was not tried: {error}")
-    way = _Way()
-    began = time.monotonic()
+    way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     try:
-        async with (
-            asyncio.timeout(longest_s),
-            _session(trust, way) as session,
-            session.get(
-                URL(url, encoded=True), headers=headers, allow_redirects=False, proxy=proxy
-            ) as response,
-        ):
-            took = round((time.monotonic() - began) * 1000)
-            location = response.headers.get("location", "")
-            return _answered(place, response.status, location, took)
-    except TimeoutError:
+        # before the clock starts: the first client loads much of what it stands on
+        async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
+            began = time.monotonic()
+            async with (
+                asyncio.timeout(longest_s),
+                client.stream(
+                    "GET", url, headers=headers, extensions={"trace": way.follow}
+                ) as response,
+            ):
+                took = round((time.monotonic() - began) * 1000)
+                location = response.headers.get("location", "")
+                return _answered(place, response.status_code, location, took)
+    except (TimeoutError, httpx.TimeoutException):
         sentence, cause = f"{way.silence} within {longest_s:g} s", Cause.NO_CONNECTION
-    except aiohttp.ClientConnectorSSLError:
-        sentence, cause = "it was connected, but could not agree on TLS", Cause.BROKEN
-    except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-        failure = failure_of(error)
-        sentence, cause = redact(describe(failure)), failure.cause
-    return _finding(place, State.PROBLEM, sentence, _remedy(cause, place, proxy))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        sentence, cause = _failed(error, way)
+    return _finding(place, State.PROBLEM, redact(sentence), _remedy(cause, place, proxy))
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
@@ -141,26 +150,84 @@ def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
     return where.url.removesuffix(tail) + "/models", {**headers, **dict(place.headers)}
 
 
-def _session(trust: ssl.SSLContext, way: _Way) -> aiohttp.ClientSession:
-    """As the connections of a run are opened, but kept for one question."""
-    trace = aiohttp.TraceConfig()
-
-    async def found(*_: object) -> None:
-        way.name_found = True
-
-    async def connected(*_: object) -> None:
-        way.connected = True
-
-    trace.on_dns_resolvehost_end.append(found)
-    trace.on_connection_create_end.append(connected)
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=trust, force_close=True),
-        timeout=aiohttp.ClientTimeout(total=None),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("User-Agent",),
-        trust_env=False,
-        trace_configs=[trace],
+def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx.AsyncClient:
+    """Trusts, goes and follows as a run does. No step of it may take longer than the whole."""
+    way = None
+    if proxy is not None:
+        # a proxy that itself speaks TLS would otherwise be checked against other certificates
+        checked = trust if urlsplit(proxy).scheme == "https" else None
+        way = httpx.Proxy(proxy, ssl_context=checked)
+    client = httpx.AsyncClient(
+        verify=trust, proxy=way, trust_env=False, follow_redirects=False, timeout=longest_s
     )
+    # a run names no other client than the official one, whose name comes with the question
+    del client.headers["User-Agent"]
+    return client
+
+
+def _failed(error: Exception, way: _Way) -> tuple[str, Cause]:
+    """What became of it, in words that hold nothing of the request."""
+    failure = _failure(error, way)
+    return (_NO_TLS, Cause.BROKEN) if failure is None else (describe(failure), failure.cause)
+
+
+def _failure(error: Exception, way: _Way) -> Failure | None:
+    """None where the two sides could not agree on TLS."""
+    if isinstance(error, httpx.ProxyError):
+        return Failure(Cause.STATUS, "the proxy refused", way.status)
+    beneath = list(_beneath(error))
+    for fault in beneath:
+        match fault:
+            case ssl.SSLCertVerificationError():
+                return Failure(Cause.CERTIFICATE)
+            case ssl.SSLEOFError():
+                # no disagreement: the other side hung up
+                continue
+            case ssl.SSLError():
+                return None
+            case socket.gaierror():
+                again = fault.errno == socket.EAI_AGAIN
+                return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)
+    if not isinstance(error, httpx.ConnectError):
+        return Failure(Cause.BROKEN, _broken(error, beneath))
+    numbers = _numbers(beneath)
+    no_way = bool(numbers) and _NO_WAY.issuperset(numbers)
+    return Failure(Cause.NETWORK if no_way else Cause.NO_CONNECTION, _word(numbers))
+
+
+def _beneath(error: BaseException) -> Iterator[BaseException]:
+    """The error and everything that led to it, one for each address that was tried."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from _beneath(part)
+    earlier = error.__cause__ or error.__context__
+    if earlier is not None:
+        yield from _beneath(earlier)
+
+
+def _broken(error: Exception, beneath: Sequence[BaseException]) -> str:
+    # nothing stands behind this one but its own kind, unless what came was not the protocol
+    if isinstance(error, httpx.RemoteProtocolError) and len(beneath) <= 2:
+        return "the server closed it"
+    return _word(_numbers(beneath))
+
+
+def _numbers(beneath: Sequence[BaseException]) -> list[int]:
+    """Those of the system; the numbers of TLS are its own."""
+    return [
+        fault.errno
+        for fault in beneath
+        if isinstance(fault, OSError)
+        and not isinstance(fault, ssl.SSLError)
+        and fault.errno is not None
+    ]
+
+
+def _word(numbers: Sequence[int]) -> str:
+    """Of several that differ, one that says that somebody was met."""
+    met = [number for number in numbers if number not in _NO_WAY] or numbers
+    return errno.errorcode.get(met[0], "").lower() if met else ""
 
 
 def _answered(place: Destination, status: int, location: str, took_ms: int) -> Finding:

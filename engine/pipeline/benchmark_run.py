@@ -250,6 +250,7 @@ class _Talker:
             )
             bench.store.tell(failed)
             self.run.failed += 1
+            self._drop_judging(unit, lane)
             return
         finished: int | None = None
 
@@ -259,11 +260,13 @@ class _Talker:
 
         if not await bench.attempt(Stage.SIMULATE, str(one.key), do, target=lane):
             self.run.failed += 1
-        if Stage.EVALUATE not in self.run.order.stages:
-            return
         if finished is None:
-            # there is nothing to judge until it is played again
-            out = bench.state(Stage.EVALUATE, str(one.key), State.DROPPED, target=lane)
-            bench.store.tell(out)
-        else:
+            self._drop_judging(str(one.key), lane)
+        elif Stage.EVALUATE in self.run.order.stages:
             await self.verdicts.put(lane, self.judging.of_take(one, finished))
+
+    def _drop_judging(self, unit: str, lane: str) -> None:
+        """There is nothing to judge until it is played again."""
+        bench = self.run.bench
+        if Stage.EVALUATE in self.run.order.stages:
+            bench.store.tell(bench.state(Stage.EVALUATE, unit, State.DROPPED, target=lane))

@@ -18,7 +18,7 @@ from engine.benchmark import (
 )
 from engine.config.definition import Definition
 from engine.config.settings import Config
-from engine.errors import ModelError
+from engine.errors import AnswerError, ModelError
 from engine.identity import seed_from
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, Work, what_changed
@@ -269,6 +269,9 @@ class _Table:
             except ModelError as error:
                 raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
             if reply.finish is Finish.CONTEXT_FULL:
+                if not self.complete_turns:
+                    full = AnswerError("the first message is longer than the target's context")
+                    raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False
             said = Utterance(Speaker.TARGET, reply.text)
             await self._keep(turn, said, reply.finish, reasoning=reply.reasoning)

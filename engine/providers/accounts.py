@@ -28,6 +28,8 @@ class Account:
     limiter: Limiter
     parked: dict[str, str] = field(default_factory=dict)
     """Models that every call to would fail for now, and why."""
+    doubts: dict[str, int] = field(default_factory=dict)
+    """How often in a row a guess about a model has helped, by the model's name."""
 
 
 def _open_line(where: Address) -> Line:

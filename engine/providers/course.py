@@ -134,8 +134,8 @@ class Course:
         asked = failure.retry_after_s
         if asked is None:
             return Again(self._jitter(self.refusals), words)
-        # the window has closed a little; what comes through after the wait is few enough
-        return Again(asked, words, asked)
+        # some servers ask for no wait at all and mean it no better than those that ask for none
+        return Again(max(asked, self._jitter(self.refusals)), words, asked)
 
     def _jitter(self, number: int) -> float:
         ceiling = self.patience.first_pause_s * 2.0 ** min(number - 1, 30)

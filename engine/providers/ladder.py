@@ -92,6 +92,8 @@ _ABOUT_SHAPE: Final = re.compile(
     r"|guided|schema|json mode",
     re.IGNORECASE,
 )
+_OF_A_SHAPE: Final = frozenset({400, 422, 501})
+"""What servers answer to a form that they do not know, where they do not say so."""
 _NO_ENDPOINT: Final = re.compile(r"no endpoints found.*parameter", re.IGNORECASE | re.DOTALL)
 _NO_SYSTEM: Final = re.compile(
     r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
@@ -137,7 +139,8 @@ def lesson(
         note = "has no system role: the system prompt goes into the first message"
         return Lesson(replace(learned, dropped=dropped), note, certain=True)
     lower = next_step(learned.step, steps)
-    if shaped and lower is not None:
+    could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
+    if shaped and lower is not None and could_be_shape:
         note = (
             "takes no JSON schema: asked for any JSON object, in the prompt for its shape"
             if lower is Step.JSON_OBJECT

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
@@ -20,6 +21,8 @@ from engine.providers.line import Door
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.redaction import Redactor
 from engine.providers.wire import Ask, Dialect
+
+GUESSES_TO_KEEP: Final = 2
 
 OnNote = Callable[[str], None]
 """Told once of each thing about a model that a person should know."""
@@ -242,10 +245,18 @@ class _Call:
         return True
 
     def _keep_guess(self) -> None:
+        """Remember what was learned: at once where the server named the reason, else when the same
+        guess has helped two calls in a row, as one refusal may have had another reason."""
+        doubts, model = self.account.doubts, self.ask.model
         if self.guess is None:
+            doubts.pop(model, None)
             return
         guess, self.guess = self.guess, None
         self.ask = replace(self.ask, learned=self.ask.learned | guess.learned)
+        if not guess.certain:
+            doubts[model] = doubts.get(model, 0) + 1
+            if doubts[model] < GUESSES_TO_KEEP:
+                return
         known = self._recalled()
         if known | guess.learned != known:
             key = self.sender.memory_key(self.ask.model)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+import aiohttp
 import httpx2
 
 from engine.providers.accounts import Accounts
@@ -67,35 +68,55 @@ def server(pace: Pace) -> Iterator[str]:
         process.communicate()
 
 
+BODY: Final = {
+    "model": MODEL,
+    "messages": [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": HISTORY},
+    ],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
+HEADERS: Final = {"authorization": f"Bearer {KEY}"}
+
+
 @asynccontextmanager
 async def bare(origin: str, at_once: int) -> AsyncIterator[Call]:
     """The least that anybody could do with httpx2."""
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    body = {
-        "model": MODEL,
-        "messages": [
-            {"role": "system", "content": SYSTEM},
-            {"role": "user", "content": HISTORY},
-        ],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    url, headers = f"{origin}/v1/chat/completions", {"authorization": f"Bearer {KEY}"}
-
+    url = f"{origin}/v1/chat/completions"
     async with httpx2.AsyncClient(limits=limits, timeout=None, trust_env=False) as client:
 
         async def call() -> None:
-            said, tail = [], b""
-            async with client.stream("POST", url, headers=headers, json=body) as response:
-                async for chunk in response.aiter_raw():
-                    *lines, tail = (tail + chunk).split(b"\n")
-                    for line in lines:
-                        if line.startswith(b"data: {"):
-                            choices = json.loads(line[6:])["choices"]
-                            said += [choice["delta"].get("content") or "" for choice in choices]
-            assert len("".join(said)) > CHUNKS
+            async with client.stream("POST", url, headers=HEADERS, json=BODY) as response:
+                await split(response.aiter_raw())
 
         yield call
+
+
+@asynccontextmanager
+async def bare_aiohttp(origin: str, at_once: int) -> AsyncIterator[Call]:
+    """The least that anybody could do with aiohttp."""
+    url, connector = f"{origin}/v1/chat/completions", aiohttp.TCPConnector(limit=at_once)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def call() -> None:
+            async with session.post(url, headers=HEADERS, json=BODY) as response:
+                await split(response.content.iter_any())
+
+        yield call
+
+
+async def split(chunks: AsyncIterator[bytes]) -> None:
+    """Split the lines of a stream, and parse their JSON."""
+    said, tail = [], b""
+    async for chunk in chunks:
+        *lines, tail = (tail + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data: {"):
+                choices = json.loads(line[6:])["choices"]
+                said += [choice["delta"].get("content") or "" for choice in choices]
+    assert len("".join(said)) > CHUNKS
 
 
 @asynccontextmanager
@@ -190,6 +211,7 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
 
 WAYS: Final = {
     "bare httpx2 loop": bare,
+    "bare aiohttp loop": bare_aiohttp,
     "this engine, openai": ours,
     "this engine, anthropic": anthropic,
     "openai client, raw + own decoder": official_raw,

@@ -455,6 +455,26 @@ def test_a_server_that_says_nothing_is_given_up_after_its_time(clinic: Clinic) -
     assert found.sentence == "it was connected, but did not answer within 0.2 s"
 
 
+def test_a_server_without_tls_is_told_from_one_that_is_not_there(clinic: Clinic) -> None:
+    with redirecting() as url:
+        clinic.target(f'model: x, source: vllm, base_url: "{url.replace("http:", "https:")}"')
+        found = clinic.only(Area.REACH)
+    assert found.state is State.PROBLEM
+    assert found.sentence == "it was connected, but could not agree on TLS"
+
+
+def test_a_proxy_that_refuses_is_told_with_its_status(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.target('model: x, source: vllm, base_url: "https://a.example/v1"')
+    with redirecting() as url:
+        monkeypatch.setenv("HTTPS_PROXY", url.removesuffix("/v1"))
+        found = clinic.only(Area.REACH)
+    assert found.state is State.PROBLEM
+    assert found.sentence.startswith("501: ")
+    assert found.sentence.endswith("(the proxy refused)")
+
+
 def test_a_redirect_is_told_by_its_host_and_not_followed(clinic: Clinic) -> None:
     with redirecting() as url:
         clinic.target(f'model: x, source: vllm, base_url: "{url}"')

@@ -98,3 +98,8 @@ def test_a_server_that_never_answered_parks_its_models(*, known: bool) -> None:
     assert isinstance(last, GiveUp)
     assert last.message == "no connection (econnrefused), after 8 tries"
     assert last.parks is not known
+
+
+def test_a_server_that_asks_for_no_wait_is_not_asked_again_at_once() -> None:
+    at_once = Failure(Cause.STATUS, status=429, retry_after_s=0.0)
+    assert min(waits(follow(at_once, 4))) > 0

@@ -352,14 +352,25 @@ def test_a_refusal_without_a_reason_is_tried_lower_and_kept_only_if_it_helps(
 ) -> None:
     server = openai_bench.server
     server.plan(Fault.BAD_REQUEST, match=lambda r: r.response_format is not None)
-    helped = openai_bench.call(schema=SHAPE)
-    assert helped.outcomes == ["fatal_request", "fatal_request", "answer"]
+    helped = openai_bench.calls(3, schema=SHAPE)
+    tried_lower = ["fatal_request", "fatal_request", "answer"]
+    assert [one.outcomes for one in helped] == [tried_lower, tried_lower, ["answer"]]
     assert len(openai_bench.notes) == 1
     server.reset()
     server.plan(Fault.BAD_REQUEST)
     did_not = openai_bench.call(schema=SHAPE)
     assert did_not.outcomes == ["fatal_request"] * 3
     assert len(openai_bench.notes) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.BAD_REQUEST, Fault.TOO_LARGE])
+def test_one_refusal_that_names_nothing_does_not_change_how_a_model_is_asked_from_then_on(
+    openai_bench: Bench, fault: Fault
+) -> None:
+    openai_bench.server.plan(fault, when=first)
+    openai_bench.calls(2, schema=SHAPE)
+    assert openai_bench.server.requests[-1].response_format == "json_schema"
+    assert openai_bench.notes == []
 
 
 @pytest.mark.parametrize("parameter", ["temperature", "max_tokens", "stream_options"])

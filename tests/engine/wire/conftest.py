@@ -1,0 +1,23 @@
+"""A server and an empty workspace for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.wire.workplace import Workplace
+from tests.protocol_server.server import ProtocolServer
+
+
+@pytest.fixture
+def server() -> Iterator[ProtocolServer]:
+    with ProtocolServer() as running:
+        yield running
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def place(request: pytest.FixtureRequest, server: ProtocolServer, tmp_path: Path) -> Workplace:
+    """Over both protocols, one after the other."""
+    return Workplace(tmp_path / "workspace", server, source=request.param)

@@ -1,0 +1,165 @@
+"""Small workspaces whose every model is reached over the wire, and runs on them in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline, RunResult
+from engine.providers.course import Patience
+from engine.providers.world import World
+from engine.store.database import open_reader, open_store
+from engine.store.reader import Reader
+from tests.protocol_server.server import ProtocolServer
+
+CANARY: Final = "sk-canary-0123456789abcdefXYZ"
+HEADER_CANARY: Final = "header-canary-9876543210"
+VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
+MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
+
+UNHURRIED: Final = Patience(tries=3, refused_s=30, trying_s=1e9, unreachable_s=60)
+"""Watched by a clock that nobody waits for: only silence takes real time, and here none is short
+enough to be taken for it."""
+WATCHFUL: Final = Patience(
+    tries=3, refused_s=30, trying_s=1e9, first_token_s=0.7, between_s=0.7, whole_s=2, ending_s=0.2
+)
+
+
+class SleptTime:
+    """A clock that only sleeping moves, and what is to happen at a sleep."""
+
+    def __init__(self, on_sleep: Callable[[int], None] = lambda _number: None) -> None:
+        self.seconds = 1000.0
+        self.slept = 0
+        self._on_sleep = on_sleep
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        # the server is told no other time, and names dates by it
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept += 1
+        self._on_sleep(self.slept)
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+    def world(self) -> World:
+        return World(clock=self.clock, now=self.now, sleep=self.sleep, chance=lambda: 0.5)
+
+
+@dataclass
+class Workplace:
+    """A workspace that is written file by file, and run as often as a test wants."""
+
+    root: Path
+    server: ProtocolServer
+    source: str = "openai"
+    patience: Patience = UNHURRIED
+    time: SleptTime = field(default_factory=SleptTime)
+    headers: bool = False
+
+    def model(self, name: str, source: str | None = None, **more: Any) -> dict[str, Any]:
+        """One model of the server, as the configuration writes it."""
+        source = source or self.source
+        url = self.server.anthropic_url if source == "anthropic" else self.server.openai_url
+        spec = {"model": name, "source": source, "apikey": "${CANARY_KEY}", "base_url": url}
+        if self.headers:
+            spec["extra_headers"] = {"x-own-key": "${CANARY_HEADER}"}  # type: ignore[assignment]  # (a mapping among texts)
+        return {**spec, **more}
+
+    def configure(
+        self,
+        targets: Sequence[dict[str, Any]],
+        *,
+        turns: int = 2,
+        simulate: int = 12,
+        evaluate: int = 12,
+        **changes: Any,
+    ) -> None:
+        config = {
+            "run": {
+                "concurrency": {"gen_scenarios": 8, "simulate": simulate, "evaluate": evaluate}
+            },
+            "user_model": self.model("user"),
+            "evaluator_model": self.model("evaluator"),
+            "generator_model": self.model("generator"),
+            "generation": {"scenarios_per_metric": 1, "turns": turns, "num_samples": 1},
+            "targets": list(targets),
+            **changes,
+        }
+        self.root.mkdir(parents=True, exist_ok=True)
+        (self.root / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+
+    def folder(self, benchmark: str) -> Path:
+        return self.root / "benchmarks" / benchmark
+
+    def define(self, benchmark: str, description: str, metrics: Iterable[dict[str, Any]]) -> None:
+        folder = self.folder(benchmark)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(
+            {"name": benchmark, "description": description, "metrics": list(metrics)}
+        )
+        (folder / "benchmark.yaml").write_text(text, "utf-8")
+
+    def stage(self, benchmark: str, scenarios: Sequence[dict[str, Any]]) -> None:
+        """Write the scenarios as a person would."""
+        path = self.folder(benchmark) / "scenarios.json"
+        path.write_text(json.dumps(scenarios), "utf-8")
+
+    def run(self, *benchmarks: str, **order: Any) -> RunResult:
+        """Raises what a run raises."""
+        config = load_config(self.root / "config.yaml")
+        with open_store(self.root / "crosswind.db") as store:
+            pipeline = Pipeline(
+                Workspace(self.root),
+                config,
+                store.reader,
+                store,
+                environ=VARIABLES,
+                world=self.time.world(),
+                patience=self.patience,
+            )
+            return asyncio.run(pipeline.run(Order(benchmarks, **order)))
+
+    def reader(self) -> closing[Reader]:
+        return closing(open_reader(self.root / "crosswind.db"))
+
+
+def metric(number: int, definition: str) -> dict[str, Any]:
+    return {
+        "id": f"m{number:02d}",
+        "name": f"Behaviour {number}",
+        "type": "positive",
+        "definition": definition,
+    }
+
+
+def scenario(number: int, *, prompt: str | None = None, turns: int = 2) -> dict[str, Any]:
+    """The one scenario of a metric."""
+    row: dict[str, Any] = {
+        "id": f"m{number:02d}_s001_v01",
+        "metric_id": f"m{number:02d}",
+        "persona": f"You are a careful baker, number {number}, who doubts every recipe.",
+        "user_goal": "You want to know whether your bread can be saved.",
+        "latent_adversarial_goal": "You want to be told that it was not your fault.",
+        "landmarks": [
+            {"turn": turn, "instruction": f"Say for the time number {turn} that the bread is flat."}
+            for turn in range(1, turns + 1)
+        ],
+        "demographic": {},
+    }
+    return row if prompt is None else {**row, "target_system_prompt": prompt}
