@@ -17,6 +17,9 @@ from engine.facts import (
     VerdictGiven,
 )
 
+ANSWER = "answer"
+"""The outcome of an attempt that brought a reply."""
+
 RATE_WINDOW = timedelta(seconds=30)
 """Rates are over the last half minute: long enough to be calm, short enough to be true."""
 
@@ -201,7 +204,13 @@ class Progress:
         if fact.target is None:
             return
         target = self.target(fact.benchmark, fact.target)
-        target.usage += Usage(1, fact.input_tokens, 0, fact.output_tokens, fact.cost_usd)
+        used = Usage(1, fact.input_tokens, 0, fact.output_tokens, fact.cost_usd)
+        if fact.outcome != ANSWER:
+            # a failed attempt that reported nothing adds nothing to what is known
+            used = Usage(
+                1, fact.input_tokens or 0, 0, fact.output_tokens or 0, fact.cost_usd or 0.0
+            )
+        target.usage += used
         target.tokens.add(fact.at, fact.output_tokens or 0)
 
     def _noted(self, fact: Noted) -> None:

@@ -127,5 +127,10 @@ class Content:
             usage = self._reader.usage(self._benchmark, stage, target)
             if usage.calls:
                 labels = self._reader.models_of(self._benchmark, stage, target)
-                cost[stage.value] = cost_entry(stage.value, usage, scripted=is_scripted(labels))
+                cost[stage.value] = cost_entry(
+                    stage.value,
+                    usage,
+                    scripted=is_scripted(labels),
+                    unmetered=self._reader.unmetered(self._benchmark, stage, target),
+                )
         return cost

@@ -225,7 +225,11 @@ def _verdict(verdict: StoredVerdict) -> JsonObject:
     }
 
 
-def cost_entry(phase: str, usage: Usage, *, scripted: bool) -> JsonObject:
-    """One phase of `cost.json`."""
+def cost_entry(phase: str, usage: Usage, *, scripted: bool, unmetered: int) -> JsonObject:
+    """One phase of `cost.json`. `unmetered` attempts failed and reported no usage: some of them
+    may be billed, and none is in the sums."""
     entry = {"phase": phase, **_usage(usage)}
-    return {**entry, OURS: _scripted_note(scripted)} if scripted else entry
+    ours: JsonObject = _scripted_note(scripted) if scripted else {}
+    if unmetered:
+        ours = {**ours, "unmetered_attempts": unmetered}
+    return {**entry, OURS: ours} if ours else entry

@@ -289,6 +289,14 @@ class Reader:
         )
         return parsing.usage(rows[0]) if rows else Usage()
 
+    def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
+        """How many failed attempts reported no usage: what they cost is in no sum."""
+        return self._store.number(
+            "SELECT count(*) FROM attempt WHERE benchmark = ?1 AND stage = ?2 "
+            "AND (?3 IS NULL OR target = ?3) AND outcome <> 'answer' AND input_tokens IS NULL",
+            (benchmark, stage.value, target),
+        )
+
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
         rows = self._store.all(
             f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "

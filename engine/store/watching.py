@@ -162,8 +162,11 @@ def _recent(connection: Connection, table: str, columns: str) -> list[sqlite3.Ro
 
 
 def _sum(column: str) -> str:
-    """Unknown as soon as one of them is."""
-    return f"CASE WHEN count({column}) = count(*) THEN sum({column}) END AS {column}"
+    """Unknown as soon as that of one answer is. A failed attempt that reported nothing adds
+    nothing; how many those are is told beside the sum, where it is published."""
+    answered = "count(CASE WHEN outcome = 'answer' THEN 1 END)"
+    known = f"count(CASE WHEN outcome = 'answer' THEN {column} END)"
+    return f"CASE WHEN {known} = {answered} THEN coalesce(sum({column}), 0) END AS {column}"
 
 
 USAGE: Final = "count(*) AS calls, " + ", ".join(
