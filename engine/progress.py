@@ -160,9 +160,6 @@ class Progress:
             if name == benchmark
         }
 
-    def usage_of(self, benchmark: str) -> Usage:
-        return sum((p.usage for p in self.targets_of(benchmark).values()), Usage())
-
     def apply(self, fact: Fact) -> None:
         """Fold one fact in. Facts come in the order of their `seq`; one seen before is ignored."""
         if fact.seq <= self.seq:

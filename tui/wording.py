@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
@@ -37,10 +36,6 @@ def duration(seconds: float) -> str:
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)
     return f"{hours}:{minutes:02d}:{second:02d}" if hours else f"{minutes}:{second:02d}"
-
-
-def elapsed(since: datetime | None, now: datetime) -> str:
-    return UNKNOWN if since is None else duration((now - since).total_seconds())
 
 
 def amount(number: float) -> str:

@@ -38,7 +38,6 @@ class JudgingPlanner:
         self._counting = standing.counting
         self._order = order
         self._again = order.again.get(bench.name, frozenset())
-        self._evaluator = evaluator
         self._judge = bench.models.open(evaluator).label
         self._digest = model_digest(evaluator)
 

@@ -26,8 +26,6 @@ from engine.providers.sdk import Address
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""
 CONNECT_S: Final = 20.0
-LONGEST_ERROR: Final = 64 * 1024
-"""Bytes that are read of what is no stream."""
 
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 

@@ -20,7 +20,6 @@ from engine.store.replaced_file import sync_folder
 from engine.store.rows import Row
 from engine.store.writer import Clock, Writer
 
-STORE_NAME: Final = "crosswind.db"
 BUSY_SECONDS: Final = 10.0
 
 
