@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Track
 from engine.cli.running import prepare_demo
 from engine.host import EngineThread
-from engine.link import Command
+from engine.link import Command, Request
 from engine.watch import Watch
 from tui.app import CrosswindApp
 
@@ -71,7 +71,7 @@ def main() -> None:
             try:
                 asyncio.run(draw(watch))
             finally:
-                engine.command(Command.STOP_NOW)
+                engine.ask(Request(Command.STOP_NOW))
                 engine.join()
                 watch.close()
 

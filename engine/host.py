@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
-from engine.link import Answer, Board, Command, EngineState
+from engine.link import Answer, Board, Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.speech import LiveText, Speech
@@ -63,11 +63,11 @@ class EngineThread:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self._pipeline.live.text(benchmark, key, cursor)
 
-    def command(self, command: Command) -> Answer:
+    def ask(self, request: Request) -> Answer:
         if self._ended or self._loop is None or self._task is None:
             return Answer(accepted=False, text="the run has ended")
         control, loop = self._pipeline.control, self._loop
-        match command:
+        match request.command:
             case Command.PAUSE:
                 if control.draining:
                     return Answer(accepted=False, text="the run is stopping")
@@ -79,6 +79,11 @@ class EngineThread:
             case Command.STOP_NOW:
                 control.draining = True
                 return _do(loop, self._task.cancel, "stopping now")
+            case _:
+                return Answer(accepted=False, text="this engine does one run and no more")
+
+    def close(self) -> None:
+        """The run goes on; `join` it."""
 
     def _speaking(self) -> Sequence[Speech]:
         return () if self._ended else self._pipeline.live.speaking()

@@ -5,12 +5,14 @@ Facts do not come this way; they are rows of the store. The link carries what is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from engine.benchmark import ConversationKey
+from engine.benchmark import ConversationKey, Stage
+from engine.pipeline.order import Order
 from engine.speech import LiveText, Speech
 
 
@@ -19,7 +21,33 @@ class EngineState(StrEnum):
     RUNNING = "running"
     PAUSED = "paused"
     DRAINING = "draining"
+    IDLE = "idle"
+    """Everything is done; it waits a few seconds for more before it ends."""
     STOPPED = "stopped"
+    LOST = "lost"
+    """It ended without a word: killed, or its machine went down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process an engine is."""
+
+    pid: int
+    host: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Calls that are held up, and why."""
+
+    model: str
+    """The label of the model that is called."""
+    why: str
+    """`429`, `connection refused`, `its own limit of 8 calls`: a few words."""
+    seconds: float | None
+    """Until it is tried again; None where that is not known."""
+    calls: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +58,75 @@ class Board:
     speaking: Sequence[Speech]
     """Longest running first."""
     problem: str | None = None
-    """Why the engine stopped, where it did not stop by itself."""
+    """Why the engine stopped, where it did not stop by itself; why it is paused, where no person
+    paused it."""
+    waits: Sequence[Wait] = ()
+    parked: Mapping[str, str] = field(default_factory=dict)
+    """Targets that are called no more until a person says so, and why."""
+    concurrency: Mapping[Stage, int] = field(default_factory=dict)
+    """How many rows of a stage are worked on at once, at most."""
+    notices: Sequence[str] = ()
+    """What a watcher should know that is no fact: that the configuration was edited since."""
+    engine: Identity | None = None
 
 
 class Command(StrEnum):
-    """What a watcher may ask of the engine. Each is idempotent."""
+    """What a watcher may ask of the engine. Each is idempotent, and refused with a reason."""
 
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
     """Finish what is being spoken, then end."""
     STOP_NOW = "stop_now"
+    RUN = "run"
+    """Do `order` after what is at hand."""
+    RETRY = "retry"
+    """What failed, once more: `rows`, else all rows of `target`, else all."""
+    EVALUATE = "evaluate"
+    """Judge the takes that count of `rows` again, by `evaluator` where one is named."""
+    SIMULATE = "simulate"
+    """Play `rows` again: a new take each."""
+    CONCURRENCY = "concurrency"
+    """Work on `number` rows of `stage` at once."""
+    UNPARK = "unpark"
+    """Call `target` again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of work: a metric, a scenario or a conversation."""
+
+    benchmark: str
+    unit: str
+
+    @classmethod
+    def of(cls, benchmark: str, key: ConversationKey) -> Row:
+        return cls(benchmark, str(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command with what it is about; what it does not need is left empty."""
+
+    command: Command
+    rows: tuple[Row, ...] = ()
+    target: str | None = None
+    stage: Stage | None = None
+    number: int | None = None
+    evaluator: str | None = None
+    order: Order | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine says to a command."""
+    """What the engine says to a request."""
 
     accepted: bool
     text: str
 
 
 class EngineLink(Protocol):
-    """One way to reach an engine. Every method returns at once."""
+    """One way to reach an engine. `board` and `text` return at once, with what is known."""
 
     def board(self) -> Board: ...
 
@@ -64,4 +138,10 @@ class EngineLink(Protocol):
         """
         ...
 
-    def command(self, command: Command) -> Answer: ...
+    def ask(self, request: Request) -> Answer:
+        """Blocks until the engine has answered, a few seconds at most: not for an event loop."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the engine, which goes on."""
+        ...

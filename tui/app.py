@@ -19,7 +19,7 @@ from textual.screen import Screen
 
 from engine.display import clean
 from engine.errors import CrosswindError
-from engine.link import Command, EngineState
+from engine.link import Command, EngineState, Request
 from engine.watch import Watch
 from tui.congestion import Gated
 from tui.display import Inert
@@ -182,7 +182,7 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
         """Ask the engine, and show what it says where it says something."""
         if self._watch.link is None:
             return
-        answer = self._watch.link.command(command)
+        answer = self._watch.link.ask(Request(command))
         if answer.text or not answer.accepted:
             self.notify(
                 clean(answer.text) or "The engine refused.",

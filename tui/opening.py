@@ -8,7 +8,7 @@ from engine.cli.console import tell
 from engine.cli.running import STOPPED, Prepared, confirmed, exit_code, prepare_demo, prepare_run
 from engine.cli.session import open_session, whole_order
 from engine.host import EngineThread
-from engine.link import Command
+from engine.link import Command, Request
 from engine.pipeline.run import RunResult
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
@@ -45,7 +45,7 @@ def _run_and_watch(prepared: Prepared) -> int:
             app.run()
         finally:
             if not engine.join(0):
-                engine.command(Command.STOP)
+                engine.ask(Request(Command.STOP))
                 tell("finishing what is being spoken; Ctrl-C stops now")
                 _wait(engine)
             watch.close()
@@ -60,7 +60,7 @@ def _wait(engine: EngineThread) -> None:
     try:
         engine.join()
     except KeyboardInterrupt:
-        engine.command(Command.STOP_NOW)
+        engine.ask(Request(Command.STOP_NOW))
         engine.join()
 
 

@@ -30,6 +30,7 @@ class Phase(Enum):
     STOPPED = ("·", "stopped", Ink.WARN)
     ENDED = ("✓", "ended", Ink.GOOD)
     FAILED = ("✗", "failed", Ink.BAD)
+    LOST = ("✗", "the engine died; `crosswind run` goes on from here", Ink.BAD)
 
     @property
     def glyph(self) -> str:
@@ -45,7 +46,7 @@ class Phase(Enum):
 
     @property
     def over(self) -> bool:
-        return self in {Phase.NOTHING, Phase.STOPPED, Phase.ENDED, Phase.FAILED}
+        return self in {Phase.NOTHING, Phase.STOPPED, Phase.ENDED, Phase.FAILED, Phase.LOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,10 @@ def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
             return Phase.PAUSED
         case EngineState.DRAINING:
             return Phase.DRAINING
+        case EngineState.IDLE:
+            return Phase.ENDED
+        case EngineState.LOST:
+            return Phase.LOST
         case EngineState.STOPPED:
             drained = any(note.kind is NoteKind.DRAINING for note in _this_run(progress.notes))
             return Phase.STOPPED if drained else Phase.ENDED

@@ -15,7 +15,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.facts import Noted, NoteKind
 from engine.host import EngineThread
-from engine.link import Command
+from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.progress import Progress, Tally, TargetProgress
@@ -62,10 +62,10 @@ def _signals(engine: EngineThread) -> Iterator[None]:
         nonlocal asked
         asked += 1
         if asked == 1:
-            engine.command(Command.STOP)
+            engine.ask(Request(Command.STOP))
             tell("finishing what is being spoken; once more to stop now")
         else:
-            engine.command(Command.STOP_NOW)
+            engine.ask(Request(Command.STOP_NOW))
 
     watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, stop) for number in watched}

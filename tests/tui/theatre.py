@@ -25,7 +25,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import NoteKind
-from engine.link import Answer, Board, Command, EngineState
+from engine.link import Answer, Board, Command, EngineState, Request
 from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.records import Quote
@@ -65,6 +65,7 @@ class ScriptedLink:
     problem: str | None = None
     voices: dict[ConversationKey, Voice] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
     def board(self) -> Board:
         speeches = (voice.speech for voice in self.voices.values())
@@ -78,9 +79,10 @@ class ScriptedLink:
         start = cursor if cursor <= len(voice.text) else 0
         return LiveText(voice.speech, voice.text[start:], len(voice.text))
 
-    def command(self, command: Command) -> Answer:
-        self.commands.append(command)
-        match command:
+    def ask(self, request: Request) -> Answer:
+        self.requests.append(request)
+        self.commands.append(request.command)
+        match request.command:
             case Command.PAUSE:
                 self.state = EngineState.PAUSED
             case Command.RESUME:
@@ -89,7 +91,12 @@ class ScriptedLink:
                 self.state = EngineState.DRAINING
             case Command.STOP_NOW:
                 self.state = EngineState.STOPPED
-        return Answer(accepted=True, text=f"{command} it is")
+            case _:
+                pass
+        return Answer(accepted=True, text=f"{request.command} it is")
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass
