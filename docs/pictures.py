@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from engine.benchmark import Track
 from engine.cli.running import prepare_demo
 from engine.host import EngineThread
 from engine.link import Command, Request
+from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tui.app import CrosswindApp
 
@@ -58,13 +60,17 @@ def save(app: CrosswindApp, name: str) -> None:
     sys.stderr.write(f"{path}\n")
 
 
+def _nothing() -> None:
+    pass
+
+
 def main() -> None:
     with TemporaryDirectory() as folder:
         arguments = argparse.Namespace(dir=Path(folder) / "demo")
         prepared = prepare_demo(arguments)
         session, order = prepared.session, prepared.order
-        with session.pipeline() as pipeline:
-            engine = EngineThread(pipeline, order)
+        with hosted(session.place, linger=0.0) as served:
+            engine = EngineThread(served, partial(serve, served, session.place, order, _nothing))
             infos = session.infos(order.benchmarks)
             watch = Watch.open(session.store_path, infos, engine)
             engine.start()

@@ -55,11 +55,18 @@ class StopReason(StrEnum):
     TARGET_FAILED = "target_failed"
     CONTEXT_FULL = "context_full"
     CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+    """It came to its end, in a file that does not say how."""
 
     @property
     def finished(self) -> bool:
         """Whether a conversation that ended so counts as played to its end and may be judged."""
-        return self in {StopReason.TURN_LIMIT, StopReason.USER_ENDED, StopReason.CONTEXT_FULL}
+        return self in {
+            StopReason.TURN_LIMIT,
+            StopReason.USER_ENDED,
+            StopReason.CONTEXT_FULL,
+            StopReason.UNKNOWN,
+        }
 
 
 class State(StrEnum):
@@ -219,3 +226,8 @@ def variant_id(base: str, number: int) -> str:
 def base_id(variant: str) -> str:
     """`m01_s002` for `m01_s002_v01`; an id without a variant is its own base."""
     return re.sub(r"_v\d+$", "", variant)
+
+
+def metric_of(scenario: str) -> str:
+    """`m01` for `m01_s002` and `m01_s002_v01`; an id of another form is its own."""
+    return re.sub(r"_s\d+(_v\d+)?$", "", scenario)

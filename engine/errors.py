@@ -58,6 +58,10 @@ class StoreError(CrosswindError):
     """The store cannot be opened or written: damaged, newer than this program, or no permission."""
 
 
+class DamagedError(StoreError):
+    """What is read from the store is not what was written into it."""
+
+
 class WorkspaceBusyError(CrosswindError):
     """Another engine holds this workspace."""
 

@@ -1,27 +1,31 @@
-"""The engine on a thread and an event loop of its own, so that a stalled screen never stalls it."""
+"""An engine on a thread and an event loop of its own, so that a stalled screen never stalls it."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
-from engine.link import Answer, Board, Command, EngineState, Request
-from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline, RunResult
-from engine.speech import LiveText, Speech
+from engine.link import Answer, Board, EngineState, Request
+from engine.pipeline.run import RunResult
+from engine.service.engine import Engine
+from engine.speech import LiveText
+
+ANSWER_SECONDS: Final = 5.0
 
 
 class EngineThread:
-    """Runs one order. `start` it, watch it through the link that it is, `join` it at the end."""
+    """Runs `serve`, which lets `engine` do its work. `start` it, watch it through the link that
+    it is, `join` it at the end."""
 
-    def __init__(self, pipeline: Pipeline, order: Order) -> None:
-        self._pipeline = pipeline
-        self._order = order
+    def __init__(self, engine: Engine, serve: Callable[[], Awaitable[RunResult]]) -> None:
+        self._engine = engine
+        self._serve = serve
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[RunResult] | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name="engine", daemon=False)
         self._ended = False
@@ -48,55 +52,37 @@ class EngineThread:
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._pipeline.run(self._order))
         self._ready.set()
-        try:
-            self.result = await self._task
-        except asyncio.CancelledError:
-            self.result = RunResult(failed=0, stopped=True)
+        self.result = await self._serve()
 
     # The link, from any thread
 
     def board(self) -> Board:
-        return Board(self._state(), self._speaking(), self._problem())
+        if not self._ended:
+            return self._engine.board()
+        return Board(EngineState.STOPPED, (), self._problem())
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        return self._pipeline.live.text(benchmark, key, cursor)
+        return self._engine.text(benchmark, key, cursor)
 
     def ask(self, request: Request) -> Answer:
-        if self._ended or self._loop is None or self._task is None:
-            return Answer(accepted=False, text="the run has ended")
-        control, loop = self._pipeline.control, self._loop
-        match request.command:
-            case Command.PAUSE:
-                if control.draining:
-                    return Answer(accepted=False, text="the run is stopping")
-                return _do(loop, self._pipeline.pause, "paused after what is being spoken")
-            case Command.RESUME:
-                return _do(loop, self._pipeline.resume, "running")
-            case Command.STOP:
-                return _do(loop, self._pipeline.drain, "stopping after what is being spoken")
-            case Command.STOP_NOW:
-                control.draining = True
-                return _do(loop, self._task.cancel, "stopping now")
-            case _:
-                return Answer(accepted=False, text="this engine does one run and no more")
+        loop = self._loop
+        over = Answer(accepted=False, text="the engine has ended")
+        if self._ended or loop is None:
+            return over
+        answering = self._engine.answer(request)
+        try:
+            future = asyncio.run_coroutine_threadsafe(answering, loop)
+        except RuntimeError:  # the loop closed since it was looked at
+            answering.close()
+            return over
+        try:
+            return future.result(ANSWER_SECONDS)
+        except (TimeoutError, concurrent.futures.CancelledError):
+            return Answer(accepted=False, text="the engine does not answer")
 
     def close(self) -> None:
         """The run goes on; `join` it."""
-
-    def _speaking(self) -> Sequence[Speech]:
-        return () if self._ended else self._pipeline.live.speaking()
-
-    def _state(self) -> EngineState:
-        control = self._pipeline.control
-        if self._ended:
-            return EngineState.STOPPED
-        if self._task is None:
-            return EngineState.STARTING
-        if control.draining:
-            return EngineState.DRAINING
-        return EngineState.PAUSED if control.paused else EngineState.RUNNING
 
     def _problem(self) -> str | None:
         if self.error is None:
@@ -104,11 +90,3 @@ class EngineThread:
         if isinstance(self.error, CrosswindError):
             return str(self.error)
         return f"the engine failed: {type(self.error).__name__}"
-
-
-def _do(loop: asyncio.AbstractEventLoop, act: Callable[[], object], text: str) -> Answer:
-    try:
-        loop.call_soon_threadsafe(act)
-    except RuntimeError:  # the loop closed since it was looked at
-        return Answer(accepted=False, text="the run has ended")
-    return Answer(accepted=True, text=text)

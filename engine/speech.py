@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from engine.benchmark import ConversationKey, Speaker
 
@@ -31,3 +32,10 @@ class LiveText:
     """What was said from the cursor on."""
     cursor: int
     """Where to ask from the next time, in characters."""
+
+    @classmethod
+    def since(cls, cursor: int, speech: Speech, said: str) -> Self:
+        """What of all that was said lies beyond the cursor; a cursor beyond the end, as after a
+        message that began anew, is answered from the beginning."""
+        start = cursor if cursor <= len(said) else 0
+        return cls(speech, said[start:], len(said))

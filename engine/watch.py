@@ -37,7 +37,7 @@ def describe_benchmarks(
     workspace: Workspace, config: Config, names: Sequence[str]
 ) -> list[BenchmarkInfo]:
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
-    roles = (config.user_model, config.evaluator_model, config.generator)
+    roles = (config.user_model, *config.judges, config.generator)
     scripted = any(spec.is_offline for spec in (*roles, *config.targets))
     return [
         BenchmarkInfo(
@@ -86,4 +86,6 @@ class Watch:
         return found
 
     def close(self) -> None:
+        if self.link is not None:
+            self.link.close()
         self.reader.close()

@@ -1,15 +1,30 @@
-"""Opens the app on a workspace, with an engine beside it where there is something to run."""
+"""Opens the app on a workspace; where there is something to run, an engine is started beside it."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+from contextlib import closing
 
+from engine.benchmark import Stage
 from engine.cli.console import tell
-from engine.cli.running import STOPPED, Prepared, confirmed, exit_code, prepare_demo, prepare_run
-from engine.cli.session import open_session, whole_order
-from engine.host import EngineThread
-from engine.link import Command, Request
-from engine.pipeline.run import RunResult
+from engine.cli.running import (
+    DONE,
+    FAILED,
+    LINGER_SECONDS,
+    STOPPED,
+    Prepared,
+    confirmed,
+    cost_of,
+    held_to,
+    prepare_demo,
+    prepare_run,
+)
+from engine.cli.session import Session, open_session
+from engine.errors import WorkspaceBusyError
+from engine.facts import NoteKind
+from engine.pipeline.order import Order
+from engine.service.spawning import Job, spawn
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.watch import Watch
@@ -26,70 +41,97 @@ def open_app(arguments: argparse.Namespace) -> int:
                 return STOPPED
             return _run_and_watch(prepared)
         case _:
-            return _look(arguments)
+            _look(open_session(arguments))
+            return DONE
 
 
 def _run_and_watch(prepared: Prepared) -> int:
-    """The engine runs on a thread of its own; leaving the app ends the run with it."""
-    from tui.app import CrosswindApp
-
+    """The engine outlives the app, which may be left at any time."""
     session, order = prepared.session, prepared.order
     session.check(order)
-    with session.pipeline() as pipeline:
-        infos = session.infos(order.benchmarks)
-        engine = EngineThread(pipeline, order)
-        watch = Watch.open(session.store_path, infos, engine)
-        engine.start()
-        app = CrosswindApp(watch)
-        try:
-            app.run()
-        finally:
-            if not engine.join(0):
-                engine.ask(Request(Command.STOP))
-                tell("finishing what is being spoken; Ctrl-C stops now")
-                _wait(engine)
-            watch.close()
-    if engine.error is not None:
-        raise engine.error
-    result = engine.result or RunResult(failed=0, stopped=True)
-    _say_goodbye(watch, prepared, result)
-    return app.return_code or exit_code(result)
+    session.make_way()
+    holder = session.holder()
+    if holder is not None:
+        raise WorkspaceBusyError(
+            f"{session.workspace.root} is being worked on by {holder}: `crosswind watch` shows it, "
+            "`crosswind stop` ends it"
+        )
+    _start(session, order)
+    with closing(_watch(session)) as watch:
+        _show(session, watch, place="Live")
+        watch.poll()
+        code = _goodbye(session, order, watch)
+        over = watch.progress.run_state is NoteKind.RUN_ENDED
+        return code or (held_to(session, order, prepared.gates) if over else DONE)
 
 
-def _wait(engine: EngineThread) -> None:
-    try:
-        engine.join()
-    except KeyboardInterrupt:
-        engine.ask(Request(Command.STOP_NOW))
-        engine.join()
+def _look(session: Session) -> None:
+    """The app on what is stored, and on the engine at work where there is one."""
+    if not session.store_path.exists():
+        with hold_workspace(session.workspace.root):
+            open_store(session.store_path).close()
+    place = "Benchmarks" if session.holder() is None else "Live"
+    with closing(_watch(session)) as watch:
+        _show(session, watch, place=place)
 
 
-def _say_goodbye(watch: Watch, prepared: Prepared, result: RunResult) -> None:
-    """What stays on the terminal when the app has gone."""
-    root = prepared.session.workspace.root
+def _watch(session: Session) -> Watch:
+    infos = session.watched()
+    return Watch.open(session.store_path, infos, session.link())
+
+
+def _show(session: Session, watch: Watch, *, place: str) -> None:
+    from tui.app import CrosswindApp
+
+    def start(order: Order | None) -> None:
+        if order is not None:
+            session.check(order)
+        _start(session, order)
+
+    def cost(order: Order) -> str | None:
+        """In words; None where nothing is paid for."""
+        return next(reversed(cost_of(session, order)), None)
+
+    app = CrosswindApp(
+        watch, place=place, start=start, cost=cost, attach=f"crosswind watch{_on(session)}"
+    )
+    app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)
+
+
+def _start(session: Session, order: Order | None) -> None:
+    spawn(Job(session.place, order, LINGER_SECONDS))
+
+
+def _on(session: Session) -> str:
+    return f" --workspace {shlex.quote(str(session.workspace.root))}"
+
+
+def _goodbye(session: Session, order: Order, watch: Watch) -> int:
+    """What stays on the terminal when the app has gone, and how it went as an exit code: a run
+    that goes on is no failure."""
     for info in watch.benchmarks:
         tallies = [one.simulate for one in watch.progress.targets_of(info.name).values()]
         done = sum(tally.done for tally in tallies)
         total = sum(tally.total for tally in tallies)
         tell(f"{info.name}: {done} of {total} conversations")
-    if result.stopped:
-        tell(f"stopped before the end; `crosswind run --workspace {root}` goes on from here")
-    elif result.failed:
-        tell(f"{result.failed} rows failed; `crosswind run --workspace {root}` tries them again")
-    tell(f"results: `crosswind results --workspace {root}`")
-
-
-def _look(arguments: argparse.Namespace) -> int:
-    """The app on what is stored, with no engine."""
-    from tui.app import CrosswindApp
-
-    session = open_session(arguments)
-    order = whole_order(session)
-    if not session.store_path.exists():
-        with hold_workspace(session.workspace.root):
-            open_store(session.store_path).close()
-    watch = Watch.open(session.store_path, session.infos(order.benchmarks))
-    app = CrosswindApp(watch)
-    app.run()
-    watch.close()
-    return app.return_code or 0
+    on = _on(session)
+    ended = [note for note in watch.progress.notes if note.kind is NoteKind.RUN_ENDED]
+    if session.holder() is not None:
+        over = watch.progress.run_state is NoteKind.RUN_ENDED
+        if not over:
+            tell(f"the run goes on; `crosswind watch{on}` shows it again")
+            return DONE
+    if watch.progress.run_state is not NoteKind.RUN_ENDED or ended[-1].text == "stopped":
+        tell(f"stopped before the end; `crosswind run{on}` goes on from here")
+        return STOPPED
+    failed = sum(
+        watch.progress.stage_tally(name, stage).failed
+        for name in order.benchmarks
+        for stage in Stage
+    )
+    if failed:
+        tell(f"{failed} rows failed; `crosswind retry{on}` tries them again")
+    tell(f"results: `crosswind results{on}`")
+    return FAILED if failed else DONE

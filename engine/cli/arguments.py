@@ -12,8 +12,10 @@ from engine.benchmark import Stage
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
-exit codes: 0 done · 1 finished, but rows failed · 2 usage, configuration or input error ·
-3 stopped before the end, the next run goes on from there · 4 another engine holds the workspace
+exit codes: 0 done · 1 finished, but rows failed or a --fail-under gate was missed ·
+2 usage, configuration or input error · 3 stopped before the end, the next run goes on from
+there · 4 another engine holds the workspace · 5 a --fail-under gate is open: the interval
+holds the bound
 
 first steps: crosswind demo · crosswind init DIR · crosswind new NAME · crosswind run
 """
@@ -169,9 +171,34 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--force", action="store_true", help="do everything again")
     run.add_argument("--dry-run", action="store_true", help="count calls, ask no model anything")
     run.add_argument("--explain", action="store_true", help="name the rows to do, and why")
+    run.add_argument(
+        "--fail-under",
+        metavar="TRACK=RATE",
+        action="append",
+        default=[],
+        help="exit with 1 where a target's pass rate is surely lower, with 5 where that is open",
+    )
     run.add_argument("--yes", action="store_true", help="do not ask before spending money")
     _headless(run)
     run.add_argument("--json", action="store_true", help="the result, or the plan, as JSON")
+
+    command("watch", "open the app on the engine at work; anybody may, as often as they like")
+    status = command("status", "how far everything is, and what the engine is doing")
+    status.add_argument("--json", action="store_true", help="for a script")
+    command("pause", "let the engine begin nothing new, after what is being spoken")
+    command("resume", "let it go on")
+    stop = command(
+        "stop",
+        "let the engine finish what is being spoken, then end",
+        "What is stored stays, and `crosswind run` goes on from there.",
+    )
+    stop.add_argument("--now", action="store_true", help="cut off what is being spoken")
+    stop.add_argument("--wait", action="store_true", help="come back when it has ended")
+    retry = command("retry", "do once more what failed: all of it, one target's, or some ids")
+    retry.add_argument("ids", metavar="ID", nargs="*", help="default: all that failed")
+    retry.add_argument("--target", metavar="ID", help="only this one's; it is called again")
+    retry.add_argument("--benchmark", metavar="NAME", help="where several have an id")
+    retry.add_argument("--json", action="store_true", help="the result as JSON")
 
     show = command(
         "show",
@@ -192,12 +219,65 @@ def build_parser() -> argparse.ArgumentParser:
     simulate.add_argument("ids", metavar="ID", nargs="+")
     simulate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
     simulate.add_argument("--json", action="store_true", help="for a script")
+    for again in (evaluate, simulate, retry):
+        _detach(again)
+        again.add_argument("--yes", action="store_true", help="do not ask before spending money")
 
-    results = command("results", "pass rates for each target, with their intervals")
+    results = command(
+        "results",
+        "pass rates for each target, with their intervals, and what is sure about them",
+        "On a terminal of 120 columns or more, --details is on.",
+    )
     results.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
     shapes = results.add_mutually_exclusive_group()
     shapes.add_argument("--json", action="store_true", help="what results.json holds")
     shapes.add_argument("--csv", action="store_true", help="one line for each target and metric")
+    shapes.add_argument(
+        "--html",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="a page for a browser, with everything in one file (default: results.html)",
+    )
+    results.add_argument(
+        "--details", action="store_true", help="also metrics, pairs, people and agreement"
+    )
+    results.add_argument(
+        "--fail-under",
+        metavar="TRACK=RATE",
+        action="append",
+        default=[],
+        help="exit with 1 where a pass rate is surely lower, with 5 where that is open",
+    )
+    results.add_argument(
+        "--target",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="hold only this one to --fail-under; may be repeated",
+    )
+
+    validate = command(
+        "validate",
+        "play or judge a benchmark with another model in one role: does the ranking hold?",
+        "A branch of the benchmark is made in benchmarks/NAME/validation/; the original stays as "
+        "it is.\nA run that was stopped is continued by the same command.",
+    )
+    validate.add_argument("benchmark", metavar="BENCHMARK")
+    validate.add_argument(
+        "--swap", choices=["generator", "user", "evaluator"], help="which role it takes"
+    )
+    validate.add_argument(
+        "--with", dest="model", metavar="NAME", help="a name in `models:` or a target's id"
+    )
+    validate.add_argument("--stale", action="store_true", help="also redo what is out of date")
+    validate.add_argument("--dry-run", action="store_true", help="count calls, ask no model")
+    validate.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    validate.add_argument("--report", action="store_true", help="show what was found, run nothing")
+    validate.add_argument("--json", action="store_true", help="the report, or the plan, as JSON")
+    validate.add_argument(
+        "--headless", action="store_true", help="as it always runs: progress on stderr"
+    )
 
     search = command("search", "find words in every transcript")
     search.add_argument("text", metavar="TEXT", nargs="+")
@@ -219,12 +299,80 @@ def build_parser() -> argparse.ArgumentParser:
 
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
+    edited = mirror.add_mutually_exclusive_group()
+    edited.add_argument(
+        "--diff", action="store_true", help="show what differs in files that a person edited"
+    )
+    edited.add_argument(
+        "--keep", action="store_true", help="leave edited files so, and say no more of it"
+    )
+    edited.add_argument(
+        "--overwrite", action="store_true", help="write edited files anew; the edits are lost"
+    )
+
+    prune = command(
+        "prune",
+        "take replaced takes and old notes out of the store, after asking",
+        "A take is replaced when a newer one of the same conversation was played to its end and "
+        "judged.\nWhat was spent stays. Notes and runs go only with --older-than.",
+    )
+    prune.add_argument(
+        "--older-than", type=int, metavar="DAYS", help="only what began before so many days"
+    )
+    prune.add_argument("--dry-run", action="store_true", help="say what would go, change nothing")
+    prune.add_argument("--yes", action="store_true", help="do not ask")
+    take_in = command(
+        "import",
+        "take files into the store: a workspace of ImpactBench, of Crosswind, or published ones",
+        "Each benchmark comes in whole or not at all; what is there already is not taken twice.\n"
+        "Keys and headers in old files are left out. Exit codes: 0 all is in · 1 some rows or\n"
+        "files could not be taken, all else is in · 2 nothing was done.",
+    )
+    take_in.add_argument("dir", type=Path, metavar="DIR", help="the folder with the files")
+    take_in.add_argument(
+        "--benchmark",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this one; may be repeated",
+    )
+    take_in.add_argument("--dry-run", action="store_true", help="read everything, write nothing")
+    take_in.add_argument("--json", action="store_true", help="the report for a script")
+
+    export = command(
+        "export",
+        "write conversations and verdicts to files of other formats",
+        "FORMAT: jsonl (one object a line), csv (one line for each verdict, safe to open in a\n"
+        "spreadsheet), md (a folder with one document for each conversation).",
+    )
+    export.add_argument("names", metavar="BENCHMARK|ID", nargs="*", help="default: all")
+    export.add_argument(
+        "--format", choices=["jsonl", "csv", "md"], default="jsonl", help="default: jsonl"
+    )
+    export.add_argument("--out", type=Path, metavar="FILE|DIR", help="default: standard output")
+    export.add_argument("--force", action="store_true", help="replace what is there")
+
+    repair = command(
+        "repair",
+        "put a damaged store right, from what can be read of it and the files under benchmarks/",
+        "The damaged store is kept beside the new one. A store that is whole is left alone.\n"
+        "Exit codes: 0 nothing is missing · 1 something is, and `crosswind run` does it again.",
+    )
+    repair.add_argument("--yes", action="store_true", help="do not ask")
     return parser
 
 
 def _headless(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
         "--headless", action="store_true", help="no app: progress on stderr, the result on stdout"
+    )
+    _detach(where)
+
+
+def _detach(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
+        "--detach", action="store_true", help="come back at once; the engine goes on by itself"
     )
 
 
@@ -237,11 +385,17 @@ def opens_app(arguments: argparse.Namespace) -> bool:
     match arguments.command:
         case None:
             asked = True
+        case "watch":
+            asked = True
         case "demo":
-            asked = not arguments.headless
+            asked = not (arguments.headless or arguments.detach)
         case "run":
             asked = not (
-                arguments.headless or arguments.dry_run or arguments.explain or arguments.json
+                arguments.headless
+                or arguments.detach
+                or arguments.dry_run
+                or arguments.explain
+                or arguments.json
             )
         case _:
             asked = False

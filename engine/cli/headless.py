@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
 
@@ -17,8 +19,9 @@ from engine.facts import Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import RunResult
 from engine.progress import Progress, Tally, TargetProgress
+from engine.service.hosting import Place, hosted, serve
 from engine.watch import BenchmarkInfo, Watch
 
 POLL_SECONDS: Final = 0.2
@@ -32,12 +35,20 @@ class Printer(Protocol):
 
 
 def run_headless(
-    pipeline: Pipeline, order: Order, infos: list[BenchmarkInfo], *, plain: bool
+    place: Place, store: Path, order: Order, infos: list[BenchmarkInfo], *, plain: bool
 ) -> RunResult:
     """Run to the end in the foreground. The first Ctrl-C finishes what is being spoken, the second
     stops now. Raises what the run raises."""
-    engine = EngineThread(pipeline, order)
-    watch = Watch.open(pipeline.store.path, infos, engine)
+    with hosted(place, linger=0.0) as served:
+        engine = EngineThread(served, partial(serve, served, place, order, _nothing))
+        return _watched(engine, Watch.open(store, infos, engine), plain=plain)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
     with _printer(plain=plain) as printer, _signals(engine):
         engine.start()
         while not engine.join(POLL_SECONDS):

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
+from engine.branches import Branch
 from engine.cli.arguments import nearest_word
-from engine.config.settings import Config, ModelSpec, load_config
+from engine.config.settings import Config, load_config
 from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError, Problem
+from engine.link import Command, EngineState, Request
+from engine.pipeline.models import at_pace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.store.database import open_reader, open_store
-from engine.store.lock import hold_workspace
+from engine.service.address import socket_path
+from engine.service.client import SocketLink, connect
+from engine.service.hosting import Pace, Place
+from engine.store.database import empty_reader, open_reader, open_store
+from engine.store.lock import Holder, hold_workspace, workspace_holder
 from engine.watch import BenchmarkInfo, describe_benchmarks
+
+WAY_SECONDS: Final = 3.0
+"""For so long an engine that has nothing to do may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +37,47 @@ class Session:
 
     workspace: Workspace
     config: Config
+    pace: Pace | None = None
+    """At which scripted models speak, where it is not the configuration's."""
+
+    @property
+    def place(self) -> Place:
+        """Where an engine for it works."""
+        return Place(self.workspace.root, self.config.path, self.pace)
+
+    def holder(self) -> Holder | None:
+        """Whose engine is at work on it, if anybody's."""
+        return workspace_holder(self.workspace.root)
+
+    def link(self) -> SocketLink:
+        """To the engine at work on it, or to the next one. To be closed."""
+        return connect(socket_path(self.workspace.root), self.holder)
+
+    def make_way(self) -> None:
+        """Have an engine that is done and only waits for more end at once."""
+        if self.holder() is None:
+            return
+        with closing(self.link()) as link:
+            if link.board().state is not EngineState.IDLE:
+                return
+            link.ask(Request(Command.STOP))
+        until = time.monotonic() + WAY_SECONDS
+        while self.holder() is not None and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def paced(self, pace: Pace) -> Session:
+        return Session(self.workspace, at_pace(self.config, pace), pace)
 
     @property
     def store_path(self) -> Path:
         return self.workspace.store_path(self.config)
 
-    def check(self, order: Order, evaluator: ModelSpec | None = None) -> None:
+    def check(self, order: Order) -> None:
         """Everything that can be known to be wrong before a run, while nothing is made yet.
 
         Raises `InputError` and `StoreError`.
         """
         with self.planning() as pipeline:
-            pipeline.evaluator = evaluator
             pipeline.check(order)
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
@@ -55,18 +94,27 @@ class Session:
     def infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
         return describe_benchmarks(self.workspace, self.config, names)
 
+    def watched(self) -> list[BenchmarkInfo]:
+        """What a watcher sees: every benchmark, and the validation run that is at work."""
+        names = self.benchmarks(())
+        if self.holder() is not None and self.store_path.exists():
+            with closing(open_reader(self.store_path)) as reader:
+                run = reader.last_run()
+            at_work = () if run is None else run.benchmarks
+            names += [name for name in at_work if Branch.parse(name) is not None]
+        return self.infos(names)
+
     @contextmanager
-    def pipeline(self, evaluator: ModelSpec | None = None) -> Iterator[Pipeline]:
+    def pipeline(self) -> Iterator[Pipeline]:
         """A pipeline that may write: it holds the workspace and its store.
 
         Raises `WorkspaceBusyError` and `StoreError`.
         """
+        self.make_way()
         with hold_workspace(self.workspace.root):
             store = open_store(self.store_path)
             try:
-                yield Pipeline(
-                    self.workspace, self.config, store.reader, store, evaluator=evaluator
-                )
+                yield Pipeline(self.workspace, self.config, store.reader, store)
             finally:
                 store.close()
 
@@ -74,13 +122,9 @@ class Session:
     def planning(self) -> Iterator[Pipeline]:
         """A pipeline that can only plan. It reads the store that is there, or where there is none
         an empty one that nobody sees."""
-        with TemporaryDirectory() as folder:
-            path = self.store_path
-            if not path.exists():
-                path = Path(folder) / path.name
-                open_store(path).close()
-            with closing(open_reader(path)) as reader:
-                yield Pipeline(self.workspace, self.config, reader)
+        path = self.store_path
+        with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+            yield Pipeline(self.workspace, self.config, reader)
 
 
 def open_session(arguments: argparse.Namespace) -> Session:
@@ -118,9 +162,18 @@ def whole_order(session: Session) -> Order:
     return Order(benchmarks=tuple(session.benchmarks(())))
 
 
-def again_order(keys: Mapping[str, frozenset[ConversationKey]], stages: frozenset[Stage]) -> Order:
+def again_order(
+    keys: Mapping[str, frozenset[ConversationKey]],
+    stages: frozenset[Stage],
+    evaluator: str | None = None,
+) -> Order:
     """These conversations once more, and the files that follow from them."""
-    return Order(benchmarks=tuple(keys), stages=stages | {Stage.AGGREGATE}, again=keys)
+    return Order(
+        benchmarks=tuple(keys),
+        stages=stages | {Stage.AGGREGATE},
+        again=keys,
+        evaluator=evaluator,
+    )
 
 
 def _known(

@@ -102,7 +102,7 @@ def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
 
 def _specs(document: YamlDocument) -> Iterator[_Spec]:
     places: list[KeyPath] = [(role,) for role in _ROLES]
-    for section in ("targets", "models"):
+    for section in ("evaluators", "targets", "models"):
         match document.data.get(section):
             case list() as members:
                 places += [(section, n) for n in range(len(members))]

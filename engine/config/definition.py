@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from engine.benchmark import Metric, Track, name_fault
+from engine.branches import name_of
 from engine.config.accepted import Listed, Name, Section, Shape, Words
 from engine.config.faults import doubles, in_file_order, problems_of
 from engine.config.replace import replace_file
@@ -108,7 +109,7 @@ def definition_of(document: YamlDocument) -> Definition:
 def _definition(benchmark: _Benchmark, document: YamlDocument) -> Definition:
     return Definition(
         path=document.path,
-        name=document.path.absolute().parent.name,
+        name=name_of(document.path.parent),
         title=benchmark.name,
         description=benchmark.description,
         user_context=benchmark.scenario.user_context,

@@ -22,11 +22,13 @@ from engine.config.accepted import (
 )
 from engine.config.consistency import contradictions, current_words, warnings_of
 from engine.config.faults import in_file_order, problems_of
+from engine.config.judges import is_borrowed, with_judges
 from engine.config.secret import Secret
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.suggest import did_you_mean
 from engine.config.yaml_text import YamlDocument, read_yaml, shown
 from engine.errors import InputError, Problem
+from engine.jury import Jury
 
 
 class Params(Shape):
@@ -130,6 +132,13 @@ class Generation(Shape):
     num_samples: int = Field(default=1, ge=1, le=1_000, description="a whole number from 1 to 1000")
 
 
+class Evaluation(Shape):
+    """How finished conversations are judged."""
+
+    passes: int = Field(default=1, ge=1, le=9, description="a whole number from 1 to 9")
+    """How often each judge is asked about a conversation."""
+
+
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
@@ -139,6 +148,13 @@ class Config(Shape):
     )
     evaluator_model: ModelSpec = Field(
         description="the keys of the model that judges: `model`, `source`, …"
+    )
+    """The first of `evaluators` where those are given instead."""
+    evaluators: Several[ModelSpec] | None = Field(
+        default=None, description="a list of models that judge, or of names from `models`"
+    )
+    evaluation: Section[Evaluation] = Field(
+        default_factory=Evaluation, description="keys and values"
     )
     generator_model: ModelSpec | None = Field(
         default=None, description="the keys of the model that writes metrics and scenarios"
@@ -181,6 +197,16 @@ class Config(Shape):
         """The model that writes metrics and scenarios: the user model where none is named."""
         return self.generator_model or self.user_model
 
+    @property
+    def judges(self) -> tuple[ModelSpec, ...]:
+        """The models that judge each conversation."""
+        return self.evaluators or (self.evaluator_model,)
+
+    @property
+    def jury(self) -> Jury:
+        """Whose verdicts count."""
+        return Jury(tuple(judge.label for judge in self.judges), self.evaluation.passes)
+
     def model_named(self, name: str) -> ModelSpec:
         """A model by its name in `models`, or a target by its id. Raises `InputError`."""
         known = {target.id: target for target in self.targets} | dict(self.models)
@@ -204,12 +230,13 @@ def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS)
 
 
 def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config | list[Problem]:
-    document = current_words(written)
-    problems = contradictions(written, offline_models)
+    document, named = with_judges(current_words(written))
+    problems = [*contradictions(written, offline_models), *named]
     try:
         config = Config.model_validate(document.data, context=written)
     except ValidationError as error:
-        problems += problems_of(error, document, Config)
+        found = problems_of(error, document, Config)
+        problems += [problem for problem in found if not is_borrowed(problem, written)]
     else:
         if not problems:
             return config

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import name_fault
+from engine.branches import Branch, folder_of
 from engine.config.settings import Config
 from engine.config.suggest import did_you_mean
 from engine.config.yaml_text import shown
@@ -52,8 +53,9 @@ class Workspace:
 
         Raises `InputError` for what cannot be a name, and for a way out of the workspace.
         """
-        check_name(name, "benchmark")
-        path = self.benchmarks_dir / name / BENCHMARK_FILE
+        if Branch.parse(name) is None:
+            check_name(name, "benchmark")
+        path = self.root / folder_of(name) / BENCHMARK_FILE
         if not self._holds(path):
             what = "this is a link that leads out of the workspace"
             raise InputError(Problem(what, path, hint="put the folder itself there, not a link"))
@@ -92,6 +94,8 @@ class Workspace:
     def _missing(self, name: str, known: Sequence[str]) -> Problem | None:
         if name in known:
             return None
+        if Branch.parse(name) is not None:
+            return self._missing_branch(name)
         fault = name_problem(name, "benchmark")
         if fault is not None:
             return fault
@@ -103,6 +107,13 @@ class Workspace:
             return Problem(what, self.benchmarks_dir / name, hint="write one, or copy another")
         hint = did_you_mean(name, known) if known else "make it with `crosswind new NAME`"
         return Problem(f"there is no benchmark `{name}`", self.benchmarks_dir, hint=hint)
+
+    def _missing_branch(self, name: str) -> Problem | None:
+        path = self.definition_path(name)
+        if path.exists():
+            return None
+        hint = "`crosswind validate` makes one"
+        return Problem(f"there is no validation run `{name}`", path.parent, hint=hint)
 
     def _folders(self) -> list[tuple[str, str | None]]:
         """The name of every folder with a benchmark in it, and why it is of no use."""

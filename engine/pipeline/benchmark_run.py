@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.config.definition import load_definition
@@ -28,14 +29,16 @@ from engine.pipeline.generation import (
     plan_metrics,
     plan_scenarios,
 )
-from engine.pipeline.judging import Judging, JudgingPlanner, give_verdict
+from engine.pipeline.judging import Judging, JudgingPlanner, give_verdicts, recounted
 from engine.pipeline.order import Order
 from engine.pipeline.scenarios_file import take_in_edits
 from engine.pipeline.standing import Standing, settled
-from engine.pipeline.together import together
+from engine.pipeline.together import side_by_side, together
 from engine.pipeline.workbench import Bench
 
 MIRROR_SECONDS = 30.0
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -44,25 +47,39 @@ class BenchmarkRun:
 
     bench: Bench
     order: Order
-    evaluator: ModelSpec
+    evaluator: ModelSpec | None
+    """Another judge than those of the configuration."""
+    beside: bool = False
+    """Whether another order is at work: then this one only talks and judges, leaves the states of
+    rows that are not its own alone, and says nothing of stages."""
     failed: int = 0
     kept: set[str] = field(default_factory=set)
-    """What was said of files that a person changed; once is enough."""
+    """What was said of files that were left as they are; once is enough."""
+    _taken: set[tuple[Stage, str]] = field(default_factory=set)
+    """Rows that are this order's on the desk."""
 
     async def all_stages(self) -> int:
         """How many rows failed."""
-        if not self.order.again:
+        if not self.beside and self.order.generates(self.bench.name):
             await self._metrics()
             await take_in_edits(self.bench)
             await self._scenarios()
-        await self._talk_and_judge()
-        if Stage.AGGREGATE in self.order.stages and not self.bench.control.draining:
+        try:
+            await self._talk_and_judge()
+        finally:
+            for stage, unit in self._taken:
+                self.bench.desk.put_down(self.bench.name, stage, unit)
+        add_up = Stage.AGGREGATE in self.order.stages and not self.beside
+        if add_up and not self.bench.control.draining:
             with self._stage(Stage.AGGREGATE):
                 await self.bench.attempt(Stage.AGGREGATE, self.bench.name, self._write_files)
         return self.failed
 
     @contextlib.contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:
+        if self.beside:
+            yield
+            return
         self.bench.note(NoteKind.STAGE_STARTED, f"{stage} started", stage)
         yield
         self.bench.note(NoteKind.STAGE_FINISHED, f"{stage} finished", stage)
@@ -102,17 +119,22 @@ class BenchmarkRun:
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted()
         standing = Standing.of(self.bench.reader, self.bench.name)
+        if not self.beside:
+            self.bench.store.tell(*recounted(standing, self.bench.config.jury))
         talk = ConversationPlanner(self.bench, self.order, standing)
         judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
+        playings = [one for one in playings if self._take(Stage.SIMULATE, one.wanted.key)]
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+        judgings = [one for one in judgings if self._take(Stage.EVALUATE, one.key)]
         self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
-            to_judge |= replayed
-        self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged)
+            to_judge |= {key for key in replayed if self._take(Stage.EVALUATE, key)}
+        complete = judging.complete(wanted) if self.evaluator is None else ()
+        self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged, complete)
         if not playings and not judgings:
             return
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
@@ -127,28 +149,51 @@ class BenchmarkRun:
             await self._work_off(talks, verdicts, talk, judging)
         await self._write_files()
 
+    def _take(self, stage: Stage, key: ConversationKey) -> bool:
+        """Whether a row is this order's from now on, and no other's."""
+        if not self.bench.desk.take(self.bench.name, stage, str(key)):
+            return False
+        self._taken.add((stage, str(key)))
+        return True
+
+    def put_down(self, stage: Stage, unit: str) -> None:
+        self.bench.desk.put_down(self.bench.name, stage, unit)
+        self._taken.discard((stage, unit))
+
     def _settle(
         self,
         stage: Stage,
         wanted: Iterable[Wanted],
         planned: Iterable[ConversationKey],
         made: Iterable[ConversationKey],
+        complete: Iterable[ConversationKey] = (),
     ) -> None:
+        if self.beside:
+            return
         self._correct(
             stage,
             wanted={str(one.key) for one in wanted},
             planned={str(key) for key in planned},
             made={str(key) for key in made},
+            complete=frozenset(str(key) for key in complete),
         )
 
     def _correct(
-        self, stage: Stage, *, wanted: set[str], planned: set[str], made: set[str]
+        self,
+        stage: Stage,
+        *,
+        wanted: set[str],
+        planned: set[str],
+        made: set[str],
+        complete: frozenset[str] = frozenset(),
     ) -> None:
         rows = self.bench.reader.units(self.bench.name, stage).values()
         self.bench.store.tell(
             *(
                 self.bench.state(stage, row.unit, state, target=row.target)
-                for row, state in settled(rows, wanted=wanted, planned=planned, made=made)
+                for row, state in settled(
+                    rows, wanted=wanted, planned=planned, made=made, complete=complete
+                )
             )
         )
 
@@ -163,88 +208,103 @@ class BenchmarkRun:
         judging: JudgingPlanner,
     ) -> None:
         """Talk and judge side by side; what is played to its end goes over to the judges."""
-        concurrency = self.bench.config.run.concurrency
         await talks.close()
+        talker = _Talker(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
-            worker = _Talker(self, talks, verdicts, talk, judging)
-            await together(worker.work() for _ in range(concurrency.simulate))
+            await self._hand_out(Stage.SIMULATE, talks, talker.talk)
             await verdicts.close()
 
-        await together(
-            [talk_all(), *(self._judge_all(verdicts) for _ in range(concurrency.evaluate))]
-        )
+        await together([talk_all(), self._hand_out(Stage.EVALUATE, verdicts, self._judge)])
 
-    async def _judge_all(self, verdicts: FairQueue[Judging]) -> None:
-        while (item := await verdicts.next()) is not None:
-            lane, judging = item
+    async def _hand_out(
+        self, stage: Stage, queue: FairQueue[T], work: Callable[[str, T], Awaitable[None]]
+    ) -> None:
+        """Each item to a task of its own, as many at once as the stage may have."""
+        slots = self.bench.control.slots[stage]
+
+        async def one(lane: str, item: T) -> None:
             try:
-                if not await self.bench.control.may_begin():
-                    return
-                give = partial(give_verdict, self.bench, judging, self.evaluator)
-                unit = str(judging.key)
-                if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):
-                    self.failed += 1
+                await work(lane, item)
             finally:
-                verdicts.done(lane)
+                slots.release()
+                queue.done(lane)
+
+        async with side_by_side() as group:
+            while (found := await queue.next()) is not None:
+                await slots.acquire()
+                if not await self.bench.control.may_begin():
+                    slots.release()
+                    return
+                group.create_task(one(*found))
+
+    async def _judge(self, lane: str, judging: Judging) -> None:
+        give = partial(give_verdicts, self.bench, judging)
+        unit = str(judging.key)
+        try:
+            if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):
+                self.failed += 1
+        except Drained:
+            return
+        finally:
+            self.put_down(Stage.EVALUATE, unit)
 
     def _wanted(self) -> list[Wanted]:
         bench = self.bench
         return list(wanted_conversations(bench.definition, bench.config, bench.reader))
 
     async def _write_files(self) -> None:
-        report = await write_files(self.bench)
-        for sentence in set(report.kept) - self.kept:
+        async with self.bench.desk.files(self.bench.name):
+            report = await write_files(self.bench)
+        told = {*report.kept, *report.failed}
+        for sentence in sorted(told - self.kept):
             self.bench.note(NoteKind.WARNING, sentence)
-        self.kept |= set(report.kept)
+        self.kept |= told
 
     @contextlib.asynccontextmanager
     async def mirrored(self) -> AsyncIterator[None]:
         """Keep the files no more than half a minute behind, and write them at the end, however
         that comes."""
-        keeper = asyncio.create_task(self._keep_mirroring())
+        over = asyncio.Event()
+        keeper = asyncio.create_task(self._keep_mirroring(over))
         try:
             yield
         finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+            over.set()  # rather than to cancel it: a thread that writes cannot be cancelled
+            await keeper
             await self._write_files()
 
-    async def _keep_mirroring(self) -> None:
-        while True:
-            await asyncio.sleep(MIRROR_SECONDS)
-            await self._write_files()
+    async def _keep_mirroring(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), MIRROR_SECONDS)
+            if not over.is_set():
+                await self._write_files()
 
 
 @dataclass(frozen=True, slots=True)
 class _Talker:
-    """Plays conversations one after the other and hands each to the judges."""
+    """Plays conversations and hands each to the judges."""
 
     run: BenchmarkRun
-    talks: FairQueue[Playing]
     verdicts: FairQueue[Judging]
     planner: ConversationPlanner
     judging: JudgingPlanner
 
-    async def work(self) -> None:
-        while (item := await self.talks.next()) is not None:
-            lane, playing = item
-            try:
-                if not await self.run.bench.control.may_begin():
-                    return
-                await self._play(lane, playing)
-            except Drained:
-                return
-            finally:
-                self.talks.done(lane)
+    async def talk(self, lane: str, playing: Playing) -> None:
+        unit = str(playing.wanted.key)
+        try:
+            await self._play(lane, playing, unit)
+        except Drained:
+            return
+        finally:
+            self.run.put_down(Stage.SIMULATE, unit)
 
-    async def _play(self, lane: str, playing: Playing) -> None:
+    async def _play(self, lane: str, playing: Playing, unit: str) -> None:
         bench, one = self.run.bench, playing.wanted
         parked = bench.models.parked(lane)
         if parked is not None:
             # the user model would be paid for a message that nobody answers
-            unit = str(one.key)
             failed = bench.state(
                 Stage.SIMULATE, unit, State.FAILED, target=lane, reason=f"parked: {parked}"
             )
@@ -258,10 +318,10 @@ class _Talker:
             nonlocal finished
             finished = await play(bench, playing, self.planner.depends(one))
 
-        if not await bench.attempt(Stage.SIMULATE, str(one.key), do, target=lane):
+        if not await bench.attempt(Stage.SIMULATE, unit, do, target=lane):
             self.run.failed += 1
         if finished is None:
-            self._drop_judging(str(one.key), lane)
+            self._drop_judging(unit, lane)
         elif Stage.EVALUATE in self.run.order.stages:
             await self.verdicts.put(lane, self.judging.of_take(one, finished))
 

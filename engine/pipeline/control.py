@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+
+from engine.benchmark import Stage
+from engine.pipeline.slots import Slots
 
 
 class Drained(Exception):  # noqa: N818  (not an error: a run that was asked to stop has come to rest)
@@ -12,10 +16,12 @@ class Drained(Exception):  # noqa: N818  (not an error: a run that was asked to 
 class Control:
     """What a run asks before it begins something new. Belongs to the run's event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: Mapping[Stage, int]) -> None:
         self._running = asyncio.Event()
         self._running.set()
         self.draining = False
+        self.slots = {stage: Slots(number) for stage, number in at_once.items()}
+        """Of all orders together."""
 
     @property
     def paused(self) -> bool:

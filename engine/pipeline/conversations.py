@@ -90,7 +90,6 @@ class ConversationPlanner:
         self._order = order
         self._newest = standing.newest
         self._again = order.again.get(bench.name, frozenset())
-        self._only_again = bool(order.again)
         self._user_digest = model_digest(bench.config.user_model)
         self._target_digests = {target.id: model_digest(target) for target in bench.config.targets}
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
@@ -120,9 +119,7 @@ class ConversationPlanner:
         return self._depends[key]
 
     def _asked(self, key: ConversationKey) -> bool:
-        if self._only_again:
-            return key in self._again
-        return self._order.targets is None or key.target_id in self._order.targets
+        return self._order.asks(self._bench.name, key)
 
     def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
         return Work(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)

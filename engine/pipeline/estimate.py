@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,7 +64,7 @@ class Estimator:
         """A budget cannot be kept where a price is unknown. Raises `InputError` with each."""
         roles = [
             ("user_model", config.user_model),
-            ("evaluator_model", config.evaluator_model),
+            *_judges(config),
             ("generator_model", config.generator),
             *((f"targets[{n}]", target) for n, target in enumerate(config.targets)),
         ]
@@ -82,16 +82,30 @@ class Estimator:
             raise InputError(problems)
 
 
+def _judges(config: Config) -> Iterator[tuple[str, ModelSpec]]:
+    """Each with its place in the file."""
+    if config.evaluators is None:
+        yield "evaluator_model", config.evaluator_model
+    else:
+        for number, judge in enumerate(config.evaluators):
+            yield f"evaluators[{number}]", judge
+
+
 def stage_price(
     estimator: Estimator,
     config: Config,
-    evaluator: ModelSpec,
+    evaluator: ModelSpec | None,
     *,
     stage: Stage,
     target: str | None,
     calls: int,
+    by_judge: Mapping[str, int] | None = None,
 ) -> Range | None:
-    """What the calls of a stage cost; None where a price is not known."""
+    """What the calls of a stage cost; None where a price is not known.
+
+    `evaluator` is another judge than those of the configuration. Where several judge, `by_judge`
+    says how many of the calls each is asked; without it, they share them.
+    """
     parts: Sequence[tuple[ModelSpec, Role, int]]
     match stage:
         case Stage.SIMULATE:
@@ -99,7 +113,9 @@ def stage_price(
             half = calls // 2
             parts = [(config.user_model, Role.USER, half), (one, Role.TARGET, calls - half)]
         case Stage.EVALUATE:
-            parts = [(evaluator, Role.EVALUATOR, calls)]
+            judges = config.judges if evaluator is None else (evaluator,)
+            each = by_judge or {judge.label: -(-calls // len(judges)) for judge in judges}
+            parts = [(one, Role.EVALUATOR, each.get(one.label, 0)) for one in judges]
         case _:
             parts = [(config.generator, Role.GENERATOR, calls)]
     total = FREE

@@ -4,31 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
 
-from engine.pipeline.conversations import (
-    wanted_conversations,
-)
+from engine.pipeline.conversations import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.workbench import Bench
 from engine.store.database import open_reader
-from engine.store.mirror import Mirror, MirrorReport, TargetName
+from engine.store.mirror import Edits, Mirror, MirrorReport, TargetName
+from engine.store.reader import Reader
+
+_LOOK_S: Final = 0.5
 
 
-async def write_files(bench: Bench) -> MirrorReport:
+async def write_files(bench: Bench, edits: Edits = Edits.LEAVE) -> MirrorReport:
     """Mirror the store to the documented files, off the loop."""
-    report = await asyncio.to_thread(_mirror, bench)
-    await bench.store.set_mirrored(report.digests, through=report.through)
+    report = await asyncio.to_thread(_mirror, bench, edits)
+    await _remember(bench, report)
     return report
 
 
-def _mirror(bench: Bench) -> MirrorReport:
+async def _remember(bench: Bench, report: MirrorReport) -> None:
+    """What was written is known to be ours by a note beside it, too: a full disk, which lets
+    nothing be remembered, is not waited for."""
+    store = bench.store
+    if report.accepted:
+        await store.set_kept(report.accepted)
+    remembering = asyncio.ensure_future(store.set_mirrored(report.digests, through=report.through))
+    remembering.add_done_callback(_heard)
+    while store.trouble is None:
+        done, _ = await asyncio.wait([remembering], timeout=_LOOK_S)
+        if done:
+            remembering.result()
+            return
+
+
+def _heard(remembering: asyncio.Future[None]) -> None:
+    """What came of it is told by the next row that is written."""
+    if not remembering.cancelled():
+        remembering.exception()
+
+
+def differences(bench: Bench) -> Iterator[str]:
+    """Lines that tell, for each file that a person changed, what would be written over it."""
+    with contextlib.closing(open_reader(bench.reader.path)) as reader:
+        mirror = Mirror(bench.workspace.root, reader)
+        yield from mirror.differences(bench.name, **_content(bench, reader))
+
+
+def _mirror(bench: Bench, edits: Edits) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
-        wanted = list(wanted_conversations(bench.definition, bench.config, reader))
-        rows = benchmark_results(bench.definition, bench.config, reader, wanted)
-        return Mirror(bench.workspace.root, reader).write_benchmark(
-            bench.name,
-            metrics=bench.definition.metrics,
-            targets=[TargetName(target.id, target.model) for target in bench.config.targets],
-            results=rows if wanted else None,
-        )
+        mirror = Mirror(bench.workspace.root, reader)
+        return mirror.write_benchmark(bench.name, **_content(bench, reader), edits=edits)
+
+
+def _content(bench: Bench, reader: Reader) -> dict[str, Any]:
+    """What the files of a benchmark are made from, beside the store."""
+    wanted = list(wanted_conversations(bench.definition, bench.config, reader))
+    rows = benchmark_results(bench.definition, bench.config, reader, wanted)
+    return {
+        "metrics": bench.definition.metrics,
+        "targets": [TargetName(target.id, target.model) for target in bench.config.targets],
+        "results": rows if wanted else None,
+        "jury": bench.config.jury,
+    }

@@ -217,7 +217,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
     failed."""
     units = [*plan.bases, *plan.variants]
     bench.queue(Stage.GEN_SCENARIOS, [(unit, None) for unit in units])
-    gate = asyncio.Semaphore(bench.config.run.concurrency.gen_scenarios)
+    gate = bench.control.slots[Stage.GEN_SCENARIOS]
     stored = {row.scenario.id: row.scenario for row in bench.reader.scenarios(bench.name)}
     standing: defaultdict[str, list[str]] = defaultdict(list)
     for sid in plan.variants:
@@ -229,7 +229,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
         async def write() -> None:
             written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
 
-        async with gate:
+        async with gate.one():
             if not await bench.control.may_begin():
                 return 0
             if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
@@ -240,7 +240,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
         return sum(await together(variant(base, sid) for base, sid in ids))
 
     async def variant(base: Scenario, sid: str) -> int:
-        async with gate:
+        async with gate.one():
             if not await bench.control.may_begin():
                 return 0
             write = _VariantWriter(bench, base, sid)

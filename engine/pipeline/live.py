@@ -6,7 +6,9 @@ not divide, or works on a copy.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.benchmark import ConversationKey
 from engine.speech import LiveText, Speech
@@ -23,6 +25,8 @@ class Voice:
         """Add what arrived; None voids what was heard, as the message begins anew."""
         if piece is None:
             self._pieces = []
+            # another message to whoever has read the beginning of the first
+            self.speech = replace(self.speech, began=time.monotonic())
         else:
             self._pieces.append(piece)
 

@@ -69,7 +69,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
 
 def own_prices(config: Config) -> dict[str, Price]:
     """Prices that the configuration states, by the model's name on the wire."""
-    named = (config.user_model, config.evaluator_model, config.generator)
+    named = (config.user_model, *config.judges, config.generator)
     return {
         spec.model: Price(
             Decimal(str(spec.price.input)),
@@ -134,8 +134,10 @@ def at_pace(config: Config, pace: Literal["human", "instant"]) -> Config:
         update={
             "user_model": paced(config.user_model),
             "evaluator_model": paced(config.evaluator_model),
+            "evaluators": config.evaluators and tuple(map(paced, config.evaluators)),
             "generator_model": paced(config.generator),
             "targets": tuple(paced(target) for target in config.targets),
+            "models": {name: paced(spec) for name, spec in config.models.items()},
         }
     )
 
@@ -167,10 +169,20 @@ class Models:
         model = self.target(target_id)
         return model.parked() if isinstance(model, RealModel) else None
 
-    def waiting(self, target_id: str) -> str | None:
-        """What calls to this target wait for, in words; None where they do not."""
+    def unpark(self, target_id: str) -> None:
+        """Let calls to this target through again."""
         model = self.target(target_id)
-        return model.waiting() if isinstance(model, RealModel) else None
+        if isinstance(model, RealModel):
+            model.unpark()
+
+    def waiting(self) -> dict[str, str]:
+        """What calls wait for, in words, by the label of the model; only where they do."""
+        found: dict[str, str] = {}
+        for _, model in list(self._open.values()):
+            words = model.waiting() if isinstance(model, RealModel) else None
+            if words is not None:
+                found[model.label] = words
+        return found
 
 
 @dataclass(frozen=True, slots=True)

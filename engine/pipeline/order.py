@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.benchmark import ConversationKey, Stage
+from engine.benchmark import ConversationKey, Stage, base_id, metric_of
 
 
 class Why(StrEnum):
@@ -35,6 +35,28 @@ class Order:
     again: Mapping[str, frozenset[ConversationKey]] = field(default_factory=dict)
     """By benchmark: conversations to simulate, or with only `evaluate` among the stages to judge,
     again. Where it is not empty, nothing else is done."""
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By benchmark: ids of rows, as `run` would do them; a metric or a scenario stands for all
+    that hangs on it. Where it is not empty, nothing else is done."""
+    evaluator: str | None = None
+    """The name of another judge than the configuration's."""
+
+    def asks(self, benchmark: str, key: ConversationKey) -> bool:
+        """Whether this conversation is one that it is about."""
+        if self.again:
+            return key in self.again.get(benchmark, ())
+        if self.only:
+            scenario = key.scenario_id
+            names = {benchmark, metric_of(scenario), base_id(scenario), scenario, str(key)}
+            return not names.isdisjoint(self.only.get(benchmark, ()))
+        return self.targets is None or key.target_id in self.targets
+
+    def generates(self, benchmark: str) -> bool:
+        """Whether it is about metrics and scenarios too."""
+        if self.again:
+            return False
+        # a conversation's id is the only one with two underscores together
+        return not self.only or any("__" not in unit for unit in self.only.get(benchmark, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine.benchmark import Stage
 from engine.config.settings import ModelSpec
@@ -16,7 +16,7 @@ from engine.pipeline.generation import (
     stale_metrics,
     stale_scenarios,
 )
-from engine.pipeline.judging import JudgingPlanner
+from engine.pipeline.judging import Asking, JudgingPlanner
 from engine.pipeline.order import Order, Why, Work
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
@@ -35,6 +35,8 @@ class StageCalls:
     """Without any that have to be asked again."""
     at_most: bool
     """Whether fewer are made where a user ends a conversation early."""
+    by_judge: Mapping[str, int] = field(default_factory=dict)
+    """Where they are verdicts: how many of them each judge gives, by its label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,20 @@ class RunPlan:
     """What cannot be counted yet, in words."""
 
 
-def plan_run(bench: Bench, order: Order, evaluator: ModelSpec) -> RunPlan:
-    """Reads the store and the files, and writes nothing."""
+def plan_run(bench: Bench, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
+    """Reads the store and the files, and writes nothing. `evaluator` is another judge than those of
+    the configuration."""
     stages = order.stages
-    metrics = plan_metrics(bench, order) if Stage.GEN_METRICS in stages else []
-    scenarios = plan_scenarios(bench, order) if Stage.GEN_SCENARIOS in stages else None
+    metrics = (
+        plan_metrics(bench, order)
+        if Stage.GEN_METRICS in stages and order.generates(bench.name)
+        else []
+    )
+    scenarios = (
+        plan_scenarios(bench, order)
+        if Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
+        else None
+    )
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     standing = Standing.of(bench.reader, bench.name)
     talk = ConversationPlanner(bench, order, standing)
@@ -69,9 +80,9 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec) -> RunPlan:
         *(playing.work for playing in playings),
         *(one.work for one in judgings),
     ]
-    to_judge = Counter(one.key.target_id for one in judgings)
+    to_judge = [(one.key.target_id, one.askings) for one in judgings]
     if Stage.EVALUATE in stages:
-        to_judge.update(key.target_id for key in replayed)
+        to_judge += [(key.target_id, judging.askings) for key in replayed]
     to_play = Counter(key.target_id for key in replayed)
     calls = [StageCalls(bench.name, Stage.GEN_METRICS, None, 1, 1, at_most=False)] * len(metrics)
     if scenarios is not None and scenarios.work:
@@ -79,19 +90,31 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec) -> RunPlan:
         calls.append(StageCalls(bench.name, Stage.GEN_SCENARIOS, None, rows, rows, at_most=False))
     turns = bench.config.generation.turns
     for target in bench.config.targets:
-        played, judged = to_play[target.id], to_judge[target.id]
+        played = to_play[target.id]
         if played:
             calls.append(
                 StageCalls(
                     bench.name, Stage.SIMULATE, target.id, played, 2 * turns * played, at_most=True
                 )
             )
+        judged = [askings for target_id, askings in to_judge if target_id == target.id]
         if judged:
-            calls.append(
-                StageCalls(bench.name, Stage.EVALUATE, target.id, judged, judged, at_most=False)
-            )
+            calls.append(_verdicts(bench.name, target.id, judged))
     stale = [] if order.stale else _stale(bench, talk, judging)
     return RunPlan(bench.name, work, stale, calls, _unknown(bench, metrics, scenarios))
+
+
+def _verdicts(benchmark: str, target: str, judged: Sequence[Sequence[Asking]]) -> StageCalls:
+    by_judge = Counter(asking.judge.label for askings in judged for asking in askings)
+    return StageCalls(
+        benchmark,
+        Stage.EVALUATE,
+        target,
+        len(judged),
+        by_judge.total(),
+        at_most=False,
+        by_judge=dict(by_judge),
+    )
 
 
 def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> list[Work]:

@@ -1,76 +1,127 @@
-"""From the store to `results.json`: what counts for every conversation of the present benchmark."""
+"""From the store to what it says: what counts for every conversation of the present benchmark."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from engine.benchmark import StopReason
+from engine.benchmark import ConversationKey, StopReason
 from engine.config.definition import Definition
 from engine.config.settings import Config
-from engine.pipeline.conversations import Wanted
+from engine.config.sources import OFFLINE
+from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
+from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.standing import Standing
-from engine.stages.aggregate import JsonObject, LeftOut, Outcome, results
-from engine.statistics import headline
+from engine.stages.aggregate import JsonObject, as_rows
+from engine.stages.analyse import About, analyse
+from engine.stages.analysis import Analysis, LeftOut, MetricInfo, Outcome, Vote
 from engine.store.reader import Reader
 from engine.store.records import StoredTake, StoredVerdict
 
-_WORDS = {
+_WORDS: Final = {
     StopReason.USER_FAILED: "user model failed",
     StopReason.TARGET_FAILED: "target failed",
     StopReason.CANCELLED: "cancelled",
 }
 
 
-def counted(verdicts: Sequence[StoredVerdict]) -> bool | None:
-    """The majority over the newest usable verdict of each judge and pass."""
-    newest = {(v.judge, v.number): v.passed for v in verdicts if v.passed is not None}
-    return headline(newest.values())
+def analysis_of(
+    definition: Definition,
+    config: Config,
+    reader: Reader,
+    wanted: Iterable[Wanted] | None = None,
+) -> Analysis:
+    """What the verdicts of a benchmark say now; `wanted` where it is known already."""
+    if wanted is None:
+        wanted = wanted_conversations(definition, config, reader)
+    standing = Standing.of(reader, definition.name)
+    outcomes = outcomes_of(wanted, standing, config.jury)
+    return analyse(outcomes, _about(definition, config, standing, outcomes))
+
+
+def outcomes_of(wanted: Iterable[Wanted], standing: Standing, jury: Jury) -> list[Outcome]:
+    """What counts for each of these conversations."""
+    return [_outcome(one, standing, jury) for one in wanted]
 
 
 def benchmark_results(
     definition: Definition, config: Config, reader: Reader, wanted: Iterable[Wanted]
 ) -> list[JsonObject]:
     """What `results.json` holds."""
-    standing = Standing.of(reader, definition.name)
-    judged = {key: verdicts for key, (_, verdicts) in standing.counting.items()}
-    takes = standing.newest
-    outcomes = [
-        Outcome(
-            key=one.key,
-            metric_id=one.metric.id,
-            track=one.metric.track,
-            demographic=one.scenario.scenario.demographic,
-            passed=counted(judged.get(one.key, ())),
-            unscored=_unscored(takes.get(one.key), judged.get(one.key)),
-        )
-        for one in wanted
-    ]
-    asked = {one.key for one in outcomes}
-    others = {key for key in judged if key not in asked}
-    targets = [target.id for target in config.targets]
-    return results(
-        outcomes,
-        targets=targets,
-        scripted={
-            target: any(take.scripted for key, take in takes.items() if key.target_id == target)
-            for target in targets
-        },
-        left_out=LeftOut(
-            conversations=len(others),
-            targets=sorted({key.target_id for key in others} - set(targets)),
-        ),
+    return as_rows(analysis_of(definition, config, reader, wanted))
+
+
+def _outcome(one: Wanted, standing: Standing, jury: Jury) -> Outcome:
+    verdicts = standing.counting[one.key][1] if one.key in standing.counting else ()
+    return Outcome(
+        key=one.key,
+        metric_id=one.metric.id,
+        track=one.metric.track,
+        demographic=one.scenario.scenario.demographic,
+        passed=what_counts(verdicts, jury),
+        unscored=_unscored(standing.newest.get(one.key), verdicts, jury),
+        votes=_votes(verdicts, jury),
     )
 
 
-def _unscored(take: StoredTake | None, verdicts: Sequence[StoredVerdict] | None) -> str | None:
+def _votes(verdicts: Sequence[StoredVerdict], jury: Jury) -> tuple[Vote, ...]:
+    """Those that count, and of the judges of today those that cannot be used."""
+    votes: dict[tuple[str, int], bool | None] = {
+        (vote.judge, vote.number): vote.passed
+        for vote in verdicts
+        if vote.passed is None and jury.holds(vote)
+    }
+    votes |= {(vote.judge, vote.number): vote.passed for vote in counting(verdicts, jury)}
+    return tuple(Vote(judge, number, passed) for (judge, number), passed in votes.items())
+
+
+def _unscored(take: StoredTake | None, verdicts: Sequence[StoredVerdict], jury: Jury) -> str | None:
     """Why nothing counts; None where something does."""
-    if verdicts and counted(verdicts) is not None:
-        return None
     if verdicts:
-        usable = [verdict for verdict in verdicts if verdict.passed is not None]
-        return "judges are tied" if usable else "no usable verdict"
+        return why_unscored(verdicts, jury)
     if take is None:
         return "not played yet"
     if take.stop_reason is None:
         return "not played to its end"
     return _WORDS.get(take.stop_reason, "not judged yet")
+
+
+def _about(
+    definition: Definition, config: Config, standing: Standing, outcomes: Sequence[Outcome]
+) -> About:
+    targets = {target.id: target.label for target in config.targets}
+    asked = {one.key for one in outcomes}
+    others = standing.counting.keys() - asked
+    takes = [take for key, take in standing.newest.items() if key in asked]
+    return About(
+        benchmark=definition.name,
+        title=definition.title,
+        metrics=[MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
+        targets=targets,
+        scripted=frozenset(take.key.target_id for take in takes if take.scripted),
+        scripted_models=_scripted(takes, outcomes),
+        headline_rule=config.jury.rule,
+        left_out=LeftOut(
+            conversations=len(others),
+            targets=sorted({key.target_id for key in others} - set(targets)),
+        ),
+        other_judges=_other_judges(standing, asked, config.jury),
+    )
+
+
+def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -> dict[str, int]:
+    """Who stands in for the judges of today, and in how many conversations."""
+    found: Counter[str] = Counter()
+    for key in standing.counting.keys() & asked:
+        votes = counting(standing.counting[key][1], jury)
+        models = {vote.judge for vote in votes if vote.source != HUMAN}
+        if not any(jury.holds(vote) for vote in votes):
+            found.update(models)
+    return dict(sorted(found.items()))
+
+
+def _scripted(takes: Iterable[StoredTake], outcomes: Iterable[Outcome]) -> list[str]:
+    labels = {label for take in takes for label in (take.user_model, take.model)}
+    labels |= {vote.judge for one in outcomes for vote in one.votes}
+    return sorted(label for label in labels if label.startswith(f"{OFFLINE}:"))

@@ -16,8 +16,10 @@ from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind
 from engine.pipeline.benchmark_run import BenchmarkRun
+from engine.pipeline.branching import config_of
 from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
+from engine.pipeline.desk import Desk
 from engine.pipeline.estimate import Estimator
 from engine.pipeline.files import write_files
 from engine.pipeline.live import LiveBoard
@@ -37,7 +39,7 @@ from engine.providers.course import Patience
 from engine.providers.ladder import Memory
 from engine.providers.world import World
 from engine.store.database import Store
-from engine.store.mirror import MirrorReport
+from engine.store.mirror import Edits, MirrorReport
 from engine.store.reader import Reader
 from engine.store.rows import NoteRow, RunRow
 
@@ -62,7 +64,6 @@ class Pipeline:
     writing: Store | None = None
     """None for planning, which writes nothing."""
     live: LiveBoard = field(default_factory=LiveBoard)
-    control: Control = field(default_factory=Control)
     evaluator: ModelSpec | None = None
     """Another judge than the configuration's, for this run."""
     opener: Opener | None = None
@@ -72,12 +73,22 @@ class Pipeline:
     """Another clock, sleep and chance than the usual ones, for tests."""
     patience: Patience | None = None
     """What a call to a real model may take, where that is not the usual."""
+    control: Control = field(init=False)
+    desk: Desk = field(init=False, default_factory=Desk)
     budget: Budget = field(init=False)
     _environment: Environment = field(init=False)
     _accounts: Accounts = field(init=False)
     _models: Models = field(init=False)
 
     def __post_init__(self) -> None:
+        concurrency = self.config.run.concurrency
+        self.control = Control(
+            {
+                Stage.GEN_SCENARIOS: concurrency.gen_scenarios,
+                Stage.SIMULATE: concurrency.simulate,
+                Stage.EVALUATE: concurrency.evaluate,
+            }
+        )
         self._accounts = Accounts(
             world=self.world,
             patience=self.patience,
@@ -111,6 +122,10 @@ class Pipeline:
             self.drain()
 
     @property
+    def models(self) -> Models:
+        return self._models
+
+    @property
     def store(self) -> Store:
         if self.writing is None:
             raise RuntimeError("a plan writes nothing")
@@ -119,12 +134,13 @@ class Pipeline:
     def bench(self, definition: Definition) -> Bench:
         return Bench(
             workspace=self.workspace,
-            config=self.config,
+            config=config_of(self.config, definition.name),
             reader=self.reader,
             writing=self.writing,
             models=self._models,
             live=self.live,
             control=self.control,
+            desk=self.desk,
             budget=self.budget,
             definition=definition,
         )
@@ -140,19 +156,19 @@ class Pipeline:
         ]
         for bench in benches:
             check_scenarios(bench)
-        for spec in (self.config.user_model, self.config.evaluator_model, self.config.generator):
-            self._models.open(spec)
-        for target in self.config.targets:
-            self._models.open(target)
-        if self.evaluator is not None:
-            self._models.open(self.evaluator)
-        if self.config.run.budget is not None:
-            self.estimator().require_prices(self.config)
+        judge = self._judge(order)
+        others = () if judge is None else (judge,)
+        for config in [bench.config for bench in benches] or [self.config]:
+            roles = (config.user_model, *config.judges, config.generator)
+            for spec in (*roles, *config.targets, *others):
+                self._models.open(spec)
+            if config.run.budget is not None:
+                self.estimator(*roles).require_prices(config)
         return benches
 
-    def estimator(self) -> Estimator:
-        """Prices calls before they are made."""
-        specs = (self.config.user_model, self.config.evaluator_model, self.config.generator)
+    def estimator(self, *others: ModelSpec) -> Estimator:
+        """Prices calls before they are made, also those of other models than the usual ones."""
+        specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
         return Estimator(prices_of(self.config), addresses)
@@ -161,13 +177,45 @@ class Pipeline:
         """What the first call of a role to a model may cost, before one has been seen."""
         if self.config.run.budget is None:
             return 0.0
-        specs = (self.config.user_model, self.config.evaluator_model, self.config.generator)
-        spec = next(one for one in (*specs, *self.config.targets) if one.label == label)
-        price = self.estimator().call(spec, role)
+        specs = (self.config.user_model, *self.config.judges, self.config.generator)
+        every = (*specs, *self.config.targets, *self.config.models.values())
+        spec = next((one for one in every if one.label == label), None)
+        price = None if spec is None else self.estimator().call(spec, role)
         return 0.0 if price is None else price.high
 
+    def _judge(self, order: Order) -> ModelSpec | None:
+        """Another judge than those of the configuration, where one is named."""
+        if order.evaluator is not None:
+            return self.config.model_named(order.evaluator)
+        return self.evaluator
+
     async def run(self, order: Order) -> RunResult:
-        """Do it. Cancelling the task that awaits this stops at once; what is on disk stays.
+        """Do one order and close. Cancelling the task that awaits this stops at once; what is on
+        disk stays.
+
+        Raises `CrosswindError`.
+        """
+        try:
+            return await self.work(order)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._accounts.close()
+
+    async def beside(self, order: Order) -> int:
+        """Do an order about conversations while another is at work; how many rows failed.
+
+        Raises `CrosswindError`.
+        """
+        failed = 0
+        for bench in self.check(order):
+            failed += await self._benchmark(bench, order, beside=True)
+        return failed
+
+    async def work(self, order: Order) -> RunResult:
+        """Do one order, as `run` does, and stay open for more.
 
         Raises `CrosswindError`.
         """
@@ -185,7 +233,6 @@ class Pipeline:
                     break
             how = "stopped" if self.control.draining else "done"
         finally:
-            await self._accounts.close()
             self._note(NoteKind.RUN_ENDED, "", how)
         return RunResult(failed, self.control.draining)
 
@@ -218,8 +265,8 @@ class Pipeline:
     def _note(self, kind: NoteKind, benchmark: str, text: str, stage: Stage | None = None) -> None:
         self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
 
-    async def _benchmark(self, bench: Bench, order: Order) -> int:
-        run = BenchmarkRun(bench, order, self.evaluator or bench.config.evaluator_model)
+    async def _benchmark(self, bench: Bench, order: Order, *, beside: bool = False) -> int:
+        run = BenchmarkRun(bench, order, self._judge(order), beside)
         try:
             async with run.mirrored():
                 return await run.all_stages()
@@ -227,8 +274,10 @@ class Pipeline:
             return run.failed
 
 
-async def mirror_benchmark(pipeline: Pipeline, name: str) -> MirrorReport:
+async def mirror_benchmark(
+    pipeline: Pipeline, name: str, edits: Edits = Edits.LEAVE
+) -> MirrorReport:
     """Write the files of one benchmark, after taking in what a person edited."""
     bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))
     await take_in_edits(bench)
-    return await write_files(bench)
+    return await write_files(bench, edits)

@@ -37,19 +37,29 @@ class Standing:
 
 
 def settled(
-    rows: Iterable[UnitState], *, wanted: set[str], planned: set[str], made: set[str]
+    rows: Iterable[UnitState],
+    *,
+    wanted: set[str],
+    planned: set[str],
+    made: set[str],
+    complete: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[UnitState, State]]:
     """Rows of work whose state is no longer true, and what it is.
 
     What the benchmark no longer asks for is dropped. What is there is done, though an engine died
     before it could say so, or the row was dropped once. What is planned is announced elsewhere, and
-    what waits for a run that includes it waits on.
+    what waits for a run that includes it waits on. What failed but is `complete` lacks nothing: it
+    failed for a judge that was asked for once.
     """
     for row in rows:
         if row.unit not in wanted:
             if row.state is not State.DROPPED:
                 yield row, State.DROPPED
-        elif row.unit in planned or row.state in {State.DONE, State.FAILED}:
+        elif row.unit in planned:
+            continue
+        elif row.state is State.FAILED and row.unit in complete:
+            yield row, State.DONE
+        elif row.state in {State.DONE, State.FAILED}:
             continue
         elif row.unit in made:
             yield row, State.DONE

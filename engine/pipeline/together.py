@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -11,12 +12,19 @@ T = TypeVar("T")
 
 async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Their results, in order. No job outlives this call."""
+    async with side_by_side() as group:
+        tasks = [group.create_task(job) for job in jobs]
+    return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def side_by_side() -> AsyncIterator[asyncio.TaskGroup]:
+    """A group whose first error comes out as itself."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(job) for job in jobs]
+            yield group
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
-    return [task.result() for task in tasks]
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -10,10 +10,12 @@ from engine.benchmark import Metric, Role, Stage, State
 from engine.config.definition import Definition
 from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
-from engine.errors import ModelError
+from engine.errors import DamagedError, ModelError
 from engine.facts import NoteKind
+from engine.moments import Moment, reached
 from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
+from engine.pipeline.desk import Desk
 from engine.pipeline.live import LiveBoard
 from engine.pipeline.models import Models, Recorded
 from engine.store.database import Store
@@ -33,6 +35,7 @@ class Bench:
     models: Models
     live: LiveBoard
     control: Control
+    desk: Desk
     budget: Budget
     definition: Definition
 
@@ -96,19 +99,21 @@ class Bench:
         *,
         target: str | None = None,
     ) -> bool:
-        """Do one row of work; whether it succeeded. A model that fails makes the row fail, with
-        its reason, and nothing else."""
+        """Do one row of work; whether it succeeded. A model that fails, or a transcript that is
+        damaged, makes the row fail, with its reason, and nothing else."""
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()
         except (Drained, asyncio.CancelledError):
             self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
             raise
-        except ModelError as error:
+        except (ModelError, DamagedError) as error:
             failed = self.state(stage, unit, State.FAILED, target=target, reason=str(error))
             await self.store.write(failed)
             return False
+        reached(Moment.CHANGING_STATE)
         await self.store.write(self.state(stage, unit, State.DONE, target=target))
+        reached(Moment.CHANGED_STATE)
         return True
 
     def queue(self, stage: Stage, units: Sequence[tuple[str, str | None]]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from engine.moments import Moment, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure
 from engine.providers.course import Patience
 from engine.providers.line import Answer, ConnectionFailedError, Line
@@ -42,6 +43,7 @@ class Voice:
         """One piece, which is empty where the model moved without a word."""
         if self.first_token_at is None:
             self.first_token_at = self.clock()
+            reached(Moment.FIRST_WORD)
         if piece:
             self._say(self.splitter.feed(piece))
 
@@ -165,14 +167,17 @@ async def exchange(
     """Send the request and hear its reply into `heard`, with its `failure` where there is one.
     `accepted` is called when the server begins to answer."""
     watch = Watch(patience)
+    reached(Moment.SENDING)
     try:
         async with watch.alarm, line.post(headers, body) as answer:
+            reached(Moment.SENT)
             heard.status = answer.status
             if answer.status != 200 or _is_no_stream(answer):
                 heard.failure = await _refusal(answer, now())
                 return
             accepted()
             await _listen(answer, heard, watch)
+            reached(Moment.LAST_WORD)
         heard.voice.ended()
     except TimeoutError:
         heard.failure = Failure(Cause.STALLED, watch.words)

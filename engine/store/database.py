@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
-from engine.errors import StoreError
+from engine.errors import CrosswindError, StoreError
+from engine.store.aftermath import check_newest
+from engine.store.bulk import Bulk, BulkRow
 from engine.store.connection import Connection
 from engine.store.filesystem import mounts_text, refuse_network
-from engine.store.header import check_header, unreadable
-from engine.store.lock import workspace_holder
+from engine.store.header import check_header, refuse_older, unreadable
+from engine.store.lease import WATCH_S, Leaseholder, fate_of
+from engine.store.lock import Holder, workspace_holder
+from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.replaced_file import sync_folder
 from engine.store.rows import Row
-from engine.store.writer import Clock, Writer
+from engine.store.writer import Clock, OnTrouble, Writer
 
 BUSY_SECONDS: Final = 10.0
+
+T = TypeVar("T")
 
 
 def _now() -> datetime:
@@ -30,11 +38,26 @@ def _now() -> datetime:
 class Store:
     """The store of the engine that holds the workspace: the only one that writes."""
 
-    def __init__(self, path: Path, writer: Writer, reader: Reader) -> None:
+    def __init__(
+        self, path: Path, writer: Writer, reader: Reader, warnings: tuple[str, ...] = ()
+    ) -> None:
         self.path = path
         self.reader = reader
         """A connection of its own, which sees what is committed."""
+        self.warnings = warnings
+        """What was found at opening that a person should know."""
         self._writer = writer
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now, as when the disk is full; None where all is well. What
+        was given waits, and is written when there is room. From any thread."""
+        return self._writer.trouble
+
+    def on_trouble(self, hear: OnTrouble) -> None:
+        """`hear` is called with what `trouble` says when that begins, and with None when all is
+        well again; on the writer's thread, which it must not hold up."""
+        self._writer.on_trouble(hear)
 
     async def write(self, *rows: Row) -> list[int]:
         """Write all of them or none; their `seq`s, once they are durable.
@@ -50,6 +73,13 @@ class Store:
         """
         self._writer.tell(rows)
 
+    async def write_all(self, rows: Iterable[BulkRow]) -> int:
+        """Write all of them or none, in one transaction that reads them as it goes, on the
+        writer's thread; the last `seq` given. Whoever is cancelled while waiting has written
+        nothing. Raises what `rows` raises, and `StoreError`.
+        """
+        return await self._writer.write_all(Bulk(rows))
+
     async def set_mirrored(self, digests: Mapping[str, str], *, through: int | None = None) -> None:
         """Remember files as they are on disk now, by their path relative to the workspace.
 
@@ -57,8 +87,18 @@ class Store:
         """
         await self._writer.set_mirrored(digests, through)
 
+    async def set_kept(self, digests: Mapping[str, str]) -> None:
+        """Remember files, as `set_mirrored` does, that stay as a person wrote them."""
+        await self._writer.set_kept(digests)
+
+    def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """For this room: do something between two transactions of the writer, on its connection.
+        Blocks until it is done; raises what `work` raises."""
+        return self._writer.alone(work)
+
     def close(self) -> None:
-        """Write what was given, and let go of the file. Raises `StoreError` as `write` does."""
+        """Write what was given, and let go of the file. Raises `StoreError` as `write` does, and
+        where a full disk got no room within a few seconds."""
         self.reader.close()
         self._writer.close()
 
@@ -74,31 +114,69 @@ class Store:
         self.close()
 
 
-def open_store(path: Path, *, clock: Clock = _now, mounts: str | None = None) -> Store:
+def open_store(
+    path: Path,
+    *,
+    engine: str | None = None,
+    clock: Clock = _now,
+    mounts: str | None = None,
+    watch_s: float = WATCH_S,
+) -> Store:
     """Open the store for writing, and create it where there is none.
 
-    Whoever calls this holds the workspace. `mounts` is what is mounted where, as in
-    `/proc/mounts`, and is read from there where it is not given. Raises `StoreError`.
+    Whoever calls this holds the workspace, and may give the name that it has there as `engine`.
+    `mounts` is what is mounted where, as in `/proc/mounts`, and is read from there where it is not
+    given. For `watch_s` an engine on another machine is watched for a sign that it is there. Raises
+    `StoreError`, and `WorkspaceBusyError` where another engine writes this store.
     """
     refuse_network(path, mounts_text() if mounts is None else mounts)
     _refuse_read_only(path)
     if not path.exists():
-        _create(path)
+        create_store(path)
     _refuse_empty(path)
+    has_log = _has_log(path)
     connection = _connect(path, "mode=rw")
     try:
         check_header(connection, path)
         _prepare(connection, path)
         _migrate(connection, path)
+        now = _milliseconds(clock)
+        lease = Leaseholder(engine or token_hex(8), path, now)
+        left_over = lease.take(connection, watch_s=watch_s)
+        warnings = [] if left_over is None else _after_a_crash(connection, path, has_log=has_log)
+        # so that a store without its log can be told from one that was closed
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         reader = open_reader(path)
-        writer = Writer(connection, path, clock)
+        writer = Writer(connection, path, clock, lease)
     except sqlite3.Error as error:
         connection.close()
         raise unreadable(path, error) from error
-    except StoreError:
+    except CrosswindError:
         connection.close()
         raise
-    return Store(path, writer, reader)
+    return Store(path, writer, reader, tuple(warnings))
+
+
+def _milliseconds(clock: Clock) -> Callable[[], int]:
+    return lambda: round(clock().timestamp() * 1000)
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _after_a_crash(connection: sqlite3.Connection, path: Path, *, has_log: bool) -> list[str]:
+    """What is to be said of a store whose last engine did not end well. Raises `StoreError` where
+    it is damaged."""
+    check_newest(connection, path)
+    if has_log:
+        return []
+    return [
+        f"{path.name} came without its log {path.name}-wal, and the last engine did not close it: "
+        "what was written last may be missing, and is done again; if you still have the log, stop, "
+        "and put both files back as they were"
+    ]
 
 
 def open_reader(path: Path) -> Reader:
@@ -109,6 +187,7 @@ def open_reader(path: Path) -> Reader:
     connection = _connect(path, "mode=ro")
     try:
         check_header(connection, path)
+        refuse_older(connection, path)
     except sqlite3.OperationalError as error:
         connection.close()
         connection = _connect_unchanging(path, error)
@@ -119,6 +198,24 @@ def open_reader(path: Path) -> Reader:
         connection.close()
         raise unreadable(path, error) from error
     connection.execute("PRAGMA query_only = ON")
+    return Reader(Connection(connection, path))
+
+
+def store_holder(path: Path) -> Holder | None:
+    """Which engine writes the store, as the store itself says; None where none does, or it cannot
+    be told. Creates nothing."""
+    with contextlib.suppress(StoreError), contextlib.closing(open_reader(path)) as reader:
+        lease = reader.lease()
+        if lease is not None and fate_of(lease, path) is not Fate.GONE:
+            return lease.holder
+    return None
+
+
+def empty_reader(path: Path) -> Reader:
+    """A reader of the store that `path` would be if nothing had ever been run. It is on no disk, so
+    that nothing has to be removed."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _migrate(connection, path)
     return Reader(Connection(connection, path))
 
 
@@ -147,6 +244,7 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
     connection = _connect(path, "immutable=1")
     try:
         check_header(connection, path)
+        refuse_older(connection, path)
     except sqlite3.Error as second:
         connection.close()
         raise unreadable(path, second) from second
@@ -203,8 +301,11 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     apply_migrations(connection, path)
 
 
-def _create(path: Path) -> None:
-    """Whole or not at all: made beside its place, then moved there in one step."""
+def create_store(path: Path) -> None:
+    """A new one, empty; whole or not at all: made beside its place, then moved there in one step.
+
+    Raises `StoreError`.
+    """
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size > 0:
         raise StoreError(

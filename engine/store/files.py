@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -46,6 +47,16 @@ def read_scenarios(
     if file.problems:
         raise InputError(file.problems)
     return [scenario for scenario in scenarios if scenario is not None], file.warnings
+
+
+def read_scenario(
+    value: object, *, path: Path, index: int, metrics: Collection[str]
+) -> tuple[Scenario | None, list[Problem]]:
+    """One row by itself; None where anything is wrong with it, and what that is. A landmark at
+    whatever turn is fine, as is an id that another row has."""
+    file = _File(path, turns=sys.maxsize, metrics=frozenset(metrics))
+    scenario = _scenario(_Row(file, index, value))
+    return (None if file.problems else scenario), file.problems
 
 
 @dataclass(slots=True)

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Final
 
 from engine.errors import StoreError
 
 _NETWORK: Final = frozenset(
-    "9p afs beegfs ceph cifs coda davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs "
-    "fuse.sshfs glusterfs lustre ncpfs nfs nfs3 nfs4 smb smb2 smb3 smbfs".split()
+    "9p afpfs afs beegfs ceph cifs coda davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs "
+    "fuse.sshfs glusterfs lustre ncpfs nfs nfs3 nfs4 smb smb2 smb3 smbfs webdav".split()
 )
 _MOUNTS: Final = Path("/proc/mounts")
+_TELL_SECONDS: Final = 2.0
+_TOLD = re.compile(r"(.+) on (/.*) \((\w[\w.]*)[,)]")
+"""How `mount` says it where there is no `/proc`: `what on where (kind, option, option)`."""
 
 
 def mounts_text() -> str:
-    """What is mounted where; nothing where the system does not tell it this way."""
+    """What is mounted where, as in `/proc/mounts`; nothing where the system does not tell it."""
     try:
         return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
+        return mounts_as_told(_told())
+
+
+def mounts_as_told(told: str) -> str:
+    """What `mount` prints on a Mac, as it would stand in `/proc/mounts`."""
+    found = (_TOLD.match(line) for line in told.splitlines())
+    lines = (
+        f"{_escaped(one[1])} {_escaped(one[2])} {one[3]} - 0 0" for one in found if one is not None
+    )
+    return "\n".join(lines)
+
+
+def _told() -> str:
+    try:
+        answer = subprocess.run(
+            ["/sbin/mount"],
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+            timeout=_TELL_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return ""
+    return answer.stdout
 
 
 def refuse_network(path: Path, mounts: str) -> None:
@@ -48,7 +77,16 @@ def file_system(path: Path, mounts: str) -> str | None:
     return kind
 
 
+_CODES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+
+
 def _unescaped(field: str) -> str:
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+    for code, character in _CODES:
         field = field.replace(code, character)
+    return field
+
+
+def _escaped(field: str) -> str:
+    for code, character in reversed(_CODES):
+        field = field.replace(character, code)
     return field

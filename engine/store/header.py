@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StoreError
+from engine.store.room import lacks_room, room_advice
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the header of the file: what has another one is not ours to touch."""
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """The number of migrations, in the header as `user_version`."""
 
 
@@ -30,12 +31,34 @@ def check_header(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
+def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
+    """For whoever only reads, and so cannot bring it up to date. Raises `StoreError`."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if version < SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by an older Crosswind (store version {version}, this one reads "
+            f"{SCHEMA_VERSION}): `crosswind run` or `crosswind repair` brings it up to date"
+        )
+
+
 def unreadable(path: Path, error: sqlite3.Error) -> StoreError:
-    """What to say of a store that SQLite cannot read."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    """What to say of a store that SQLite cannot use."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return damaged(path, str(error))
+    if lacks_room(error):
+        return StoreError(f"{path} could not be written: {error}; {room_advice(path, error)}")
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StoreError(
-            f"{path} is damaged ({error}): put a copy of it back, or move it away to begin anew; "
-            "the files under benchmarks/ stay as they are"
+            f"{path} is being written by another program ({error}): close what has it open and "
+            "try again"
         )
     return StoreError(f"{path} could not be read: {error}; check who may read and write there")
+
+
+def damaged(path: Path, how: str) -> StoreError:
+    """What to say of a store that is not whole."""
+    return StoreError(
+        f"{path} is damaged ({how}): `crosswind repair` puts it aside and saves what can be read; "
+        "the files under benchmarks/ stay as they are"
+    )

@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Scenario
 from engine.errors import StoreError
-from engine.statistics import headline
+from engine.jury import Ballot, what_counts
 from engine.store.rows import (
     AttemptRow,
     LearnedRow,
@@ -59,7 +59,8 @@ def _statement(table: str, columns: Sequence[str]) -> str:
     return f"INSERT INTO {table} (seq, at, {', '.join(columns)}) VALUES ({marks})"
 
 
-_INSERTS: Final = {table: _statement(table, names.split()) for table, names in TABLES.items()}
+INSERTS: Final = {table: _statement(table, names.split()) for table, names in TABLES.items()}
+"""For each table the statement that adds a row: `seq`, `at`, and its columns."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -77,7 +78,7 @@ def insert(connection: sqlite3.Connection, row: Row, *, seq: int, at: int) -> No
     """Raises `StoreError` for a row that contradicts those that are there, and `sqlite3.Error`."""
     table, values = _row(connection, row)
     kept = [storable(value) if isinstance(value, str) else value for value in values]
-    connection.execute(_INSERTS[table], (seq, at, *kept))
+    connection.execute(INSERTS[table], (seq, at, *kept))
 
 
 def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]]:
@@ -87,11 +88,11 @@ def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]
         case StateRow():
             return "state", _state(connection, row)
         case AttemptRow():
-            return "attempt", _attempt(row)
+            return "attempt", attempt_values(row)
         case NewVerdict():
             return "verdict", _verdict(connection, row)
         case TakeRow():
-            return "take", _take(row)
+            return "take", take_values(row)
         case TakeEndRow():
             return "take_end", _take_end(connection, row)
         case NoteRow():
@@ -110,6 +111,10 @@ def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]
 
 def _message(connection: sqlite3.Connection, row: MessageRow) -> Sequence[Value]:
     _refuse_finished(connection, row.take)
+    return message_values(row)
+
+
+def message_values(row: MessageRow) -> Sequence[Value]:
     text = storable(row.text)
     speaker = row.speaker.value
     digest = message_digest(speaker, text)
@@ -152,7 +157,7 @@ def _landmarks(scenario: Scenario) -> str:
     return _json([{"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks])
 
 
-def _take(row: TakeRow) -> Sequence[Value]:
+def take_values(row: TakeRow) -> Sequence[Value]:
     return (
         *(row.benchmark, *_conversation(row.key), row.number, row.scenario_seq),
         *(row.user_model, row.model, int(row.scripted), _depends(row.depends)),
@@ -174,7 +179,7 @@ def _take_end(connection: sqlite3.Connection, row: TakeEndRow) -> Sequence[Value
     return row.take, row.stop_reason.value, int(finished), row.detail
 
 
-def _attempt(row: AttemptRow) -> Sequence[Value]:
+def attempt_values(row: AttemptRow) -> Sequence[Value]:
     usage = row.usage
     return (
         *(row.benchmark, row.stage.value, row.unit, row.target, row.role.value, row.model),
@@ -187,7 +192,11 @@ def _attempt(row: AttemptRow) -> Sequence[Value]:
 def _verdict(connection: sqlite3.Connection, row: NewVerdict) -> Sequence[Value]:
     if not _is_finished(connection, row.take):
         raise StoreError(f"take {row.take} was not played to its end and cannot be judged")
-    before, counted = _counting(connection, row)
+    return verdict_values(row, *_counting(connection, row))
+
+
+def verdict_values(row: NewVerdict, before: int | None, counted: bool | None) -> Sequence[Value]:  # noqa: FBT001  (values to be stored, not switches)
+    """With what counted for the conversation before it, and what counts from it on."""
     return (
         *(row.take, row.metric_id, row.track.value, row.judge, row.source, row.number),
         *(_bit(row.present), _bit(row.passed), row.unscored, row.justification),
@@ -200,8 +209,8 @@ def _counting(connection: sqlite3.Connection, row: NewVerdict) -> tuple[int | No
     """What counts for the conversation before and from this verdict on.
 
     Before is what the verdict before this one left, on whatever take that was, so that changes
-    added up are always the present sum. The newest finished take counts, and on it the majority
-    over the newest usable verdict of each judge and pass.
+    added up are always the present sum. The newest finished take counts, and on it what the jury
+    decides.
     """
     conversation = connection.execute(
         "SELECT benchmark, scenario_id, target, sample FROM take WHERE seq = ?", (row.take,)
@@ -219,14 +228,14 @@ def _counting(connection: sqlite3.Connection, row: NewVerdict) -> tuple[int | No
         (*conversation, row.track.value),
     ).fetchone()
     given = connection.execute(
-        "SELECT judge, number, passed FROM verdict WHERE take = ? AND passed IS NOT NULL "
-        "ORDER BY seq",
+        "SELECT judge, source, number, passed FROM verdict "
+        "WHERE take = ? AND passed IS NOT NULL ORDER BY seq",
         (counting,),
     )
-    votes = {(judge, number): bool(passed) for judge, number, passed in given}
-    if row.take == counting and row.passed is not None:
-        votes[storable(row.judge), row.number] = row.passed
-    return (None if before is None else before[0]), headline(votes.values())
+    votes = [Ballot(judge, source, number, bool(passed)) for judge, source, number, passed in given]
+    if row.take == counting:
+        votes.append(Ballot(storable(row.judge), row.source, row.number, row.passed))
+    return (None if before is None else before[0]), what_counts(votes, row.jury)
 
 
 def _refuse_finished(connection: sqlite3.Connection, take: int) -> None:

@@ -6,16 +6,24 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from engine.errors import StoreError, WorkspaceBusyError
+from engine.moments import Moment, reached
+from engine.store.process import Fate, Process, fate, this_process
 
 LOCK_NAME: Final = "crosswind.lock"
+
+_PATIENCE_S: Final = 0.5
+"""Whoever asks who holds a workspace has its lock for a moment; so has an engine that has not said
+yet who it is."""
+_STEP_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,10 @@ class Holder:
     pid: int | None
     host: str | None
     since: datetime | None
+    socket: Path | None = None
+    """Where it can be spoken to."""
+    engine: str | None = None
+    """The name that it gave itself, by chance; no other engine has it."""
 
     def __str__(self) -> str:
         who = "another process" if self.pid is None else f"process {self.pid}"
@@ -33,18 +45,52 @@ class Holder:
         return who + where + when
 
 
+_NOBODY_KNOWN: Final = Holder(None, None, None)
+
+
+class Hold:
+    """A workspace that is held, by this process."""
+
+    def __init__(self, root: Path, descriptor: int, socket: Path | None) -> None:
+        self.root = root
+        self.engine = token_hex(8)
+        """What this engine calls itself, here and in the store."""
+        self._descriptor = descriptor
+        self._process = this_process()
+        self._since = datetime.now(UTC)
+        self.tell_socket(socket)
+
+    def tell_socket(self, socket: Path | None) -> None:
+        """Say, to whoever asks for the holder, where this engine can be spoken to."""
+        introduction = {
+            **asdict(self._process),
+            "since": self._since.isoformat(timespec="seconds"),
+            "engine": self.engine,
+            "socket": None if socket is None else str(socket),
+        }
+        try:
+            # whoever reads between the two steps reads one line, which is whole
+            line = json.dumps(introduction).encode() + b"\n"
+            os.pwrite(self._descriptor, line, 0)
+            os.ftruncate(self._descriptor, len(line))
+        except OSError:  # no room on the disk: it is held all the same
+            os.ftruncate(self._descriptor, 0)
+
+
 @contextlib.contextmanager
-def hold_workspace(root: Path) -> Iterator[None]:
+def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
     """Hold the workspace for as long as the block lasts.
 
     Raises `WorkspaceBusyError` where another engine holds it, `StoreError` where it cannot be held
     at all.
     """
     path = root / LOCK_NAME
+    reached(Moment.LOCKING)
     descriptor = _locked(path)
     try:
-        _introduce(descriptor)
-        yield
+        hold = Hold(root, descriptor, socket)
+        reached(Moment.LOCKED)
+        yield hold
         # only emptied, never deleted: whoever waits on a deleted file waits on another lock
         os.ftruncate(descriptor, 0)
     finally:
@@ -52,7 +98,7 @@ def hold_workspace(root: Path) -> Iterator[None]:
 
 
 def workspace_holder(root: Path) -> Holder | None:
-    """Who holds the workspace; None where nobody does. Takes nothing and creates nothing."""
+    """Who holds the workspace; None where nobody does. Creates nothing."""
     try:
         descriptor = os.open(root / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -60,7 +106,7 @@ def workspace_holder(root: Path) -> Holder | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(descriptor)
+        return _introduced(descriptor) or _NOBODY_KNOWN
     except OSError:
         return None
     finally:
@@ -69,16 +115,20 @@ def workspace_holder(root: Path) -> Holder | None:
 
 
 def _locked(path: Path) -> int:
+    until = time.monotonic() + _PATIENCE_S
     while True:
         descriptor = _opened(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(descriptor)
+            holder = _introduced(descriptor)
             os.close(descriptor)
+            if holder is None and time.monotonic() < until:
+                time.sleep(_STEP_S)
+                continue
             raise WorkspaceBusyError(
-                f"{path.parent} is being worked on by {holder}, which holds {path.name}: "
-                "watch it, or stop it first"
+                f"{path.parent} is being worked on by {holder or _NOBODY_KNOWN}, which holds "
+                f"{path.name}: watch it, or stop it first"
             ) from None
         except OSError as error:
             os.close(descriptor)
@@ -108,19 +158,29 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _introduce(descriptor: int) -> None:
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
-
-
-def _read(descriptor: int) -> Holder:
-    """Its holder may be writing into it at this moment, or may not be one of ours."""
+def _introduced(descriptor: int) -> Holder | None:
+    """What the holder says of itself. None where it has not done so yet, is none of ours, or where
+    what stands there is of an earlier one that was killed."""
+    line = os.pread(descriptor, 4096, 0).partition(b"\n")[0]
     try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
-        return Holder(
-            int(found["pid"]), str(found["host"]), datetime.fromisoformat(str(found["since"]))
+        said = json.loads(line)
+        process = Process(
+            int(said["pid"]),
+            str(said["host"]),
+            str(said.get("boot", "")),
+            str(said.get("space", "")),
+            str(said.get("began", "")),
         )
-    except (ValueError, KeyError, TypeError):
-        return Holder(None, None, None)
+        since = datetime.fromisoformat(str(said["since"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if fate(process, this_process()) is Fate.GONE:
+        return None
+    socket, engine = said.get("socket"), said.get("engine")
+    return Holder(
+        process.pid,
+        process.host,
+        since,
+        None if socket is None else Path(str(socket)),
+        None if engine is None else str(engine),
+    )

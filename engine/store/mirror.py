@@ -6,12 +6,17 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from engine.benchmark import Metric, name_fault
-from engine.errors import InputError, StoreError
+from engine.branches import benchmark_fault, folder_of
+from engine.errors import DamagedError, InputError, StoreError
+from engine.jury import Jury
+from engine.store.difference import file_difference
 from engine.store.mirror_content import Content
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
@@ -22,8 +27,9 @@ from engine.store.replaced_file import (
     json_object,
     json_value,
 )
+from engine.store.room import lacks_room, room_advice
 
-__all__ = ["Mirror", "MirrorReport", "TargetName"]
+__all__ = ["Edits", "Mirror", "MirrorReport", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """A mirror that was begun on a thread goes on when nobody waits for it any more, and the next must
@@ -34,6 +40,16 @@ _BESIDE: Final = ".crosswind"
 _EMPTY_ARRAY: Final = "[]\n"
 
 
+class Edits(Enum):
+    """What becomes of a file that a person changed."""
+
+    LEAVE = auto()
+    """It stays, ours is put beside it, and that is said."""
+    KEEP = auto()
+    """It stays, and that is said no more until it is changed again."""
+    OVERWRITE = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
     """What became of the files; paths are relative to the workspace."""
@@ -42,6 +58,11 @@ class MirrorReport:
     unchanged: tuple[str, ...]
     kept: tuple[str, ...]
     """A sentence for each file that a person changed and that was left as it is."""
+    failed: tuple[str, ...]
+    """A sentence for each file that could not be written now: the disk is full, or what belongs
+    into it is damaged. It is as it was before."""
+    accepted: Mapping[str, str]
+    """Digests of the files that a person changed and that stay so, for `Store.set_kept`."""
     digests: Mapping[str, str]
     """Of the files that are as the store has it, for `Store.set_mirrored`."""
     through: int
@@ -62,31 +83,71 @@ class Mirror:
         metrics: Sequence[Metric],
         targets: Sequence[TargetName],
         results: object | None,
+        jury: Jury | None = None,
+        edits: Edits = Edits.LEAVE,
     ) -> MirrorReport:
         """Write every file of a benchmark that is not as it should be, each in one step.
 
-        `results` is what `results.json` holds; None to leave it. Raises `InputError` and
-        `StoreError`.
+        `results` is what `results.json` holds; None to leave it. `jury` decides which verdicts
+        count in `scores.json`, `edits` what becomes of files that a person changed. Raises
+        `InputError` and `StoreError`.
         """
-        _refuse_names([benchmark, *(target.id for target in targets)])
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
-            content = Content(self._reader, benchmark, {metric.id: metric for metric in metrics})
-            files = _Files(self._root, self._root / "benchmarks" / benchmark, self._reader)
-            files.put_array("scenarios.json", content.scenarios())
-            files.put("cost.json", json_object(content.generation_cost()))
-            for target in targets:
-                runs = f"runs/{target.id}"
-                files.put_array(f"{runs}/conversations.json", content.conversations(target))
-                files.put_array(f"{runs}/scores.json", content.scores(target))
-                files.put(f"{runs}/cost.json", json_object(content.cost(target)))
-            files.put("results.json", [] if results is None else json_value(results))
+            content = self._content(benchmark, metrics, targets, jury)
+            files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
+            for name, pieces, is_array in _all_files(content, targets, results):
+                files.put(name, pieces, is_array=is_array)
             return files.report(through)
 
+    def differences(
+        self,
+        benchmark: str,
+        *,
+        metrics: Sequence[Metric],
+        targets: Sequence[TargetName],
+        results: object | None,
+        jury: Jury | None = None,
+    ) -> Iterator[str]:
+        """Lines that tell, for each file that a person changed, what `write_benchmark` would write
+        over it. Changes nothing. Raises `InputError` and `StoreError`."""
+        content = self._content(benchmark, metrics, targets, jury)
+        folder = self._root / folder_of(benchmark)
+        files = _Files(self._root, folder, self._reader, Edits.LEAVE)
+        with TemporaryDirectory() as aside:
+            for name, pieces, is_array in _all_files(content, targets, results):
+                yield from files.difference(name, pieces, Path(aside), is_array=is_array)
 
-def _refuse_names(names: Iterable[str]) -> None:
-    for name in names:
-        if fault := name_fault(name):
+    def _content(
+        self,
+        benchmark: str,
+        metrics: Sequence[Metric],
+        targets: Sequence[TargetName],
+        jury: Jury | None,
+    ) -> Content:
+        _refuse_names(benchmark, [target.id for target in targets])
+        by_id = {metric.id: metric for metric in metrics}
+        return Content(self._reader, benchmark, by_id, jury)
+
+
+def _all_files(
+    content: Content, targets: Sequence[TargetName], results: object | None
+) -> Iterator[tuple[str, Iterable[str], bool]]:
+    """The name of each file of a benchmark, its text in pieces, and whether it holds rows."""
+    yield "scenarios.json", json_array(content.scenarios()), True
+    yield "cost.json", json_object(content.generation_cost()), False
+    for target in targets:
+        runs = f"runs/{target.id}"
+        yield f"{runs}/conversations.json", json_array(content.conversations(target)), True
+        yield f"{runs}/scores.json", json_array(content.scores(target)), True
+        yield f"{runs}/cost.json", json_object(content.cost(target)), False
+    yield "results.json", [] if results is None else json_value(results), False
+
+
+def _refuse_names(benchmark: str, targets: Iterable[str]) -> None:
+    faults = {benchmark: benchmark_fault(benchmark)} | {name: name_fault(name) for name in targets}
+    for name, fault in faults.items():
+        if fault is not None:
             raise InputError(f"{name!r} cannot name a folder: {fault}")
 
 
@@ -98,15 +159,18 @@ class _Files:
     own: after a crash between the two, what was moved is still known to be ours.
     """
 
-    def __init__(self, root: Path, folder: Path, reader: Reader) -> None:
+    def __init__(self, root: Path, folder: Path, reader: Reader, edits: Edits) -> None:
         self._root = root
         self._folder = folder
         self._reader = reader
+        self._edits = edits
         self._moves_path = folder / _MOVES
         self._moves = self._read_moves()
         self._written: list[str] = []
         self._unchanged: list[str] = []
         self._kept: list[str] = []
+        self._failed: list[str] = []
+        self._accepted: dict[str, str] = {}
         self._digests: dict[str, str] = {}
 
     def report(self, through: int) -> MirrorReport:
@@ -114,32 +178,63 @@ class _Files:
             tuple(self._written),
             tuple(self._unchanged),
             tuple(self._kept),
+            tuple(self._failed),
+            self._accepted,
             self._digests,
             through,
         )
 
-    def put_array(self, name: str, rows: Iterable[object]) -> None:
-        """An empty array is written only where rows of ours stood before."""
-        relative = self._relative(self._folder / name)
-        was_written = self._reader.mirrored(relative) is not None or relative in self._moves
-        self.put(name, json_array(rows), empty=_EMPTY_ARRAY if was_written else None)
-
-    def put(self, name: str, pieces: Iterable[str], *, empty: str | None = None) -> None:
+    def put(self, name: str, pieces: Iterable[str], *, is_array: bool) -> None:
         """Nothing is written where there is nothing to say."""
         place = self._folder / name
-        text = iter(pieces)
-        first = next(text, empty)
-        if first is None:
-            return
         try:
-            self._refuse_links(place.parent)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            self._settle(place, chain([first], text))
+            text = self._text(place, pieces, is_array=is_array)
+            if text is not None:
+                self._refuse_links(place.parent)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                self._settle(place, text)
+        except DamagedError as error:
+            self._failed.append(f"{self._relative(place)} was left as it is: {error}")
         except OSError as error:
+            if lacks_room(error):
+                self._failed.append(
+                    f"{self._relative(place)} was left as it is: {error.strerror}; "
+                    f"{room_advice(place, error)}"
+                )
+                return
             raise StoreError(
-                f"{error.filename or place} could not be written: {error.strerror}; check the "
-                "space on the disk and who may write there"
+                f"{error.filename or place} could not be written: {error.strerror}; check who may "
+                "write there"
             ) from error
+
+    def _text(self, place: Path, pieces: Iterable[str], *, is_array: bool) -> Iterator[str] | None:
+        """None where there is nothing to say: an empty array is written only where rows of ours
+        stood before."""
+        text = iter(pieces)
+        first = next(text, None)
+        if first is None and is_array:
+            relative = self._relative(place)
+            if self._reader.mirrored(relative) is not None or relative in self._moves:
+                first = _EMPTY_ARRAY
+        return None if first is None else chain([first], text)
+
+    def difference(
+        self, name: str, pieces: Iterable[str], folder: Path, *, is_array: bool
+    ) -> Iterator[str]:
+        """Lines; none for a file that no person changed. `folder` is for what is written only to
+        be compared."""
+        place = self._folder / name
+        relative = self._relative(place)
+        on_disk = digest_on_disk(place)
+        if on_disk is None or on_disk in self._ours(relative):
+            return
+        text = self._text(place, pieces, is_array=is_array)
+        new = NewFile(folder / place.name, text or ())
+        try:
+            if new.digest != on_disk:
+                yield from file_difference(place, new.path, relative)
+        finally:
+            new.discard()
 
     def _settle(self, place: Path, text: Iterator[str]) -> None:
         relative = self._relative(place)
@@ -147,10 +242,9 @@ class _Files:
         new = NewFile(place, text)
         try:
             on_disk = digest_on_disk(place)
-            if on_disk is not None and on_disk not in {new.digest, *self._ours(relative)}:
-                if digest_on_disk(beside) != new.digest:
-                    new.move(beside)
-                self._kept.append(_kept_sentence(relative))
+            is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
+            if not is_ours and self._edits is not Edits.OVERWRITE:
+                self._leave(relative, str(on_disk), new, beside)
                 return
             self._digests[relative] = new.digest
             if on_disk == new.digest:
@@ -162,6 +256,18 @@ class _Files:
             beside.unlink(missing_ok=True)
         finally:
             new.discard()
+
+    def _leave(self, relative: str, on_disk: str, new: NewFile, beside: Path) -> None:
+        """As a person wrote it, who is told of it until they say that it stays so."""
+        if on_disk == self._reader.kept(relative):
+            beside.unlink(missing_ok=True)
+        elif self._edits is Edits.KEEP:
+            self._accepted[relative] = on_disk
+            beside.unlink(missing_ok=True)
+        else:
+            if digest_on_disk(beside) != new.digest:
+                new.move(beside)
+            self._kept.append(_kept_sentence(relative))
 
     def _ours(self, relative: str) -> set[str]:
         known = self._reader.mirrored(relative)
@@ -217,7 +323,8 @@ def _kept_sentence(relative: str) -> str:
     advice = (
         "the next run takes in what was changed"
         if relative.endswith("/scenarios.json")
-        else "move it away to have it written again"
+        else "`crosswind mirror --diff` shows the difference, `--keep` leaves it so for good, "
+        "`--overwrite` puts ours in its place"
     )
     return (
         f"{relative} is not as Crosswind wrote it and was left as it is; what the store holds is "

@@ -7,6 +7,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from engine.benchmark import ConversationKey, Scenario, Stage
+from engine.jury import Jury
 from engine.store.mirror_rows import (
     JsonObject,
     Metrics,
@@ -31,8 +32,11 @@ class Content:
     Conversations and scores are those of the scenarios that are in `scenarios.json` now.
     """
 
-    def __init__(self, reader: Reader, benchmark: str, metrics: Metrics) -> None:
+    def __init__(
+        self, reader: Reader, benchmark: str, metrics: Metrics, jury: Jury | None = None
+    ) -> None:
         self._reader = reader
+        self._jury = jury
         self._benchmark = benchmark
         self._metrics = metrics
         self._history = reader.scenario_history(benchmark)
@@ -112,7 +116,7 @@ class Content:
         for take, verdicts in self._reader.counting_verdicts(self._benchmark, target.id):
             if verdicts and self._belongs(take.key):
                 scripted = self._is_scripted(self._scenario_of(take))
-                yield score_row(take, verdicts, self._metrics, scripted=scripted)
+                yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
 
     def generation_cost(self) -> JsonObject:
         return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.benchmark import Landmark, Metric, Scenario, Speaker, Usage
-from engine.statistics import headline
+from engine.jury import TIED, Jury, counting, what_counts
 from engine.store.records import StoredMessage, StoredScenario, StoredTake, StoredVerdict
 
 JsonObject = dict[str, Any]
@@ -18,7 +18,6 @@ Metrics = Mapping[str, Metric]
 
 OURS: Final = "_crosswind"
 SCRIPTED_NOTE: Final = "made with scripted models, which are not language models"
-TIED: Final = "judges are tied"
 
 _SCRIPTED_LABEL: Final = "offline:"
 """How the label of every scripted model begins."""
@@ -181,11 +180,12 @@ def score_row(
     metrics: Metrics,
     *,
     scripted: bool,
+    jury: Jury | None = None,
 ) -> JsonObject:
     """One of `scores.json`, from all verdicts on the take that counts; there is at least one."""
-    votes = {(one.judge, one.number): one for one in verdicts if one.passed is not None}
-    passed = headline(vote.passed for vote in votes.values())
-    agreeing = [vote for vote in votes.values() if vote.passed is passed]
+    votes = counting(verdicts, jury)
+    passed = what_counts(verdicts, jury)
+    agreeing = [vote for vote in votes if vote.passed is passed]
     said = max(agreeing, key=lambda vote: vote.seq) if agreeing else verdicts[-1]
     metric = metrics.get(said.metric_id)
     judges = (verdict.judge for verdict in verdicts)

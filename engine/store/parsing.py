@@ -19,7 +19,7 @@ from engine.benchmark import (
     Track,
     Usage,
 )
-from engine.errors import StoreError
+from engine.errors import DamagedError
 from engine.facts import (
     CallMade,
     MessageSpoken,
@@ -33,6 +33,7 @@ from engine.facts import (
 from engine.store.inserts import message_digest
 from engine.store.records import (
     Depends,
+    FailedUnit,
     MirroredFile,
     Quote,
     StoredMessage,
@@ -132,11 +133,12 @@ def take(row: sqlite3.Row) -> StoredTake:
 
 
 def message(row: sqlite3.Row) -> StoredMessage:
-    """Raises `StoreError` where the text is not the one that was written."""
+    """Raises `DamagedError` where the text is not the one that was written."""
     if message_digest(row["speaker"], row["text"]) != row["digest"]:
-        raise StoreError(
+        raise DamagedError(
             f"message {row['seq']} (take {row['take']}, turn {row['turn']}, {row['speaker']}) is "
-            "damaged: its text is not the one that was stored; simulate that conversation again"
+            "damaged: its text is not the one that was stored; `crosswind repair` takes it out, so "
+            "that the conversation is played on from there"
         )
     return StoredMessage(
         seq=row["seq"],
@@ -168,6 +170,7 @@ def verdict(row: sqlite3.Row) -> StoredVerdict:
         justification=row["justification"],
         quotes=tuple(Quote(one["text"], one["turn"]) for one in json.loads(row["quotes"])),
         depends=depends(row["depends"]),
+        counted=flag(row["counted"]),
     )
 
 
@@ -191,6 +194,18 @@ def verdict_row(row: sqlite3.Row) -> VerdictRow:
 
 def unit_state(row: sqlite3.Row) -> UnitState:
     return UnitState(row["unit"], row["target"], State(row["state"]), row["reason"], row["seq"])
+
+
+def failed_unit(row: sqlite3.Row) -> FailedUnit:
+    return FailedUnit(
+        seq=row["seq"],
+        at=moment(row["at"]),
+        benchmark=row["benchmark"],
+        stage=Stage(row["stage"]),
+        unit=row["unit"],
+        target=row["target"],
+        reason=row["reason"] or "",
+    )
 
 
 def run(row: sqlite3.Row) -> StoredRun:

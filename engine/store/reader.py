@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 from sqlite3 import Row
 from typing import Final, TypeVar
@@ -15,8 +16,10 @@ from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
 from engine.store.connection import Connection, Parameter
+from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import (
     Depends,
+    FailedUnit,
     MirroredFile,
     StoredMessage,
     StoredRun,
@@ -26,6 +29,7 @@ from engine.store.records import (
     UnitState,
     VerdictRow,
 )
+from engine.store.replaced import PrunePlan, plan_prune
 from engine.store.watching import USAGE, facts_after, last_seq, snapshot
 
 _T = TypeVar("_T")
@@ -94,6 +98,21 @@ class Reader:
         """A file of the mirror, by its path relative to the workspace."""
         row = self._store.first("SELECT * FROM mirrored WHERE path = ?", (path,))
         return None if row is None else parsing.mirrored(row)
+
+    def kept(self, path: str) -> str | None:
+        """The digest of a mirrored file that stays as a person wrote it; None for any other."""
+        row = self._store.first("SELECT digest FROM kept WHERE path = ?", (path,))
+        return None if row is None else str(row["digest"])
+
+    def lease(self) -> Lease | None:
+        """Whose the store is, or was when its engine was killed."""
+        row = self._store.first(f"SELECT {LEASE} FROM lease")
+        return None if row is None else lease_from(row)
+
+    def prune_plan(self, before: datetime | None) -> PrunePlan:
+        """What can be taken away: replaced takes, all or those begun before a moment, and of what
+        was said of runs what is older than that."""
+        return plan_prune(self._store, before)
 
     def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
         """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
@@ -197,6 +216,11 @@ class Reader:
             take_seqs, "message", "take, turn, speaker = 'assistant'", parsing.message
         )
 
+    def message_digests(self, take_seqs: Iterable[int]) -> dict[int, list[bytes]]:
+        """What was said in each take, as digests in the order in which it was said."""
+        order = "take, turn, speaker = 'assistant'"
+        return self._by_take(take_seqs, "message", order, lambda row: bytes(row["digest"]))
+
     def transcripts(
         self, benchmark: str, target: str
     ) -> Iterator[tuple[StoredTake, list[StoredMessage]]]:
@@ -278,6 +302,15 @@ class Reader:
             (benchmark, stage.value),
         )
         return {row["unit"]: parsing.unit_state(row) for row in rows}
+
+    def failed_units(self) -> list[FailedUnit]:
+        """Rows of work of all benchmarks that failed and were not done since, oldest first."""
+        rows = self._store.all(
+            "SELECT * FROM state s WHERE state = 'failed' AND NOT EXISTS ("
+            "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
+            "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
+        )
+        return [parsing.failed_unit(row) for row in rows]
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
         """Of all calls of a stage; with `target`, of those made on its behalf."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from engine.benchmark import ConversationKey, Scenario, Speaker, State, StopReason, Track
+from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, State, StopReason, Track
 
 Depends = Mapping[str, str]
 """What a result was made from: the name of each input, such as `metric definition`, and its
@@ -89,6 +89,8 @@ class StoredVerdict:
     justification: str
     quotes: tuple[Quote, ...]
     depends: Depends | None
+    counted: bool | None = None
+    """What counted for the conversation from this verdict on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,19 @@ class UnitState:
     state: State
     reason: str | None
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedUnit:
+    """A row of work that failed and was not done since."""
+
+    seq: int
+    at: datetime
+    benchmark: str
+    stage: Stage
+    unit: str
+    target: str | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

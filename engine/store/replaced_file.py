@@ -9,6 +9,8 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.moments import Moment, reached
+
 _CHUNK = 1 << 20
 
 
@@ -38,8 +40,19 @@ class NewFile:
         self._temporary = place.with_name(f".{place.name}.tmp")
         self._temporary.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        with os.fdopen(os.open(self._temporary, flags, 0o666), "wb", _CHUNK) as file:
-            self.digest = _written(file, pieces)
+        try:
+            with os.fdopen(os.open(self._temporary, flags, 0o666), "wb", _CHUNK) as file:
+                reached(Moment.WRITING_FILE)
+                self.digest = _written(file, pieces)
+        except BaseException:
+            self.discard()
+            raise
+        reached(Moment.WROTE_FILE)
+
+    @property
+    def path(self) -> Path:
+        """Where it is while it is not in its place."""
+        return self._temporary
 
     def move(self, place: Path) -> None:
         """Durably, in place of whatever is there."""
@@ -48,8 +61,11 @@ class NewFile:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        reached(Moment.SYNCED_FILE)
         self._temporary.replace(place)
+        reached(Moment.MOVED_FILE)
         sync_folder(place.parent)
+        reached(Moment.SYNCED_FOLDER)
 
     def discard(self) -> None:
         """Where it was not moved."""

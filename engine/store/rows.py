@@ -21,6 +21,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import NoteKind
+from engine.jury import Jury
 from engine.store.records import Depends, Quote
 
 
@@ -138,6 +139,8 @@ class NewVerdict:
     justification: str
     quotes: tuple[Quote, ...] = ()
     depends: Depends | None = None
+    jury: Jury | None = None
+    """Whose verdicts count from this one on; everybody's without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

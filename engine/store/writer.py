@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from engine.errors import StoreError
+from engine.errors import CrosswindError, StoreError
+from engine.moments import Moment, reached
+from engine.store.bulk import Bulk
 from engine.store.inserts import LAST_SEQ, insert
+from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
+from engine.store.room import lacks_room, room_advice
 from engine.store.rows import Row
 
 GROUP_ROWS: Final = 500
 """At most so many rows in one transaction. More would make those who wait for the first of them
 wait for the last."""
 
+RETRY_S: Final = 1.0
+"""How often it is tried whether a full disk has room again."""
+CLOSING_S: Final = 2.0
+"""How long that is tried once nobody will write any more."""
+_CLOSING_STEP_S: Final = 0.1
+
 Clock = Callable[[], datetime]
+OnTrouble = Callable[[str | None], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,34 @@ class _Mirrored:
     waiter: _Waiter | None
 
 
-_Request = _Rows | _Mirrored
-_Outcome = list[int] | StoreError
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """Rows that are read while they are written."""
+
+    bulk: Bulk
+    at: int
+    waiter: _Waiter | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Digests of files that stay as a person wrote them."""
+
+    digests: Mapping[str, str]
+    at: int
+    waiter: _Waiter | None
+
+
+_Request = _Rows | _Mirrored | _Many | _Kept
+_Outcome = list[int] | CrosswindError
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Something that is done between two transactions, and begins its own."""
+
+    work: Callable[[sqlite3.Connection], None]
+    refuse: Callable[[BaseException], None]
 
 
 class Writer:
@@ -60,15 +101,25 @@ class Writer:
     from now on, and to its thread alone.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, clock: Clock) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, clock: Clock, lease: Leaseholder
+    ) -> None:
         self._connection = connection
         self._path = path
         self._clock = clock
+        self._lease = lease
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
+        self._unwritten = 0
+        """Rows that were given and are neither on disk nor refused."""
+        self._full: sqlite3.Error | None = None
+        self._on_trouble: list[OnTrouble] = []
+        self._closing = threading.Event()
+        self._tried_until: float | None = None
+        self._given_up: StoreError | None = None
         self._closed: StoreError | None = None
-        self._told_in_vain: StoreError | None = None
+        self._told_in_vain: CrosswindError | None = None
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._thread.start()
 
@@ -80,6 +131,7 @@ class Writer:
         waiter = _here()
         self._give(_Rows(rows, self._now(), waiter))
         seqs = await waiter.future
+        reached(Moment.ACKNOWLEDGED)
         self._raise_told()
         return seqs
 
@@ -88,10 +140,59 @@ class Writer:
         if rows:
             self._give(_Rows(rows, self._now(), None))
 
+    async def write_all(self, bulk: Bulk) -> int:
+        """The last `seq` given, once all is durable; cancelled, nothing of it is written.
+
+        Raises what its rows raise, and `StoreError`.
+        """
+        waiter = _here()
+        self._give(_Many(bulk, self._now(), waiter))
+        try:
+            await asyncio.shield(waiter.future)
+        except asyncio.CancelledError:
+            bulk.stop()
+            await asyncio.wait([waiter.future])
+            waiter.future.exception()  # what was asked for: nobody needs to hear of it
+            raise
+        return waiter.future.result()[0]
+
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
         waiter = _here()
         self._give(_Mirrored(digests, through, self._now(), waiter))
         await waiter.future
+
+    async def set_kept(self, digests: Mapping[str, str]) -> None:
+        waiter = _here()
+        self._give(_Kept(digests, self._now(), waiter))
+        await waiter.future
+
+    def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something on the writer's thread and connection, between two transactions; blocks
+        until it is done. Raises what `work` raises."""
+        done: Future[T] = Future()
+
+        def do(connection: sqlite3.Connection) -> None:
+            try:
+                done.set_result(work(connection))
+            except BaseException as error:  # noqa: BLE001  (raised where it was asked for)
+                done.set_exception(error)
+
+        self._give(_Alone(do, done.set_exception))
+        return done.result()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now; None where all is well. From any thread."""
+        with self._gate:
+            if self._given_up is not None:
+                return str(self._given_up)
+            return None if self._full is None else self._words(self._full)
+
+    def on_trouble(self, hear: OnTrouble) -> None:
+        """`hear` is called, on the writer's thread, with what `trouble` says when that begins, and
+        with None when all is well again."""
+        with self._gate:
+            self._on_trouble.append(hear)
 
     def close(self) -> None:
         """Write what was given, then let go of the file."""
@@ -99,16 +200,18 @@ class Writer:
             if self._closed is None:
                 self._closed = StoreError(f"{self._path} is closed")
                 self._requests.put(None)
+        self._closing.set()
         self._thread.join()
         self._raise_told()
 
     def _now(self) -> int:
         return round(self._clock().timestamp() * 1000)
 
-    def _give(self, request: _Request) -> None:
+    def _give(self, request: _Request | _Alone) -> None:
         with self._gate:
             if self._closed is not None:
                 raise self._closed
+            self._unwritten += _rows_in(request)
             self._requests.put(request)
 
     def _raise_told(self) -> None:
@@ -125,44 +228,142 @@ class Writer:
             going_on = True
             while going_on:
                 group = []
-                going_on = self._gather(group)
-                self._answer(self._commit(group))
+                going_on, alone = self._gather(group)
+                if group:
+                    self._settle(group)
+                elif going_on:
+                    self._beat()
+                if alone is not None:
+                    alone.work(self._connection)
         except BaseException as error:  # noqa: BLE001  (the edge of this thread: whoever waits must hear of it)
             self._give_up(group, error)
         finally:
+            self._lease.give_back(self._connection)
             self._connection.close()
 
-    def _gather(self, group: list[_Request]) -> bool:
-        """Fill the group with what is there, waiting only for the first; False to end after it."""
-        request = self._requests.get()
+    def _gather(self, group: list[_Request]) -> tuple[bool, _Alone | None]:
+        """Fill the group with what is there, waiting only for the first, and not for ever; False
+        to end after it; and what is to be done alone after it."""
+        try:
+            request = self._requests.get(timeout=IDLE_BEAT_S)
+        except queue.Empty:
+            return True, None
         rows = 0
         while request is not None:
+            if isinstance(request, _Alone):
+                return True, request
             group.append(request)
-            rows += len(request.rows) if isinstance(request, _Rows) else 1
+            rows += _rows_in(request)
             if rows >= GROUP_ROWS:
-                return True
+                return True, None
             try:
                 request = self._requests.get_nowait()
             except queue.Empty:
-                return True
-        return False
+                return True, None
+        return False, None
+
+    def _settle(self, group: Sequence[_Request]) -> None:
+        """Write all of it, in its order; where the disk has no room, wait until it has."""
+        left = list(group)
+        while left:
+            some = left if self._full is None else left[:1]
+            try:
+                outcomes = self._commit(some)
+            except sqlite3.Error as error:
+                self._begin_trouble(error)
+                left = self._without_bulk(left, error)
+                self._wait_for_room(error)
+                continue
+            self._end_trouble()
+            left = left[len(some) :]
+            self._answer(outcomes)
 
     def _commit(self, group: Sequence[_Request]) -> list[tuple[_Request, _Outcome]]:
-        """One transaction. What the disk refuses fails all of it, and the next may succeed."""
-        if not group:
-            return []
+        """One transaction. What the disk refuses fails all of it, and the next may succeed.
+
+        Raises `sqlite3.Error` where there was no room, and `StoreError` where the store is not this
+        engine's any more.
+        """
         committed = self._seq
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
+            reached(Moment.COMMITTING)
             self._connection.execute("COMMIT")
+            reached(Moment.COMMITTED)
         except sqlite3.Error as error:
             self._seq = committed
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+            if lacks_room(error):
+                raise
             failure = self._refusal(error)
             return [(request, failure) for request in group]
         return outcomes
+
+    def _beat(self) -> None:
+        """Say that this engine is there, while there is nothing else to say. Raises `StoreError`
+        where the store is not its any more."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._lease.keep(self._connection, every_s=0)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error:  # the next row that is written tells what is wrong
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    # A disk without room
+
+    def _begin_trouble(self, error: sqlite3.Error) -> None:
+        with self._gate:
+            began, self._full = self._full is None, error
+            words = self._words(error)
+        if began:
+            self._tell_trouble(words)
+
+    def _end_trouble(self) -> None:
+        with self._gate:
+            ended, self._full = self._full is not None, None
+        if ended:
+            self._tell_trouble(None)
+
+    def _tell_trouble(self, words: str | None) -> None:
+        with self._gate:
+            hearing = list(self._on_trouble)
+        for hear in hearing:
+            with contextlib.suppress(RuntimeError):  # it wakes an event loop that is closed
+                hear(words)
+
+    def _without_bulk(self, group: Sequence[_Request], error: sqlite3.Error) -> list[_Request]:
+        """Bulk is read while it is written, so it cannot be tried again."""
+        failure = self._refusal(error)
+        self._answer([(one, failure) for one in group if isinstance(one, _Many)])
+        return [one for one in group if not isinstance(one, _Many)]
+
+    def _wait_for_room(self, error: sqlite3.Error) -> None:
+        """A moment. Raises `StoreError` where it was waited long enough for a store that closes."""
+        if not self._closing.wait(RETRY_S):
+            return
+        self._tried_until = self._tried_until or time.monotonic() + CLOSING_S
+        if time.monotonic() >= self._tried_until:
+            with self._gate:
+                raise _NeverWrittenError(
+                    f"{_rows_text(self._unwritten)} could not be written to {self._path}: {error}; "
+                    f"{room_advice(self._path, error)} and run again"
+                )
+        time.sleep(_CLOSING_STEP_S)
+
+    def _words(self, error: sqlite3.Error) -> str:
+        what = (
+            "the disk is full"
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            else f"{self._path.name} cannot grow ({error})"
+        )
+        waiting = _rows_text(self._unwritten)
+        return f"{what}: {waiting} wait to be written; {room_advice(self._path, error)}"
+
+    # What came of it
 
     def _attempt(self, request: _Request) -> _Outcome:
         """A row that cannot be stored fails its own request and no other."""
@@ -179,12 +380,12 @@ class Writer:
             TypeError,
             OverflowError,
             RecursionError,
-            StoreError,
+            CrosswindError,
         ) as error:
             self._seq = before
             self._connection.execute("ROLLBACK TO request")
             self._connection.execute("RELEASE request")
-            return error if isinstance(error, StoreError) else self._refusal(error)
+            return error if isinstance(error, CrosswindError) else self._refusal(error)
         self._connection.execute("RELEASE request")
         return seqs
 
@@ -196,6 +397,9 @@ class Writer:
                     self._seq += 1
                     insert(self._connection, row, seq=self._seq, at=at)
                 return list(range(first, self._seq + 1))
+            case _Many(bulk, at):
+                self._seq = bulk.write(self._connection, after=self._seq, at=at)
+                return [self._seq]
             case _Mirrored(digests, through, at):
                 seq = self._seq if through is None else through
                 self._connection.executemany(
@@ -205,21 +409,29 @@ class Writer:
                     [(path, at, digest, seq) for path, digest in digests.items()],
                 )
                 return []
+            case _Kept(digests, at):
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO kept (path, at, digest) VALUES (?, ?, ?)",
+                    [(path, at, digest) for path, digest in digests.items()],
+                )
+                return []
 
     def _refusal(self, error: Exception) -> StoreError:
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        advice = "; free some space on the disk and run again" if full else ""
+        advice = f"; {room_advice(self._path, error)} and try again" if lacks_room(error) else ""
         return StoreError(f"{self._path} could not be written: {error}{advice}")
 
     def _answer(self, outcomes: Iterable[tuple[_Request, _Outcome]]) -> None:
         """One wake-up for each event loop, however many of its tasks wait."""
+        outcomes = list(outcomes)
+        with self._gate:
+            self._unwritten -= sum(_rows_in(request) for request, _ in outcomes)
         by_loop: defaultdict[asyncio.AbstractEventLoop, list[tuple[_Waiter, _Outcome]]] = (
             defaultdict(list)
         )
         for request, outcome in outcomes:
             if request.waiter is not None:
                 by_loop[request.waiter.loop].append((request.waiter, outcome))
-            elif isinstance(outcome, StoreError):
+            elif isinstance(outcome, CrosswindError):
                 with self._gate:
                     self._told_in_vain = self._told_in_vain or outcome
         for loop, answers in by_loop.items():
@@ -229,16 +441,46 @@ class Writer:
                 continue  # the loop is closed: nobody waits there any more
 
     def _give_up(self, group: Sequence[_Request], error: BaseException) -> None:
-        """Something is wrong with this program: refuse all that waits and all that may come."""
-        failure = StoreError(f"{self._path} is not written any more: {error!r}")
+        """Refuse all that waits and all that may come: the store is not ours any more, a disk never
+        got room, or something is wrong with this program."""
+        failure = (
+            error
+            if isinstance(error, StoreError)
+            else StoreError(f"{self._path} is not written any more: {error!r}")
+        )
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        waiting: list[_Request] = list(group)
         with self._gate:
-            self._closed = failure
-            waiting: list[_Request] = list(group)
+            self._closed = self._given_up = failure
+            if isinstance(error, _NeverWrittenError):
+                self._told_in_vain = self._told_in_vain or failure
             while not self._requests.empty():
                 request = self._requests.get_nowait()
-                if request is not None:
+                if isinstance(request, _Alone):
+                    request.refuse(failure)
+                elif request is not None:
                     waiting.append(request)
         self._answer([(request, failure) for request in waiting])
+        self._tell_trouble(str(failure))
+
+
+class _NeverWrittenError(StoreError):
+    """Rows that were given could not be written before the store was closed."""
+
+
+def _rows_in(request: _Request | _Alone) -> int:
+    match request:
+        case _Rows(rows):
+            return len(rows)
+        case _Alone():
+            return 0
+        case _:
+            return 1
+
+
+def _rows_text(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 def _here() -> _Waiter:
@@ -250,7 +492,7 @@ def _wake(answers: Iterable[tuple[_Waiter, _Outcome]]) -> None:
     for waiter, outcome in answers:
         if waiter.future.done():
             continue  # whoever waited was cancelled; the row is on disk all the same
-        if isinstance(outcome, StoreError):
+        if isinstance(outcome, CrosswindError):
             waiter.future.set_exception(outcome)
         else:
             waiter.future.set_result(outcome)

@@ -16,13 +16,15 @@ ENGINE = Path(engine.__file__).parent
 LAYERS = [
     ["cli"],
     ["doctor", "host", "watch"],
+    ["service"],
     ["link"],
     ["pipeline"],
-    ["stages"],
+    ["stages", "importing", "exporting"],
     ["store", "providers", "prompts", "config"],
+    ["jury"],
     ["progress", "statistics"],
-    ["facts", "speech"],
-    ["benchmark", "errors", "identity", "display"],
+    ["facts", "speech", "branches"],
+    ["benchmark", "errors", "identity", "display", "moments"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

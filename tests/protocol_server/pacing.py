@@ -93,6 +93,8 @@ class _Speech:
                 self._timer.cancel()
 
     def _tick(self) -> None:
+        if self._done.done():
+            return  # the client went away in this same turn of the loop
         passed = self._loop.time() - self._start
         # a timer may fire a hair before its time, and must not be set for the same piece again
         due = max(self._sent + 1, int(passed / self._seconds) + 1)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import Usage
 from engine.errors import InputError, Problem
+from engine.moments import Moment, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.providers.offline.evaluator import judgement
 from engine.providers.offline.metric_writer import written_metrics
@@ -104,8 +105,11 @@ class _ScriptedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
+        reached(Moment.SENDING)
         text = self._answer(Request(tuple(messages), self.seed, seed), schema)
+        reached(Moment.SENT)
         await speak(text, on_text, pace=self.pace, sleep=self.sleep, seed=(self.seed, seed))
+        reached(Moment.LAST_WORD)
         usage = Usage(
             calls=1,
             input_tokens=sum(token_count(message.text) for message in messages),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
+from engine.moments import Moment, reached
 from engine.providers.model import OnText
 from engine.providers.offline.draw import Draw
 
@@ -31,6 +32,7 @@ async def speak(
 ) -> None:
     """Hand the text to `on_text` at this pace; without a listener it takes the same time."""
     if pace == "instant":
+        reached(Moment.FIRST_WORD)
         if on_text is not None:
             on_text(text)
         return
@@ -43,8 +45,10 @@ async def speak(
         per_word = 1 / (low + (high - low) * draw.fraction())
     else:
         per_word = 1 / pace
-    for piece in _PIECE.findall(text):
+    for number, piece in enumerate(_PIECE.findall(text)):
         await sleep(delay)
+        if number == 0:
+            reached(Moment.FIRST_WORD)
         if on_text is not None:
             on_text(piece)
         delay = per_word * (0.7 + 0.6 * draw.fraction()) if pace == "human" else per_word

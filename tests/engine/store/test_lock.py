@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.lock import hold_workspace, workspace_holder
+
+PLAINLY: Any = {"capture_output": True, "text": True, "check": True}
 
 
 def test_the_second_is_told_who_holds_the_workspace_and_since_when(tmp_path: Path) -> None:
@@ -85,3 +90,46 @@ def test_a_workspace_that_is_not_there_is_named(tmp_path: Path) -> None:
         hold_workspace(tmp_path / "nowhere"),
     ):
         pass
+
+
+def test_the_holder_says_where_it_can_be_spoken_to(tmp_path: Path) -> None:
+    with hold_workspace(tmp_path, Path("/tmp/early.sock")) as hold:
+        holder = workspace_holder(tmp_path)
+        assert holder is not None
+        assert (holder.socket, holder.engine) == (Path("/tmp/early.sock"), hold.engine)
+        hold.tell_socket(None)
+        holder = workspace_holder(tmp_path)
+        assert holder is not None
+        assert holder.socket is None
+        hold.tell_socket(Path("/tmp/a-much-longer-name-than-before.sock"))
+        holder = workspace_holder(tmp_path)
+        assert holder is not None
+        assert holder.socket == Path("/tmp/a-much-longer-name-than-before.sock")
+
+
+def test_whoever_asks_who_holds_it_keeps_no_engine_from_starting(tmp_path: Path) -> None:
+    """To ask takes the lock for a moment, and just then an engine may start."""
+    with hold_workspace(tmp_path):
+        pass
+    asking = os.open(tmp_path / "crosswind.lock", os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    threading.Timer(0.1, os.close, [asking]).start()
+    with hold_workspace(tmp_path):
+        assert workspace_holder(tmp_path) is not None
+
+
+def test_an_engine_that_was_killed_is_not_taken_for_the_one_that_starts_now(
+    tmp_path: Path,
+) -> None:
+    with hold_workspace(tmp_path):
+        introduction = (tmp_path / "crosswind.lock").read_text()
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], **PLAINLY)
+    path = tmp_path / "crosswind.lock"
+    path.write_text(introduction.replace(f'"pid": {os.getpid()}', f'"pid": {int(gone.stdout)}'))
+    starting = os.open(path, os.O_RDONLY)
+    fcntl.flock(starting, fcntl.LOCK_EX)
+    holder = workspace_holder(tmp_path)
+    os.close(starting)
+    assert holder is not None
+    assert holder.pid is None
+    assert workspace_holder(tmp_path) is None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -15,8 +19,9 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
+from engine.store.difference import file_difference
 from engine.store.files import read_scenarios
-from engine.store.mirror import Mirror, MirrorReport, TargetName
+from engine.store.mirror import Edits, Mirror, MirrorReport, TargetName
 from engine.store.rows import TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,
@@ -46,20 +51,34 @@ def folder(tmp_path: Path) -> Path:
 
 
 def mirror(
-    store: Store, targets: Sequence[TargetName] = (STEADY, OTHER), results: object | None = None
+    store: Store,
+    targets: Sequence[TargetName] = (STEADY, OTHER),
+    results: object | None = None,
+    edits: Edits = Edits.LEAVE,
 ) -> MirrorReport:
     """As the engine does it: write the files, then remember them."""
-    report = unremembered(store, targets, results)
+    report = unremembered(store, targets, results, edits)
+    run(store.set_kept(report.accepted))
     run(store.set_mirrored(report.digests, through=report.through))
     return report
 
 
 def unremembered(
-    store: Store, targets: Sequence[TargetName] = (STEADY, OTHER), results: object | None = None
+    store: Store,
+    targets: Sequence[TargetName] = (STEADY, OTHER),
+    results: object | None = None,
+    edits: Edits = Edits.LEAVE,
 ) -> MirrorReport:
     return Mirror(store.path.parent, store.reader).write_benchmark(
-        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=targets, results=results
+        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=targets, results=results, edits=edits
     )
+
+
+def differences(store: Store) -> list[str]:
+    found = Mirror(store.path.parent, store.reader).differences(
+        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=[STEADY, OTHER], results=None
+    )
+    return list(found)
 
 
 def read(path: Path) -> Any:
@@ -382,6 +401,125 @@ def test_a_file_that_a_person_changed_is_left_and_ours_stands_beside_it(
     (folder / name).unlink()
     assert mirror(store, results=[1]).kept == ()
     assert not (folder / f"{name}.crosswind").exists()
+
+
+def test_a_changed_file_that_is_kept_is_no_more_spoken_of_until_it_is_changed_again(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    (folder / SCORES).write_text("mine")
+    [sentence] = mirror(store).kept
+    assert "`crosswind mirror --diff` shows the difference, `--keep` leaves" in sentence
+    kept = mirror(store, edits=Edits.KEEP)
+    assert (kept.kept, list(kept.accepted)) == ((), [f"benchmarks/{BENCHMARK}/{SCORES}"])
+    assert mirror(store).kept == ()
+    assert (folder / SCORES).read_text() == "mine"
+    assert not (folder / f"{SCORES}.crosswind").exists()
+    (folder / SCORES).write_text("mine, once more")
+    assert mirror(store).kept == (sentence,)
+    (folder / SCORES).unlink()
+    assert mirror(store).written == (f"benchmarks/{BENCHMARK}/{SCORES}",)
+
+
+def test_a_changed_file_is_written_anew_where_that_is_asked_for(store: Store, folder: Path) -> None:
+    filled(store)
+    mirror(store)
+    before = tree(folder)
+    (folder / SCORES).write_text("mine")
+    mirror(store)
+    assert mirror(store, edits=Edits.OVERWRITE).written == (f"benchmarks/{BENCHMARK}/{SCORES}",)
+    assert tree(folder) == before
+    assert mirror(store).kept == ()
+
+
+def test_the_difference_of_a_changed_file_is_shown_and_nothing_is_changed(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    write(store, verdict(play(store, key("m01_s001_v01", sample=1)), passed=False))
+    assert differences(store) == []  # behind, but not changed by a person
+    place = folder / SCORES
+    place.write_text(place.read_text().replace('"present": true', '"present": false'))
+    before = tree(folder)
+    name = f"benchmarks/{BENCHMARK}/{SCORES}"
+    lines = differences(store)
+    assert lines[0].startswith(f"--- {name}, as it is")
+    assert lines[1].startswith(f"+++ {name}, as Crosswind would write it")
+    assert '-    "present": false,' in lines
+    assert '+    "present": true,' in lines
+    assert tree(folder) == before
+
+
+def test_a_difference_in_a_very_long_file_is_shown_from_where_it_begins(tmp_path: Path) -> None:
+    there, ours = tmp_path / "there", tmp_path / "ours"
+    lines = [f"line {number}\n" for number in range(100_000)]
+    ours.write_text("".join(lines))
+    there.write_text("".join(["edited\n" if n == 90_000 else x for n, x in enumerate(lines)]))
+    found = list(file_difference(there, ours, "long"))
+    assert found[0] == "--- long, as it is from line 89998 on"
+    assert [line for line in found[2:] if line[0] in "+-"] == ["-edited", "+line 90000"]
+    assert found[-1] == "(compared no further than 2000 lines behind the first difference)"
+
+
+# A disk without room, and damage
+
+NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from engine.store.database import open_reader
+from engine.store.mirror import Mirror, TargetName
+from tests.engine.store.building import BENCHMARK, HOLDS
+store = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+reader = open_reader(store)
+report = Mirror(store.parent, reader).write_benchmark(
+    BENCHMARK, metrics=[HOLDS], targets=[TargetName("steady", "s")], results=[1]
+)
+print(*report.failed, sep="\\n")
+print(*report.written)
+"""
+
+
+def test_a_file_without_room_is_said_and_left_whole_and_the_others_are_written(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    before = tree(folder)
+    write(store, verdict(play(store, key("m01_s001_v01"), 1, messages=["a", "b" * 9000]), True))
+    child = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, str(store.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert child.stderr == ""
+    sentence, written = child.stdout.splitlines()
+    assert sentence.startswith(
+        f"benchmarks/{BENCHMARK}/{CONVERSATIONS} was left as it is: File too large; free some"
+    )
+    assert f"benchmarks/{BENCHMARK}/results.json" in written
+    assert (folder / CONVERSATIONS).read_bytes() == before[CONVERSATIONS]
+    assert not [path for path in folder.rglob("*") if path.name.endswith(".tmp")]
+
+
+def test_a_damaged_message_leaves_its_file_as_it_was_and_is_named(
+    store: Store, folder: Path
+) -> None:
+    filled(store)
+    mirror(store)
+    before = tree(folder)
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("UPDATE message SET text = 'Not what was said.' WHERE seq = 5")
+        other.commit()
+    report = mirror(store)
+    [sentence] = report.failed
+    assert f"{CONVERSATIONS} was left as it is: message 5 (take 4, turn 1, user) is" in sentence
+    assert "`crosswind repair` takes it out" in sentence
+    assert tree(folder) == before
 
 
 def test_scenarios_that_were_read_after_they_were_changed_are_ours_again(

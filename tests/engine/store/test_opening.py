@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -13,12 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from sqlite_utils import Database
 
 from engine.errors import StoreError
 from engine.store.database import Store, open_reader, open_store
-from engine.store.filesystem import file_system
+from engine.store.filesystem import file_system, mounts_as_told, refuse_network
 from engine.store.header import APPLICATION_ID
-from tests.engine.store.building import note, write
+from engine.store.migrations import MIGRATIONS
+from tests.engine.store.building import note, play, write
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0
@@ -70,7 +73,7 @@ def test_every_table_is_strict(store: Store) -> None:
         "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' "
         "AND name NOT LIKE '%sqlite%'"
     ).fetchall()
-    assert len(tables) == 12
+    assert len(tables) == 14
     assert all(strict for _, strict in tables)
 
 
@@ -114,10 +117,10 @@ def a_folder(path: Path) -> None:
 FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (cut_to_nothing, "is empty: expected a store; put a copy of it back"),
     (of_another_program, "is a database of another program .*: move it away"),
-    (garbage, "is damaged .*: put a copy of it back, or move it away"),
-    (damaged_header, "is damaged .*: put a copy of it back, or move it away"),
-    (cut_in_half, "is damaged .*: put a copy of it back, or move it away"),
-    (newer, r"newer Crosswind \(store version 7, this one knows 1\): update Crosswind"),
+    (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
+    (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
+    (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
+    (newer, r"newer Crosswind \(store version 7, this one knows 2\): update Crosswind"),
     (a_folder, "is not a file"),
 ]
 
@@ -140,10 +143,106 @@ def test_a_change_that_this_program_does_not_know_is_of_a_newer_one(path: Path) 
     changed(
         made(path),
         "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) "
-        "VALUES ('crosswind', '2 something', 'tomorrow')",
+        "VALUES ('crosswind', '3 something', 'tomorrow')",
     )
-    with pytest.raises(StoreError, match=r"'2 something'.*update Crosswind"):
+    with pytest.raises(StoreError, match=r"'3 something'.*update Crosswind"):
         open_store(path)
+
+
+def at_the_first_version(path: Path) -> Path:
+    """A store as it was before the schema had a second version, with a row in it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = Database(connection, execute_plugins=False)
+        MIGRATIONS.apply(database, stop_before="2 whose it is")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(
+            "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (1, 5, 'warning', '', 'old')"
+        )
+    return path
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date_by_whoever_writes(path: Path) -> None:
+    at_the_first_version(path)
+    with pytest.raises(StoreError) as refusal:
+        open_reader(path)
+    assert str(refusal.value) == (
+        f"{path} was written by an older Crosswind (store version 1, this one reads 2): "
+        "`crosswind run` or `crosswind repair` brings it up to date"
+    )
+    with open_store(path) as store:
+        assert write(store, note("new")) == [2]
+        assert [fact.text for fact in store.reader.facts(0)] == ["old", "new"]  # type: ignore[attr-defined]  # only notes were written
+    with open_store(path) as again, closing(open_reader(path)) as reader:
+        assert write(again, note()) == [reader.last_seq()]
+
+
+KILLED_IN_A_STEP = """
+import sys
+from pathlib import Path
+from engine.store.database import open_store
+open_store(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", 2)])
+def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
+    path: Path, moment: str, version: int
+) -> None:
+    at_the_first_version(path)
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_A_STEP, str(path)],
+        env={**os.environ, "CROSSWIND_TEST_KILL_AT": moment},
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert child.returncode == -signal.SIGKILL
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        assert (("lease",) in tables.fetchall()) is (version == 2)
+    with open_store(path) as store:
+        assert write(store, note()) == [2]
+
+
+def killed(path: Path) -> Path:
+    """A store whose engine did not end well, with its log."""
+    made(path)
+    crashed = path.with_name("crashed.db")
+    with open_store(path) as store:
+        write(store, note("in the log"))
+        for suffix in ("", "-wal"):
+            source = path.with_name(path.name + suffix)
+            crashed.with_name(crashed.name + suffix).write_bytes(source.read_bytes())
+    return crashed
+
+
+def test_a_store_that_lost_its_log_is_opened_and_that_is_said(path: Path) -> None:
+    crashed = killed(path)
+    crashed.with_name("crashed.db-wal").unlink()
+    with open_store(crashed) as store:
+        assert store.warnings == (
+            "crashed.db came without its log crashed.db-wal, and the last engine did not close "
+            "it: what was written last may be missing, and is done again; if you still have the "
+            "log, stop, and put both files back as they were",
+        )
+    with open_store(crashed) as again:
+        assert again.warnings == ()
+
+
+def test_a_store_whose_engine_was_killed_says_nothing_of_it(path: Path) -> None:
+    with open_store(killed(path)) as store:
+        assert store.warnings == ()
+        assert store.reader.last_seq() == 2
+
+
+def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(path: Path) -> None:
+    with open_store(path) as store:
+        play(store)
+    crashed = killed(path)
+    changed(crashed, "UPDATE message SET text = 'What drags you there?' WHERE seq = 3")
+    with pytest.raises(StoreError, match=r"is damaged \(the text of message 3 is not the one"):
+        open_store(crashed)
 
 
 def test_a_log_without_its_store_is_not_mixed_into_a_new_one(path: Path) -> None:
@@ -183,6 +282,33 @@ def test_a_network_file_system_is_refused_with_a_way_out(path: Path) -> None:
     with pytest.raises(StoreError, match=r"network file system \(nfs\).*`store: PATH`"):
         open_store(path, mounts=mounts)
     assert not path.exists()
+
+
+MOUNT_OF_A_MAC = """\
+/dev/disk3s1s1 on / (apfs, sealed, local, read-only, journaled)
+devfs on /dev (devfs, local, nobrowse)
+/dev/disk3s5 on /System/Volumes/Data (apfs, local, journaled, nobrowse, protect)
+//me@nas._smb._tcp.local/share (old) on /Volumes/my share (smbfs, nodev, nosuid, mounted by me)
+host:/export on /Volumes/far (nfs, nodev, nosuid)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("/Users/me/work", "apfs"),
+        ("/Volumes/my share/work", "smbfs"),
+        ("/Volumes/far/work", "nfs"),
+    ],
+)
+def test_a_mac_tells_its_file_systems_in_its_own_way(place: str, kind: str) -> None:
+    mounts = mounts_as_told(MOUNT_OF_A_MAC)
+    assert file_system(Path(place), mounts) == kind
+    if kind == "apfs":
+        refuse_network(Path(place), mounts)
+    else:
+        with pytest.raises(StoreError, match=rf"network file system \({kind}\).*`store: PATH`"):
+            refuse_network(Path(place), mounts)
 
 
 def test_two_mounts_on_one_place_show_the_later(tmp_path: Path) -> None:

@@ -176,17 +176,6 @@ def test_threads_may_tell_side_by_side(store: Store) -> None:
         assert mine == sorted(mine)
 
 
-def test_a_full_disk_fails_the_row_and_the_store_goes_on(tmp_path: Path) -> None:
-    """A limit on the pages of the file is what SQLite itself calls full."""
-    with open_store(tmp_path / "crosswind.db") as store:
-        connection = store._writer._connection
-        [pages] = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with pytest.raises(StoreError, match=r"full; free some space"):
-            write(store, note("x" * 200_000))
-        assert write(store, note("small")) == [1]
-
-
 def test_a_fault_in_the_program_leaves_nobody_waiting(tmp_path: Path) -> None:
     broken = message(1, 1, speaker="nobody")  # type: ignore[arg-type]  # the fault
 

@@ -1,0 +1,118 @@
+"""What a plan could find out, said before it is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from engine.benchmark import Track, base_id
+from engine.config.definition import Definition
+from engine.config.settings import Config
+from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.results import outcomes_of
+from engine.pipeline.standing import Standing
+from engine.stages.contrasts import PairError, pair_error
+from engine.stages.gen_scenarios import combinations
+from engine.stages.tallies import tally
+from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
+from engine.store.reader import Reader
+
+_ENOUGH_SEEN: Final = 4
+"""Base scenarios shared by two targets before what was seen says more than a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The smallest true difference between two targets that a plan finds 4 times out of 5."""
+
+    track: Track
+    difference: float | None
+    """In rates; None where no difference would be found."""
+    base_scenarios: int
+    """Of this track, when the plan is carried out."""
+    seen: bool
+    """Whether it follows from verdicts that are there, or from assumptions."""
+
+
+def detectable_differences(
+    definition: Definition, config: Config, reader: Reader
+) -> list[Detectable]:
+    """For each track of the benchmark. Empty with fewer than two targets, or without metrics."""
+    if len(config.targets) < 2:
+        return []
+    wanted = list(wanted_conversations(definition, config, reader))
+    outcomes = outcomes_of(wanted, Standing.of(reader, definition.name), config.jury)
+    tallies = tally(outcomes, [target.id for target in config.targets])
+    removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
+    sizes = _sizes(definition, config, wanted, removed)
+    return [
+        _detectable(track, plan, pair_error(tallies, track))
+        for track, plan in sizes.items()
+        if plan.metrics
+    ]
+
+
+def _sizes(
+    definition: Definition, config: Config, wanted: Iterable[Wanted], removed: AbstractSet[str]
+) -> Mapping[Track, Plan]:
+    """How much there will be: the scenarios that are there, and those that are still to be
+    written."""
+    variants: dict[str, set[str]] = {metric.id: set() for metric in definition.metrics}
+    for one in wanted:
+        variants[one.metric.id].add(one.key.scenario_id)
+    planned = len(combinations(config.demographics))
+    sizes: dict[Track, Plan] = {}
+    for track in Track:
+        bases = rows = 0
+        metrics = [metric.id for metric in definition.metrics if metric.track is track]
+        for metric in metrics:
+            stand = {base_id(one) for one in variants[metric]}
+            gone = {one for one in removed if one.startswith(f"{metric}_")} - stand
+            lacking = config.generation.scenarios_per_metric - len(stand) - len(gone)
+            bases += len(stand) + max(0, lacking)
+            rows += len(variants[metric]) + max(0, lacking) * planned
+        sizes[track] = Plan(
+            metrics=len(metrics),
+            scenarios=round(bases / len(metrics)) if metrics else 0,
+            variants=max(1, round(rows / bases)) if bases else 0,
+            samples=config.generation.num_samples,
+        )
+    return sizes
+
+
+def _detectable(track: Track, plan: Plan, seen: PairError | None) -> Detectable:
+    scenarios = plan.metrics * plan.scenarios
+    if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
+        return Detectable(track, smallest_difference(plan), scenarios, seen=False)
+    error = seen.error * sqrt(seen.base_scenarios / scenarios)
+    # a metric of one scenario has no variance of its own; such metrics are taken together
+    freedom = scenarios - plan.metrics if plan.scenarios > 1 else scenarios - 1
+    return Detectable(track, detectable(error, freedom), scenarios, seen=True)
+
+
+def power_sentences(found: Sequence[Detectable]) -> list[str]:
+    """For people: what two targets must differ by to be told apart, one line for each track."""
+    return [_sentence(one) for one in found]
+
+
+def _sentence(one: Detectable) -> str:
+    scenarios = f"{one.base_scenarios} base scenario{'' if one.base_scenarios == 1 else 's'}"
+    if one.difference is None:
+        return (
+            f"{one.track}: {scenarios} are too few to tell two targets apart, however far they "
+            "differ; more scenarios help, more samples hardly"
+        )
+    assumed = Assumed()
+    basis = (
+        "from how the verdicts so far vary"
+        if one.seen
+        else f"assuming pass rates of {assumed.rate:.0%} and an intra-class correlation of "
+        f"{assumed.correlation:g}"
+    )
+    return (
+        f"{one.track}: can tell two targets apart that differ by {one.difference * 100:.0f} points "
+        f"or more, 4 times out of 5, in {scenarios} ({basis})"
+    )

@@ -1,0 +1,421 @@
+"""Validation runs: the same benchmark with another model in one role, and what that changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from engine.benchmark import Role, Stage
+from engine.branches import VALIDATION, Branch, folder_of
+from engine.config.definition import Definition, load_definition
+from engine.config.replace import replace_file
+from engine.config.settings import Config, ModelSpec
+from engine.config.workspace import Workspace
+from engine.errors import InputError, Problem
+from engine.jury import Jury, what_counts
+from engine.pipeline.branching import config_of
+from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.estimate import Range, stage_price
+from engine.pipeline.judging import askings_of
+from engine.pipeline.models import model_digest
+from engine.pipeline.order import Order
+from engine.pipeline.plan import RunPlan, StageCalls, plan_run
+from engine.pipeline.run import Pipeline
+from engine.pipeline.standing import Standing
+from engine.stages.gen_scenarios import combinations
+from engine.stages.validation_report import (
+    Result,
+    Side,
+    Swap,
+    ValidationReport,
+    validation_report,
+)
+from engine.store.reader import Reader
+from engine.store.records import StoredVerdict
+
+REPORT_FILE: Final = "validation.json"
+SCENARIOS_FILE: Final = "scenarios.json"
+_OURS: Final = "_crosswind"
+_HEADER: Final = """\
+# Made by `crosswind validate`: the same benchmark as two folders above, with metrics and scenarios
+# that another model writes. What is changed here changes nothing there.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Which benchmark, and which other model in which role."""
+
+    workspace: Workspace
+    config: Config
+    benchmark: str
+    swap: Role
+    name: str
+    """Of the other model in the configuration."""
+
+    @property
+    def branch(self) -> Branch:
+        return Branch(self.benchmark, self.swap, self.name)
+
+    @property
+    def played(self) -> str:
+        """The benchmark whose rows it adds to: a judge sees the original's own transcripts."""
+        return self.benchmark if self.swap is Role.EVALUATOR else str(self.branch)
+
+    @property
+    def folder(self) -> Path:
+        return self.workspace.root / folder_of(str(self.branch))
+
+    @property
+    def other(self) -> ModelSpec:
+        """Raises `InputError`."""
+        return self.config.model_named(self.name)
+
+    @property
+    def present(self) -> tuple[ModelSpec, ...]:
+        """Who has the role now."""
+        match self.swap:
+            case Role.EVALUATOR:
+                return self.config.judges
+            case Role.USER:
+                return (self.config.user_model,)
+            case _:
+                return (self.config.generator,)
+
+    def definition(self) -> Definition:
+        """Of the original. Raises `InputError`."""
+        return load_definition(self.workspace.definition_path(self.benchmark))
+
+    def order(self, *, stale: bool = False) -> Order:
+        match self.swap:
+            case Role.EVALUATOR:
+                return Order(
+                    (self.benchmark,),
+                    stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}),
+                    stale=stale,
+                    evaluator=self.name,
+                )
+            case Role.USER:
+                stages = frozenset({Stage.SIMULATE, Stage.EVALUATE, Stage.AGGREGATE})
+                return Order((str(self.branch),), stages=stages, stale=stale)
+            case _:
+                return Order((str(self.branch),), stale=stale)
+
+
+# What is asked
+
+
+def check_validation(asked: Validation, reader: Reader) -> None:
+    """Raises `InputError` with everything that speaks against it."""
+    asked.workspace.require_benchmarks([asked.benchmark])
+    if Branch.parse(asked.benchmark) is not None:
+        what = f"`{asked.benchmark}` is a validation run itself"
+        raise InputError(Problem(what, hint="name the benchmark that it belongs to"))
+    problems = [*_same_model(asked), *_too_few_targets(asked)]
+    if not problems:
+        problems += _nothing_to_compare(asked, reader)
+    if problems:
+        raise InputError(problems)
+
+
+def _same_model(asked: Validation) -> Iterator[Problem]:
+    other = asked.other
+    if asked.swap is Role.EVALUATOR:
+        same = other.label in asked.config.jury.judges
+    else:
+        same = model_digest(other) == model_digest(asked.present[0])
+    if same:
+        yield Problem(
+            f"`{asked.name}` is {other.label}, which is the {asked.swap.value} already",
+            path=asked.config.path,
+            hint="a validation run needs another model; write one under `models:`",
+        )
+
+
+def _too_few_targets(asked: Validation) -> Iterator[Problem]:
+    if len(asked.config.targets) < 2:
+        yield Problem(
+            "there is one target, and a ranking needs at least two",
+            path=asked.config.path,
+            key="targets",
+            hint="add a target and run the benchmark before it is validated",
+        )
+
+
+def _nothing_to_compare(asked: Validation, reader: Reader) -> Iterator[Problem]:
+    """The original must have what the other run is compared with."""
+    results = _results_now(asked, reader)
+    scored = {one.key.target_id for one in results if one.passed is not None}
+    if len(scored) >= 2:
+        return
+    run = f"`crosswind run {asked.benchmark}`"
+    if not scored:
+        judges = " and ".join(asked.config.jury.judges)
+        yield Problem(
+            f"no finished conversation of `{asked.benchmark}` has a verdict of {judges}, so there "
+            "is no ranking to compare with",
+            hint=f"{run} first; with --stale it judges anew what other judges have judged",
+        )
+        return
+    [only] = scored
+    yield Problem(
+        f"of the configured targets only `{only}` has verdicts in `{asked.benchmark}`, and a "
+        "ranking needs at least two",
+        hint=f"{run} plays the others",
+    )
+
+
+# What is made
+
+
+def place_branch(asked: Validation) -> None:
+    """Make the branch's folder, or bring what it takes from the original up to date.
+
+    Raises `InputError`. Nothing of the original is touched.
+    """
+    if asked.swap is Role.EVALUATOR:
+        return
+    original = asked.definition()
+    asked.workspace.definition_path(asked.played)  # refuses a way out of the workspace
+    if asked.swap is Role.USER:
+        scenarios = original.path.with_name(SCENARIOS_FILE)
+        if not scenarios.exists():
+            hint = f"`crosswind mirror {asked.benchmark}` writes it"
+            raise InputError(Problem("the scenarios are not in their file", scenarios, hint=hint))
+        _put(asked.folder / original.path.name, original.path.read_bytes())
+        if _rows(scenarios) != _rows(asked.folder / SCENARIOS_FILE):
+            _put(asked.folder / SCENARIOS_FILE, scenarios.read_bytes())
+    else:
+        path = asked.folder / original.path.name
+        if not path.exists() or _text(load_definition(path)) != _text(original):
+            _put(path, _without_metrics(original, path).encode())
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Raises `InputError`."""
+    try:
+        if path.exists() and path.read_bytes() == content:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()
+        replace_file(path, content)
+    except OSError as error:
+        what = f"this cannot be written: {error.strerror or 'unknown reason'}"
+        raise InputError(Problem(what, path)) from None
+
+
+def _rows(path: Path) -> object:
+    """The scenarios of a file, without what is ours in them; None where they cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        rows = json.loads(path.read_bytes())
+        if isinstance(rows, list):
+            return [
+                {key: value for key, value in row.items() if key != _OURS}
+                if isinstance(row, dict)
+                else row
+                for row in rows
+            ]
+    return None
+
+
+def _text(definition: Definition) -> tuple[str, str, str | None]:
+    return definition.title, definition.description, definition.user_context
+
+
+def _without_metrics(original: Definition, path: Path) -> str:
+    """What the metrics are written from. Those that the branch has already stay: they are stale
+    then, and are seen to be."""
+    content: dict[str, Any] = {"name": original.title, "description": original.description}
+    if original.user_context is not None:
+        content["scenario"] = {"user_context": original.user_context}
+    if path.exists():
+        content["metrics"] = [
+            {
+                "id": metric.id,
+                "name": metric.name,
+                "type": metric.track.value,
+                "definition": metric.definition,
+                "examples": list(metric.examples),
+            }
+            for metric in load_definition(path).metrics
+        ]
+    return _HEADER + yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=96)
+
+
+# What it takes
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCalls:
+    """What a validation run will ask, and what that costs."""
+
+    plan: RunPlan
+    prices: tuple[Range | None, ...]
+    """Of `plan.calls`, in order; None where a price is not known."""
+
+
+def plan_validation(asked: Validation, pipeline: Pipeline, *, stale: bool = False) -> PricedCalls:
+    """Reads the store and the files, and writes nothing."""
+    evaluator = asked.other if asked.swap is Role.EVALUATOR else None
+    config = config_of(asked.config, asked.played)
+    plan = _plan(asked, pipeline, evaluator, stale=stale)
+    estimator = pipeline.estimator(asked.other)
+    prices = tuple(
+        stage_price(
+            estimator,
+            config,
+            evaluator,
+            stage=calls.stage,
+            target=calls.target,
+            calls=calls.calls,
+            by_judge=calls.by_judge or None,
+        )
+        for calls in plan.calls
+    )
+    return PricedCalls(plan, prices)
+
+
+def _plan(
+    asked: Validation, pipeline: Pipeline, evaluator: ModelSpec | None, *, stale: bool
+) -> RunPlan:
+    begun = any(True for _ in pipeline.reader.scenarios(asked.played))
+    if begun and pipeline.workspace.definition_path(asked.played).exists():
+        order = asked.order(stale=stale)
+        [bench] = pipeline.check(order)
+        return plan_run(bench, order, evaluator)
+    return _first_plan(asked, pipeline.reader)
+
+
+def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
+    """Of a branch that holds nothing yet."""
+    config, definition = asked.config, asked.definition()
+    calls: list[StageCalls] = []
+    unknown = None
+    if asked.swap is Role.GENERATOR:
+        metrics = max(1, len(definition.metrics))
+        bases = metrics * config.generation.scenarios_per_metric
+        variants = len(combinations(config.demographics))
+        rows = metrics + bases * variants
+        asks = metrics + (bases * variants if config.demographics else 0)
+        name = asked.played
+        calls.append(StageCalls(name, Stage.GEN_METRICS, None, 1, 1, at_most=False))
+        calls.append(StageCalls(name, Stage.GEN_SCENARIOS, None, rows, asks, at_most=False))
+        each = bases * variants * config.generation.num_samples
+        conversations = {target.id: each for target in config.targets}
+        unknown = f"on the assumption that it writes {metrics} metrics, as many as there are now"
+    else:
+        conversations = dict.fromkeys((target.id for target in config.targets), 0)
+        for one in wanted_conversations(definition, config, reader):
+            conversations[one.key.target_id] += 1
+    for target, count in conversations.items():
+        calls += _conversation_calls(asked, target, count)
+    return RunPlan(asked.played, (), (), calls, unknown)
+
+
+def _conversation_calls(asked: Validation, target: str, count: int) -> Iterator[StageCalls]:
+    if not count:
+        return
+    turns = asked.config.generation.turns
+    played = 2 * turns * count
+    yield StageCalls(asked.played, Stage.SIMULATE, target, count, played, at_most=True)
+    judges: dict[str, int] = {}
+    for asking in askings_of(asked.config, None):
+        judges[asking.judge.label] = judges.get(asking.judge.label, 0) + count
+    yield StageCalls(
+        asked.played,
+        Stage.EVALUATE,
+        target,
+        count,
+        sum(judges.values()),
+        at_most=False,
+        by_judge=judges,
+    )
+
+
+# What it says
+
+
+def results_of(
+    definition: Definition,
+    config: Config,
+    reader: Reader,
+    jury: Jury,
+    *,
+    only: bool = False,
+) -> Iterator[Result]:
+    """What counts for each conversation that the benchmark asks for; with `only`, by the verdicts
+    of this jury and nobody else's."""
+    standing = Standing.of(reader, definition.name)
+    for one in wanted_conversations(definition, config, reader):
+        verdicts = _verdicts(standing, one)
+        if only:
+            verdicts = [verdict for verdict in verdicts if jury.holds(verdict)]
+        passed = what_counts(verdicts, jury)
+        yield Result(one.key, one.metric.id, one.metric.track, passed)
+
+
+def _verdicts(standing: Standing, one: Wanted) -> list[StoredVerdict]:
+    return list(standing.counting[one.key][1]) if one.key in standing.counting else []
+
+
+def report_of(asked: Validation, reader: Reader) -> ValidationReport:
+    """Both sides as they stand now. Raises `InputError`."""
+    config = asked.config
+    if asked.swap is Role.EVALUATOR:
+        alone = Jury((asked.other.label,), config.jury.passes)
+        after = results_of(asked.definition(), config, reader, alone, only=True)
+    else:
+        branch = load_definition(asked.workspace.definition_path(asked.played))
+        after = results_of(branch, config, reader, config.jury)
+    labels = [spec.label for spec in asked.present]
+    return validation_report(
+        Swap(asked.benchmark, asked.swap, asked.name),
+        Side(" and ".join(labels), _results_now(asked, reader)),
+        Side(asked.other.label, list(after)),
+        scripted=_scripted(asked),
+    )
+
+
+def _results_now(asked: Validation, reader: Reader) -> list[Result]:
+    """Of the original. Where judges are compared, by the verdicts of today's alone: neither people
+    nor the other judge take part on their side."""
+    only = asked.swap is Role.EVALUATOR
+    config = asked.config
+    return list(results_of(asked.definition(), config, reader, config.jury, only=only))
+
+
+def _scripted(asked: Validation) -> Iterable[str]:
+    config = asked.config
+    specs = [config.user_model, *config.judges, config.generator, *config.targets, asked.other]
+    return (spec.label for spec in specs if spec.is_offline)
+
+
+def report_json(report: ValidationReport) -> Mapping[str, Any]:
+    return asdict(report)
+
+
+def write_report(asked: Validation, report: ValidationReport) -> Path:
+    """Put it into the branch's folder. Raises `InputError`."""
+    path = asked.folder / REPORT_FILE
+    text = json.dumps(report_json(report), ensure_ascii=False, indent=2) + "\n"
+    _put(path, text.encode("utf-8", "replace"))
+    return path
+
+
+def validations(workspace: Workspace, config: Config, benchmark: str) -> list[Validation]:
+    """Those of a benchmark that were begun, in alphabetical order."""
+    folder = workspace.root / folder_of(benchmark) / VALIDATION
+    found = sorted(path for path in folder.glob("*") if path.is_dir())
+    branches = [Branch.parse(f"{benchmark}@{path.name}") for path in found]
+    return [
+        Validation(workspace, config, benchmark, branch.swap, branch.model)
+        for branch in branches
+        if branch is not None
+    ]

@@ -1,0 +1,1 @@
+"""The engine as a process of its own: where it is reached, what is said to it."""

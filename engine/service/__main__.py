@@ -1,0 +1,20 @@
+"""An engine as a process of its own. Started by `spawning.spawn`, never by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Leave the work to a process that has neither a terminal nor anybody to wait for it."""
+    if os.fork():
+        os._exit(0)
+    os.umask(0o077)
+    from engine.service.detached import run_job
+
+    sys.exit(run_job(sys.stdin.read(), int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

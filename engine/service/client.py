@@ -1,0 +1,337 @@
+"""A watcher's end of the link: one thread that asks the engine for what is being looked at.
+
+`board` and `text` answer at once with what is known and note that somebody looks; the thread pulls
+what was looked at within the last two seconds, at its own pace, so that the engine is asked for
+nothing that nobody sees. Where the engine cannot be reached the board says what is known of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import ConversationKey
+from engine.link import Answer, Board, Request
+from engine.service.codec import answer_from_json
+from engine.service.fields import MessageError
+from engine.service.hearing import Hearing
+from engine.service.line import BrokenLineError, Line
+from engine.service.messages import (
+    LONGEST_LINE,
+    Ask,
+    CommandAsked,
+    HelloAsked,
+    Said,
+    encode_asked,
+    read_said,
+)
+from engine.service.outlook import Holding, Outlook, Patience
+from engine.service.peer import Socket, peer_uid
+from engine.speech import LiveText
+
+HERTZ: Final = 10.0
+
+
+@dataclass(slots=True)
+class _Errand:
+    """A command on its way, and somebody who waits for its answer."""
+
+    request: Request
+    answered: threading.Event = field(default_factory=threading.Event)
+    answer: Answer | None = None
+    sent: bool = False
+
+    def settle(self, answer: Answer) -> None:
+        self.answer = answer
+        self.answered.set()
+
+    def refuse(self, why: str) -> None:
+        self.settle(Answer(accepted=False, text=why))
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What was asked and is not answered yet."""
+
+    asked: Ask
+    sent: float
+    errand: _Errand | None = None
+
+
+class SocketLink:
+    """An `EngineLink` over a socket. Any thread may use it.
+
+    `holder` tells who holds the workspace, if anybody; it is called on the link's thread and
+    raises nothing. The engine is reached where the holder says, or else at `path`.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        holder: Callable[[], Holding | None],
+        *,
+        hertz: float = HERTZ,
+        patience: Patience | None = None,
+        uid_of: Callable[[Socket], int | None] = peer_uid,
+    ) -> None:
+        self._path = path
+        self._holder = holder
+        self._patience = patience or Patience()
+        self._uid_of = uid_of
+        self._lock = threading.Lock()
+        """Guards what follows; held for moments."""
+        self._hearing = Hearing(hertz)
+        self._outlook = Outlook(self._patience, time.monotonic())
+        self._errands: deque[_Errand] = deque()
+        """Commands that are not sent yet."""
+        self._pending: dict[int, _Pending] = {}
+        self._numbers = count(1)
+        self._line: Line | None = None
+        self._next_look = 0.0
+        self._pause = self._patience.first_look
+        self._closing = False
+        self._waker: int | None
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._waker, False)
+        self._settled = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="link", daemon=True)
+        self._thread.start()
+
+    # The link, from any thread
+
+    def board(self) -> Board:
+        now = time.monotonic()
+        with self._lock:
+            if self._hearing.want_board(now):
+                self._wake()
+            waited = now - min((each.sent for each in self._pending.values()), default=now)
+            hearing = self._hearing
+            return self._outlook.board(hearing.board, waited, now, parted=hearing.parted)
+
+    def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
+        now, conversation = time.monotonic(), (benchmark, key)
+        with self._lock:
+            if self._hearing.want_text(conversation, now):
+                self._wake()
+            return self._hearing.text(conversation, cursor)
+
+    def ask(self, request: Request) -> Answer:
+        errand = _Errand(request)
+        with self._lock:
+            if self._closing:
+                return Answer(accepted=False, text="this watcher has let go of the engine")
+            self._errands.append(errand)
+            self._next_look = 0.0
+            self._wake()
+        errand.answered.wait(self._patience.answer)
+        with self._lock:
+            if errand.answer is not None:
+                return errand.answer
+            if errand in self._errands:
+                self._errands.remove(errand)
+            return Answer(accepted=False, text=self._silence(errand))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(self._patience.reach)
+
+    def wait_until_settled(self, seconds: float) -> bool:
+        """Wait for the first board, or for the knowledge that there is none to be had."""
+        self.board()
+        return self._settled.wait(seconds)
+
+    def _silence(self, errand: _Errand) -> str:
+        waited = f"waited {self._patience.answer:.0f} s"
+        if errand.sent:
+            return f"the engine does not answer ({waited}); it may still do it when it comes back"
+        return f"the engine cannot be reached ({waited}): {self._outlook.why or 'it is starting'}"
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            with contextlib.suppress(BlockingIOError):  # a pipe that is full wakes as well
+                os.write(self._waker, b"\0")
+
+    # The thread
+
+    def _work(self) -> None:
+        while not self._closing:
+            try:
+                self._turn()
+            except BrokenLineError as error:
+                self._lose(str(error))
+            except MessageError as error:
+                self._lose(f"what the engine says is not understood: {error}")
+        self._lose("this watcher has let go of the engine")
+        with self._lock:
+            ends, self._waker = (self._woken, self._waker), None
+            while self._errands:
+                self._errands.popleft().refuse("this watcher has let go of the engine")
+        for end in ends:
+            if end is not None:
+                os.close(end)
+
+    def _turn(self) -> None:
+        if self._line is None and self._is_time_to_look():
+            self._look()
+        with self._lock:
+            now = time.monotonic()
+            due = self._next_look_due(now) if self._line is None else self._talk(self._line, now)
+        line = self._line
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        if line is not None:
+            poll.register(line, select.POLLIN | (select.POLLOUT if line.has_unsent else 0))
+        timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
+        for end, event in poll.poll(timeout):
+            if end == self._woken:
+                os.read(self._woken, 4096)
+            elif line is not None:
+                self._attend(line, event)
+
+    def _attend(self, line: Line, event: int) -> None:
+        if event & select.POLLOUT:
+            line.send()
+        if event & ~select.POLLOUT:
+            for said in map(read_said, line.hear()):
+                with self._lock:
+                    self._take_in(said, time.monotonic())
+
+    def _talk(self, line: Line, now: float) -> float | None:
+        """Ask for what is due. When there is more to ask; None where nothing is."""
+        for asked in self._hearing.due(now):
+            self._send(line, _Pending(asked, now))
+        while self._errands:
+            errand = self._errands.popleft()
+            self._send(line, _Pending(CommandAsked(errand.request), now, errand))
+        return self._hearing.next_due(now)
+
+    def _send(self, line: Line, pending: _Pending) -> None:
+        number = next(self._numbers)
+        encoded = encode_asked(number, pending.asked)
+        if pending.errand is not None:
+            if len(encoded) > LONGEST_LINE:
+                pending.errand.refuse("this names more rows than fit into one command: name fewer")
+                return
+            pending.errand.sent = True
+        self._pending[number] = pending
+        line.say(encoded)
+
+    def _take_in(self, said: Said, now: float) -> None:
+        if said.goodbye is not None:
+            self._hearing.hear_goodbye(said.goodbye)
+            self._outlook.part()
+            return
+        pending = self._pending.pop(said.id, None)
+        if pending is not None and pending.errand is not None:
+            _deliver(said, pending.errand)
+        elif said.error is not None:
+            raise BrokenLineError(said.error)
+        if pending is None:
+            return
+        self._hearing.hear(pending.asked, said, now)
+        if self._hearing.board is not None and not isinstance(pending.asked, HelloAsked):
+            self._outlook.silent_since = None
+            self._pause = self._patience.first_look
+            self._settled.set()
+
+    # Looking for an engine
+
+    def _is_time_to_look(self) -> bool:
+        now = time.monotonic()
+        with self._lock:
+            due = self._next_look_due(now)
+            return due is not None and now >= due
+
+    def _next_look_due(self, now: float) -> float | None:
+        wanted = self._errands or self._hearing.interested(now)
+        return self._next_look if wanted else None
+
+    def _look(self) -> None:
+        """Connect, or note why not."""
+        holder = self._holder()
+        line, why = None, None
+        if holder is not None:
+            path = self._path if holder.socket is None else Path(holder.socket)
+            try:
+                line = _line_to(path, self._uid_of)
+            except BrokenLineError as error:
+                why = str(error)
+        now = time.monotonic()
+        with self._lock:
+            if line is not None:
+                self._line = line
+                self._outlook.connect(holder)
+                self._hearing.begin_anew(now)
+                self._send(line, _Pending(HelloAsked(), now))
+                return
+            self._outlook.find(holder, why, now)
+            hopeless = self._outlook.hopeless(now)
+            if hopeless is not None:
+                self._settled.set()
+                while self._errands:
+                    self._errands.popleft().refuse(hopeless)
+            self._look_later(now)
+
+    def _lose(self, why: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if self._line is not None:
+                self._line.close()
+            self._line = None
+            self._outlook.lose(why, now)
+            self._hearing.fall_silent()
+            lost, self._pending = list(self._pending.values()), {}
+            for pending in lost:
+                if pending.errand is not None:
+                    pending.errand.refuse(f"{why} before the engine had answered; it may be done")
+            self._look_later(now)
+
+    def _look_later(self, now: float) -> None:
+        self._next_look = now + self._pause
+        self._pause = min(self._pause * 2, self._patience.longest_look)
+
+
+def connect(
+    path: Path | None,
+    holder: Callable[[], Holding | None],
+    *,
+    hertz: float = HERTZ,
+    settle: float = 1.5,
+) -> SocketLink:
+    """Reach the engine that `holder` knows of, now or as soon as there is one.
+
+    Waits up to `settle` seconds until it is known what runs, so that the first board is true.
+    """
+    link = SocketLink(path, holder, hertz=hertz)
+    link.wait_until_settled(settle)
+    return link
+
+
+def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> Line:
+    if path is None:
+        raise BrokenLineError("its lock file does not say where its socket is")
+    return Line.to(path, uid_of)
+
+
+def _deliver(said: Said, errand: _Errand) -> None:
+    if said.error is not None:
+        errand.refuse(said.error)
+        return
+    try:
+        errand.settle(answer_from_json(said.ok))
+    except MessageError as error:
+        errand.refuse(f"what the engine answered is not understood: {error}")
+        raise

@@ -1,0 +1,202 @@
+"""The values that go over the link, as JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from math import isfinite
+
+from engine.benchmark import ConversationKey, Speaker, Stage
+from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.pipeline.order import Order
+from engine.service.fields import Fields, MessageError, as_text, as_whole
+from engine.speech import Speech
+
+Json = Mapping[str, object]
+
+
+def key_as_json(key: ConversationKey) -> list[object]:
+    return [key.scenario_id, key.target_id, key.sample]
+
+
+def key_from_json(value: object) -> ConversationKey:
+    match value:
+        case [str(scenario), str(target), int(sample)]:
+            return ConversationKey(scenario, target, sample)
+        case _:
+            raise MessageError("a conversation: expected [scenario, target, sample]")
+
+
+def speech_as_json(speech: Speech) -> Json:
+    return {
+        "benchmark": speech.benchmark,
+        "key": key_as_json(speech.key),
+        "take": speech.take,
+        "turn": speech.turn,
+        "speaker": speech.speaker,
+        "landmark": speech.landmark,
+        "began": speech.began,
+    }
+
+
+def speech_from_json(value: object) -> Speech:
+    fields = Fields(value, "a speech")
+    return Speech(
+        benchmark=fields.text("benchmark"),
+        key=key_from_json(fields.value("key")),
+        take=fields.whole("take"),
+        turn=fields.whole("turn"),
+        speaker=fields.word("speaker", Speaker),
+        landmark=fields.text_or_none("landmark"),
+        began=fields.number("began"),
+    )
+
+
+def board_as_json(board: Board) -> Json:
+    return {
+        "state": board.state,
+        "speaking": [speech_as_json(speech) for speech in board.speaking],
+        "problem": board.problem,
+        "waits": [_wait_as_json(wait) for wait in board.waits],
+        "parked": dict(board.parked),
+        "concurrency": dict(board.concurrency),
+        "notices": list(board.notices),
+        "engine": None if board.engine is None else identity_as_json(board.engine),
+    }
+
+
+def board_from_json(value: object) -> Board:
+    fields = Fields(value, "a board")
+    engine = fields.value("engine")
+    concurrency = fields.pairs("concurrency", as_whole)
+    return Board(
+        state=fields.word("state", EngineState),
+        speaking=tuple(fields.each("speaking", speech_from_json)),
+        problem=fields.text_or_none("problem"),
+        waits=tuple(fields.each("waits", _wait_from_json)),
+        parked=fields.pairs("parked", as_text),
+        concurrency={_stage(name): number for name, number in concurrency.items()},
+        notices=tuple(fields.each("notices", as_text)),
+        engine=None if engine is None else identity_from_json(engine),
+    )
+
+
+def _wait_as_json(wait: Wait) -> Json:
+    known = wait.seconds is not None and isfinite(wait.seconds)
+    seconds = wait.seconds if known else None
+    return {"model": wait.model, "why": wait.why, "seconds": seconds, "calls": wait.calls}
+
+
+def _wait_from_json(value: object) -> Wait:
+    fields = Fields(value, "a wait")
+    return Wait(
+        model=fields.text("model"),
+        why=fields.text("why"),
+        seconds=fields.number_or_none("seconds"),
+        calls=fields.whole("calls"),
+    )
+
+
+def identity_as_json(identity: Identity) -> Json:
+    return {"pid": identity.pid, "host": identity.host, "since": identity.since.isoformat()}
+
+
+def identity_from_json(value: object) -> Identity:
+    fields = Fields(value, "an engine")
+    try:
+        since = datetime.fromisoformat(fields.text("since"))
+    except ValueError as error:
+        raise MessageError(f"an engine: 'since' is not a time: {error}") from error
+    return Identity(fields.whole("pid"), fields.text("host"), since)
+
+
+def request_as_json(request: Request) -> Json:
+    return {
+        "command": request.command,
+        "rows": [[row.benchmark, row.unit] for row in request.rows],
+        "target": request.target,
+        "stage": request.stage,
+        "number": request.number,
+        "evaluator": request.evaluator,
+        "order": None if request.order is None else _order_as_json(request.order),
+    }
+
+
+def request_from_json(value: object) -> Request:
+    fields = Fields(value, "a request")
+    order = fields.value("order")
+    return Request(
+        command=fields.word("command", Command),
+        rows=tuple(fields.each("rows", _row_from_json)),
+        target=fields.text_or_none("target"),
+        stage=fields.word_or_none("stage", Stage),
+        number=fields.whole_or_none("number"),
+        evaluator=fields.text_or_none("evaluator"),
+        order=None if order is None else _order_from_json(order),
+    )
+
+
+def _row_from_json(value: object) -> Row:
+    match value:
+        case [str(benchmark), str(unit)]:
+            return Row(benchmark, unit)
+        case _:
+            raise MessageError("a row of work: expected [benchmark, unit]")
+
+
+def _order_as_json(order: Order) -> Json:
+    return {
+        "benchmarks": list(order.benchmarks),
+        "stages": sorted(order.stages),
+        "targets": None if order.targets is None else sorted(order.targets),
+        "force": order.force,
+        "stale": order.stale,
+        "again": {
+            name: [key_as_json(key) for key in sorted(keys)] for name, keys in order.again.items()
+        },
+        "only": {name: sorted(units) for name, units in order.only.items()},
+        "evaluator": order.evaluator,
+    }
+
+
+def _order_from_json(value: object) -> Order:
+    fields = Fields(value, "an order")
+    targets = fields.value("targets")
+    return Order(
+        benchmarks=tuple(fields.each("benchmarks", as_text)),
+        stages=frozenset(fields.each("stages", lambda name: _stage(as_text(name)))),
+        targets=None if targets is None else frozenset(fields.each("targets", as_text)),
+        force=fields.flag("force"),
+        stale=fields.flag("stale"),
+        again=fields.pairs("again", _keys),
+        only=fields.pairs("only", _units),
+        evaluator=fields.text_or_none("evaluator"),
+    )
+
+
+def _keys(value: object) -> frozenset[ConversationKey]:
+    if isinstance(value, list):
+        return frozenset(map(key_from_json, value))
+    raise MessageError("an order: 'again' does not hold lists of conversations")
+
+
+def _units(value: object) -> frozenset[str]:
+    if isinstance(value, list):
+        return frozenset(map(as_text, value))
+    raise MessageError("an order: 'only' does not hold lists of ids")
+
+
+def _stage(name: str) -> Stage:
+    try:
+        return Stage(name)
+    except ValueError:
+        raise MessageError(f"{name!r} is not a stage: expected one of {', '.join(Stage)}") from None
+
+
+def answer_as_json(answer: Answer) -> Json:
+    return {"accepted": answer.accepted, "text": answer.text}
+
+
+def answer_from_json(value: object) -> Answer:
+    fields = Fields(value, "an answer")
+    return Answer(accepted=fields.flag("accepted"), text=fields.text("text"))

@@ -1,0 +1,438 @@
+"""Does what is asked on one workspace: orders one after the other, requests beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from engine.benchmark import ConversationKey, Stage, State
+from engine.errors import CrosswindError
+from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline, RunResult
+from engine.speech import LiveText
+
+CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
+"""Stages whose concurrency can be changed."""
+
+MOST_AT_ONCE: Final = 10_000
+NAMED: Final = 3
+"""Rows that are named where some cannot be done; the others are counted."""
+
+
+def _nothing_edited() -> Sequence[str]:
+    return ()
+
+
+def _to_nobody(text: str) -> None:
+    del text
+
+
+class _Refused(Exception):  # noqa: N818  (an answer, not a fault)
+    """Why a request is not done."""
+
+
+class Engine:
+    """Belongs to one event loop, but for `board` and `text`, which any thread may ask.
+
+    `open_pipeline` reads the configuration anew: what is edited while an order is at work counts
+    from the next one on. `edited` says what was edited since. `linger` is how many seconds it
+    waits for more when all is done.
+    """
+
+    def __init__(
+        self,
+        open_pipeline: Callable[[], Pipeline],
+        *,
+        linger: float = 0.0,
+        edited: Callable[[], Sequence[str]] = _nothing_edited,
+        warn: Callable[[str], None] = _to_nobody,
+    ) -> None:
+        self._open_pipeline = open_pipeline
+        self._linger = linger
+        self._edited = edited
+        self.warn = warn
+        """Tell whoever watches, now or later."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._identity = Identity(os.getpid(), socket.gethostname(), datetime.now(UTC))
+        self._orders: deque[Order] = deque()
+        self._came = asyncio.Event()
+        """Something to do, or a reason to end."""
+        self._pipeline: Pipeline | None = None
+        self._at_hand: Order | None = None
+        self._main: asyncio.Task[RunResult] | None = None
+        self._beside: set[asyncio.Task[int]] = set()
+        self._began = False
+        self._stopping = False
+        self._ended = False
+        self._trouble: str | None = None
+        self._broken: BaseException | None = None
+        """What broke an order that was done beside another."""
+        self.problem: str | None = None
+        """Why it ended, where it did not end by itself."""
+
+    # At work
+
+    async def serve(self, first: Order | None = None) -> RunResult:
+        """Do this order and what is asked meanwhile. Raises `CrosswindError`."""
+        if first is not None:
+            self._orders.append(first)
+        failed, stopped = 0, False
+        self._loop = asyncio.get_running_loop()
+        try:
+            while (order := await self._next()) is not None:
+                result = await self._do(order)
+                failed += result.failed
+                stopped = stopped or result.stopped
+                self._stopping = self._stopping or result.stopped
+        except CrosswindError as error:
+            self.problem = str(error)
+            raise
+        finally:
+            self._ended = True
+        return RunResult(failed, stopped)
+
+    async def _next(self) -> Order | None:
+        """What to do next; None to end."""
+        if not self._orders and not self._stopping:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), self._linger)
+        self._came.clear()
+        return self._orders.popleft() if self._orders and not self._stopping else None
+
+    async def _do(self, order: Order) -> RunResult:
+        pipeline = self._open_pipeline()
+        self._pipeline, self._at_hand, self._began = pipeline, order, True
+        self._main = asyncio.create_task(pipeline.work(order))
+        failed = 0
+        try:
+            result = await self._main
+            while self._beside:
+                failed += sum(await asyncio.gather(*self._beside))
+            return RunResult(result.failed + failed, pipeline.control.draining)
+        except asyncio.CancelledError:
+            if self._broken is not None:
+                raise self._broken from None
+            if not self._stopping:
+                raise
+            return RunResult(failed, stopped=True)
+        finally:
+            await self._end(pipeline)
+
+    async def _end(self, pipeline: Pipeline) -> None:
+        for task in [*self._beside, self._main]:
+            if task is not None and not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await pipeline.close()
+        self._pipeline = self._at_hand = self._main = None
+
+    # What is asked of it, on any thread
+
+    def board(self) -> Board:
+        pipeline = self._pipeline
+        if pipeline is None or self._ended:
+            return Board(self._state(), (), self.problem, engine=self._identity)
+        models = pipeline.models
+        targets = [target.id for target in pipeline.config.targets]
+        parked = {target: why for target in targets if (why := models.parked(target)) is not None}
+        return Board(
+            state=self._state(),
+            speaking=pipeline.live.speaking(),
+            problem=self._trouble,
+            waits=[Wait(model, why, None) for model, why in models.waiting().items()],
+            parked=parked,
+            concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
+            notices=self._edited(),
+            engine=self._identity,
+        )
+
+    def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
+        pipeline = self._pipeline
+        return None if pipeline is None else pipeline.live.text(benchmark, key, cursor)
+
+    def _state(self) -> EngineState:
+        pipeline = self._pipeline
+        if self._ended:
+            return EngineState.STOPPED
+        if pipeline is None:
+            return EngineState.IDLE if self._began else EngineState.STARTING
+        if pipeline.control.draining or self._stopping:
+            return EngineState.DRAINING
+        return EngineState.PAUSED if pipeline.control.paused else EngineState.RUNNING
+
+    # Requests
+
+    async def answer(self, request: Request) -> Answer:
+        """Do it, or say why not."""
+        if self._ended:
+            return Answer(accepted=False, text="the engine has ended")
+        try:
+            return Answer(accepted=True, text=await self._done(request))
+        except (_Refused, CrosswindError) as refusal:
+            return Answer(accepted=False, text=str(refusal))
+
+    async def _done(self, request: Request) -> str:
+        match request.command:
+            case Command.STOP:
+                return self.stop()
+            case Command.STOP_NOW:
+                return self.stop_now()
+            case Command.PAUSE:
+                return self._pause()
+            case Command.RESUME:
+                return self._resume()
+            case Command.CONCURRENCY:
+                return self._set_concurrency(request)
+            case Command.UNPARK:
+                return self._unpark(request.target)
+            case Command.RUN:
+                return self._run(request)
+            case Command.RETRY:
+                return await self._retry(request)
+            case Command.EVALUATE:
+                return await self._evaluate(request)
+            case Command.SIMULATE:
+                return await self._simulate(request)
+
+    def stop(self) -> str:
+        """Finish what is being spoken, then end. Asked again, the same."""
+        self._stopping = True
+        self._orders.clear()
+        self._came.set()
+        if self._pipeline is not None:
+            self._pipeline.drain()
+        return "stopping after what is being spoken"
+
+    def stop_now(self) -> str:
+        """Cut off what is being spoken."""
+        self.stop()
+        for task in [*self._beside, self._main]:
+            if task is not None:
+                task.cancel()
+        return "stopping now"
+
+    def _pause(self) -> str:
+        pipeline = self._busy()
+        if pipeline.control.draining:
+            raise _Refused("the run is stopping")
+        pipeline.pause()
+        return "paused after what is being spoken"
+
+    def _resume(self) -> str:
+        self._busy().resume()
+        return "running"
+
+    def trouble(self, why: str | None) -> None:
+        """Something outside holds the work up, as a full disk does: pause until it is over, which
+        None says. A pause of a person's stays."""
+        pipeline, had = self._pipeline, self._trouble
+        self._trouble = why
+        if pipeline is None:
+            return
+        if why is not None and had is None and not pipeline.control.paused:
+            pipeline.control.pause()
+        elif why is None and had is not None:
+            pipeline.control.resume()
+
+    def trouble_from_afar(self, why: str | None) -> None:
+        """The same, from another thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has closed: there is no work to hold
+                self._loop.call_soon_threadsafe(self.trouble, why)
+
+    def _busy(self) -> Pipeline:
+        if self._pipeline is None:
+            raise _Refused("nothing is being done at this moment")
+        return self._pipeline
+
+    def _set_concurrency(self, request: Request) -> str:
+        stage, number = request.stage, request.number
+        slots = self._busy().control.slots
+        if stage is None or stage not in slots:
+            stages = ", ".join(CHANGEABLE)
+            raise _Refused(f"how much is done at once can be changed for {stages}")
+        if number is None or not 1 <= number <= MOST_AT_ONCE:
+            raise _Refused(f"expected a whole number from 1 to {MOST_AT_ONCE}, not {number}")
+        slots[stage].resize(number)
+        return f"{stage}: {number} at once, until this run ends"
+
+    def _unpark(self, target: str | None) -> str:
+        pipeline = self._busy()
+        known = [one.id for one in pipeline.config.targets]
+        if target not in known:
+            raise _Refused(f"there is no target {target!r}; there is: {', '.join(known)}")
+        if pipeline.models.parked(target) is None:
+            return f"{target} is not parked"
+        pipeline.models.unpark(target)
+        return f"{target} is called again; `retry` does again what failed meanwhile"
+
+    def _run(self, request: Request) -> str:
+        order = request.order
+        if order is None:
+            raise _Refused("there is no order in the request")
+        self._not_stopping()
+        if order == self._at_hand or order in self._orders:
+            return "it is being done already"
+        self._check(order)
+        return self._follow_up(order)
+
+    def _check(self, order: Order) -> None:
+        """Raises `CrosswindError` with all that can be known to be wrong."""
+        (self._pipeline or self._open_pipeline()).check(order)
+
+    def _follow_up(self, order: Order) -> str:
+        """Do it next."""
+        self._orders.append(order)
+        self._came.set()
+        return "begun" if self._pipeline is None else "it follows what is being done now"
+
+    def _not_stopping(self) -> None:
+        if self._stopping or (self._pipeline is not None and self._pipeline.control.draining):
+            raise _Refused("the run is stopping; ask again when it has ended")
+
+    async def _retry(self, request: Request) -> str:
+        self._not_stopping()
+        pipeline = self._pipeline or self._open_pipeline()
+        failed = await asyncio.to_thread(failed_rows, pipeline)
+        asked = _only_asked(failed, request)
+        if not asked:
+            return "nothing has failed"
+        for target in {target for target in asked.values() if target is not None}:
+            if pipeline.models.parked(target) is not None:
+                pipeline.models.unpark(target)
+        only: dict[str, set[str]] = {}
+        for row in asked:
+            only.setdefault(row.benchmark, set()).add(row.unit)
+        order = Order(
+            benchmarks=tuple(only),
+            only={name: frozenset(units) for name, units in only.items()},
+        )
+        how = self._begin(order, can_be_beside=not any(map(order.generates, only)))
+        return f"{_count(len(asked))} once more: {how}"
+
+    async def _evaluate(self, request: Request) -> str:
+        self._not_stopping()
+        pipeline = self._pipeline or self._open_pipeline()
+        keys = _conversations(request.rows)
+        missing = await asyncio.to_thread(_unplayed, pipeline, keys)
+        if missing:
+            raise _Refused(f"not played to the end yet: {_named(missing)}")
+        order = _again(keys, {Stage.EVALUATE}, request.evaluator)
+        pipeline.check(order)
+        return f"{_count(len(request.rows))} judged again: {self._begin(order)}"
+
+    async def _simulate(self, request: Request) -> str:
+        self._not_stopping()
+        pipeline = self._pipeline or self._open_pipeline()
+        keys = _conversations(request.rows)
+        known = {target.id for target in pipeline.config.targets}
+        gone = [row.unit for row in request.rows if _key(row).target_id not in known]
+        if gone:
+            raise _Refused(f"their target is not in the configuration: {_named(gone)}")
+        order = _again(keys, {Stage.SIMULATE, Stage.EVALUATE}, request.evaluator)
+        pipeline.check(order)
+        taken = [
+            row
+            for row in request.rows
+            if pipeline.desk.is_taken(row.benchmark, Stage.SIMULATE, row.unit)
+        ]
+        if len(taken) == len(request.rows):
+            return "it is being done already"
+        return f"{_count(len(request.rows) - len(taken))} played again: {self._begin(order)}"
+
+    def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
+        """Beside what is at work where that is possible, else after it."""
+        pipeline = self._pipeline
+        busy = pipeline is not None and self._main is not None and not self._main.done()
+        if pipeline is None or not busy or not can_be_beside:
+            return self._follow_up(order)
+        task = asyncio.create_task(pipeline.beside(order))
+        self._beside.add(task)
+        task.add_done_callback(self._beside_ended)
+        return "begun"
+
+    def _beside_ended(self, task: asyncio.Task[int]) -> None:
+        self._beside.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and self._main is not None and not self._main.done():
+            # what breaks one order, as a store that cannot be written does, breaks them all
+            self._broken = error
+            self._main.cancel()
+
+
+def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:
+    """Every row that failed and stands so, with its target."""
+    found: dict[Row, str | None] = {}
+    for name in pipeline.workspace.benchmark_names():
+        for stage in (Stage.GEN_METRICS, *CHANGEABLE):
+            for state in pipeline.reader.units(name, stage).values():
+                if state.state is State.FAILED:
+                    found[Row(name, state.unit)] = state.target
+    return found
+
+
+def _only_asked(failed: Mapping[Row, str | None], request: Request) -> dict[Row, str | None]:
+    if request.rows:
+        others = [row.unit for row in request.rows if row not in failed]
+        if len(others) == len(request.rows):
+            raise _Refused(f"not among what has failed: {_named(others)}")
+        return {row: failed[row] for row in request.rows if row in failed}
+    if request.target is not None:
+        return {row: target for row, target in failed.items() if target == request.target}
+    return dict(failed)
+
+
+def _unplayed(pipeline: Pipeline, keys: Mapping[str, frozenset[ConversationKey]]) -> list[str]:
+    """Conversations of which no take counts."""
+    return [
+        str(key)
+        for name, wanted in keys.items()
+        for key in sorted(wanted)
+        if pipeline.reader.counting_take(name, key) is None
+    ]
+
+
+def _conversations(rows: Iterable[Row]) -> dict[str, frozenset[ConversationKey]]:
+    found: dict[str, set[ConversationKey]] = {}
+    for row in rows:
+        found.setdefault(row.benchmark, set()).add(_key(row))
+    if not found:
+        raise _Refused("no conversation is named")
+    return {name: frozenset(keys) for name, keys in found.items()}
+
+
+def _key(row: Row) -> ConversationKey:
+    try:
+        return ConversationKey.parse(row.unit)
+    except ValueError:
+        raise _Refused(f"{row.unit} is no conversation") from None
+
+
+def _again(
+    keys: Mapping[str, frozenset[ConversationKey]], stages: set[Stage], evaluator: str | None
+) -> Order:
+    return Order(
+        benchmarks=tuple(keys),
+        stages=frozenset(stages | {Stage.AGGREGATE}),
+        again=keys,
+        evaluator=evaluator,
+    )
+
+
+def _named(units: Sequence[str]) -> str:
+    rest = len(units) - NAMED
+    return ", ".join(units[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _count(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"

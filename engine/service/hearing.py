@@ -1,0 +1,203 @@
+"""What a watcher has heard of an engine, and what it is to ask next. No input, no output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.benchmark import ConversationKey
+from engine.link import Board, Identity
+from engine.service.fields import MessageError
+from engine.service.messages import (
+    Ask,
+    BoardAsked,
+    CommandAsked,
+    HelloAsked,
+    Said,
+    TextAsked,
+    hello_from_json,
+    numbered_board_from_json,
+    some_text_from_json,
+)
+from engine.speech import LiveText, Speech
+
+BOARD_HERTZ: Final = 5.0
+INTEREST_SECONDS: Final = 2.0
+"""What was not asked for in so long is pulled no more."""
+
+Conversation = tuple[str, ConversationKey]
+"""The benchmark, and which of its conversations."""
+
+
+@dataclass(slots=True)
+class _Interest:
+    """Something that a watcher looks at."""
+
+    wanted: float
+    """When it was last asked for."""
+    due: float
+    """When it is to be pulled next."""
+    waiting: bool = False
+    """Whether it was pulled, and is not answered yet."""
+
+    def alive(self, now: float) -> bool:
+        return now - self.wanted < INTEREST_SECONDS
+
+
+@dataclass(slots=True)
+class _Mirror:
+    """A copy of a message that is being spoken, as far as it was heard."""
+
+    interest: _Interest
+    speech: Speech | None = None
+    said: str = ""
+    cursor: int = 0
+    """The engine's; not the length of what is held where halves of a character were joined."""
+
+    def forget(self) -> None:
+        self.speech, self.said, self.cursor = None, "", 0
+
+
+@dataclass(slots=True)
+class Hearing:
+    """All times are of one monotonic clock."""
+
+    hertz: float
+    board: Board | None = None
+    """The last that was heard."""
+    engine: Identity | None = None
+    parted: bool = False
+    """Whether the engine took its leave."""
+    _number: int = 0
+    _board_interest: _Interest | None = None
+    _mirrors: dict[Conversation, _Mirror] = field(default_factory=dict)
+
+    # From the watcher
+
+    def want_board(self, now: float) -> bool:
+        """Whether this is news, so that somebody must see to it."""
+        known = self._board_interest
+        if known is not None and known.alive(now):
+            known.wanted = now
+            return False
+        self._board_interest = _Interest(now, now, known is not None and known.waiting)
+        return True
+
+    def want_text(self, conversation: Conversation, now: float) -> bool:
+        """Whether this is news, so that somebody must see to it."""
+        mirror = self._mirrors.get(conversation)
+        if mirror is not None and mirror.interest.alive(now):
+            mirror.interest.wanted = now
+            return False
+        waiting = mirror is not None and mirror.interest.waiting
+        self._mirrors[conversation] = _Mirror(_Interest(now, now, waiting))
+        return True
+
+    def text(self, conversation: Conversation, cursor: int) -> LiveText | None:
+        mirror = self._mirrors.get(conversation)
+        if mirror is None or mirror.speech is None:
+            return None
+        return LiveText.since(cursor, mirror.speech, mirror.said)
+
+    # From whoever pulls
+
+    def interested(self, now: float) -> bool:
+        return any(interest.alive(now) for interest in self._interests())
+
+    def next_due(self, now: float) -> float | None:
+        """When to ask again; None where nobody looks, or all that was asked is not answered."""
+        return min(
+            (each.due for each in self._interests() if each.alive(now) and not each.waiting),
+            default=None,
+        )
+
+    def due(self, now: float) -> list[Ask]:
+        """What to ask now. Each counts as asked."""
+        asks: list[Ask] = []
+        if _falls_due(self._board_interest, now, 1 / min(self.hertz, BOARD_HERTZ)):
+            asks.append(BoardAsked(self._number))
+        for conversation, mirror in list(self._mirrors.items()):
+            if not mirror.interest.alive(now):
+                if not mirror.interest.waiting:
+                    del self._mirrors[conversation]
+            elif _falls_due(mirror.interest, now, 1 / self.hertz):
+                asks.append(TextAsked(*conversation, mirror.cursor, mirror.speech))
+        return asks
+
+    def hear(self, asked: Ask, said: Said, now: float) -> None:
+        """Take in what was answered. Raises `MessageError`."""
+        match asked:
+            case HelloAsked():
+                self.engine = hello_from_json(said.ok)
+            case BoardAsked():
+                self._hear_board(said.ok)
+            case TextAsked():
+                self._hear_text(asked, said.ok, now)
+            case CommandAsked():
+                self.refresh_board(now)
+
+    def hear_goodbye(self, board: Board) -> None:
+        self.board, self.parted = board, True
+
+    def refresh_board(self, now: float) -> None:
+        """Something happened that should show at once."""
+        if self._board_interest is not None:
+            self._board_interest.due = now
+
+    def begin_anew(self, now: float) -> None:
+        """Another connection, perhaps to another engine. The last board stays until one comes."""
+        self._number, self.parted, self.engine = 0, False, None
+        self.want_board(now)
+        for interest in self._interests():
+            interest.waiting, interest.due = False, now
+        self.fall_silent()
+
+    def fall_silent(self) -> None:
+        """Nobody can be heard: nothing that is held is being said."""
+        for mirror in self._mirrors.values():
+            mirror.forget()
+
+    def _interests(self) -> Iterator[_Interest]:
+        if self._board_interest is not None:
+            yield self._board_interest
+        for mirror in self._mirrors.values():
+            yield mirror.interest
+
+    def _hear_board(self, value: object) -> None:
+        if self._board_interest is not None:
+            self._board_interest.waiting = False
+        found = numbered_board_from_json(value)
+        if found.board is not None:
+            self._number, self.board = found.number, found.board
+        elif found.number != self._number:
+            raise MessageError(f"board {found.number} is said to be known, and is not")
+
+    def _hear_text(self, asked: TextAsked, value: object, now: float) -> None:
+        mirror = self._mirrors.get((asked.benchmark, asked.key))
+        if mirror is None:
+            return
+        mirror.interest.waiting = False
+        found = some_text_from_json(value)
+        if found is None:
+            mirror.forget()
+            return
+        heard = found.heard
+        follows = heard.speech == mirror.speech and found.start == mirror.cursor
+        if not follows and found.start:
+            mirror.forget()
+            mirror.interest.due = now
+            return
+        mirror.said = mirror.said + heard.text if follows else heard.text
+        mirror.speech, mirror.cursor = heard.speech, heard.cursor
+        if found.more:
+            mirror.interest.due = now
+
+
+def _falls_due(interest: _Interest | None, now: float, period: float) -> bool:
+    """Whether it is to be asked for now; then it is not again for a while."""
+    if interest is None or interest.waiting or not interest.alive(now) or now < interest.due:
+        return False
+    interest.waiting = True
+    interest.due = now + period
+    return True

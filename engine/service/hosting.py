@@ -1,0 +1,111 @@
+"""An engine with what it needs: the workspace held, the store open, a socket to ask at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from engine.config.settings import Config, load_config
+from engine.config.workspace import Workspace
+from engine.errors import CrosswindError
+from engine.facts import NoteKind
+from engine.pipeline.models import at_pace
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline, RunResult
+from engine.service.address import socket_path
+from engine.service.engine import Engine
+from engine.service.server import Server
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
+from engine.store.rows import NoteRow
+
+EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
+
+UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot command: {}"
+
+Pace = Literal["human", "instant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an engine works, and how."""
+
+    root: Path
+    config_path: Path
+    pace: Pace | None = None
+    """At which scripted models speak, where it is not the configuration's."""
+
+    def config(self) -> Config:
+        """As it is now. Raises `InputError`."""
+        config = load_config(self.config_path)
+        return config if self.pace is None else at_pace(config, self.pace)
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Whether the configuration is still the one that was read."""
+
+    path: Path
+    _stamp: tuple[int, int] | None = field(init=False, default=None)
+
+    def read(self) -> None:
+        self._stamp = self._now()
+
+    def found(self) -> Sequence[str]:
+        same = self._now() == self._stamp
+        return () if same else (EDITED.format(self.path.name),)
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+@contextmanager
+def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
+    """An engine that holds the workspace for as long as the block lasts.
+
+    Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
+    """
+    workspace = Workspace(place.root)
+    store_path = workspace.store_path(place.config())
+    edits = _Edits(place.config_path)
+    with (
+        hold_workspace(place.root, socket=socket_path(place.root)),
+        open_store(store_path) as store,
+    ):
+
+        def open_pipeline() -> Pipeline:
+            edits.read()
+            return Pipeline(workspace, place.config(), store.reader, store)
+
+        def warn(text: str) -> None:
+            store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", stage=None, text=text))
+
+        for warning in store.warnings:
+            warn(warning)
+        engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
+        store.on_trouble(engine.trouble_from_afar)
+        yield engine
+
+
+async def serve(
+    engine: Engine, place: Place, order: Order | None, on_ready: Callable[[], None]
+) -> RunResult:
+    """Answer whoever watches, and do the order. Raises `CrosswindError`."""
+    server = Server(engine, socket_path(place.root))
+    try:
+        await server.start()
+    except CrosswindError as error:
+        engine.warn(UNREACHABLE.format(error))
+    try:
+        on_ready()
+        return await engine.serve(order)
+    finally:
+        await server.close()
+

@@ -1,0 +1,349 @@
+"""Answers watchers, on the engine's own loop and at next to no cost to it.
+
+Nobody is sent anything but what they asked for, and a watcher that does not take its answers is
+let go of: so no watcher, slow, stopped or hostile, can hold the engine up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from engine.benchmark import ConversationKey
+from engine.errors import CrosswindError
+from engine.link import Answer, Board, Request
+from engine.moments import Moment, reached
+from engine.service.address import LONGEST_PATH, UnsafeFolderError, private_folder
+from engine.service.codec import answer_as_json, board_as_json
+from engine.service.fields import MessageError
+from engine.service.messages import (
+    LONGEST_LINE,
+    BoardAsked,
+    CommandAsked,
+    HelloAsked,
+    TextAsked,
+    encode_error,
+    encode_goodbye,
+    encode_ok,
+    encode_ok_of,
+    encode_value,
+    hello_as_json,
+    read_question,
+    some_text_as_json,
+)
+from engine.service.peer import Socket, is_trusted, peer_uid
+from engine.speech import LiveText
+
+MOST_UNREAD: Final = 4 * 1024 * 1024
+"""Bytes of answers that a watcher may leave unread before it is let go of."""
+AT_ONCE: Final = 32
+"""Lines of one watcher that are answered before the engine gets its turn again."""
+BOARD_SECONDS: Final = 0.05
+"""For so long a board is good enough for every watcher that asks."""
+PARTING_SECONDS: Final = 1.0
+"""For so long commands at hand and last words are waited for at the end."""
+CROWDED_SECONDS: Final = 1.0
+"""Until somebody is let in again, where the process has no room for one more."""
+
+_log = logging.getLogger(__name__)
+
+
+class Asked(Protocol):
+    """The engine, as its watchers see it; asked on its own loop. Its board names it."""
+
+    def board(self) -> Board: ...
+
+    def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None: ...
+
+    async def answer(self, request: Request) -> Answer: ...
+
+
+class Server:
+    """Whoever starts it holds the workspace: a socket that is there already is a dead engine's."""
+
+    def __init__(
+        self,
+        engine: Asked,
+        path: Path,
+        *,
+        uid_of: Callable[[Socket], int | None] = peer_uid,
+    ) -> None:
+        self.path = path
+        self._engine = engine
+        self._uid_of = uid_of
+        self._listening: socket.socket | None = None
+        self._reopening: asyncio.TimerHandle | None = None
+        self._arriving: set[asyncio.Task[object]] = set()
+        self._inode: int | None = None
+        self._watchers: set[_Watcher] = set()
+        self._work: set[asyncio.Task[None]] = set()
+        self._board = _CurrentBoard(engine)
+
+    async def start(self) -> None:
+        """Raises `UnsafeFolderError` where the socket cannot be where only its user reaches it."""
+        private_folder(self.path.parent)
+        reached(Moment.BINDING)
+        listening = _bound(self.path)
+        reached(Moment.BOUND)
+        self._inode = self.path.lstat().st_ino
+        listening.listen(128)
+        self._listening = listening
+        self._attend_door(listening)
+
+    async def close(self) -> None:
+        """Answer what is at hand, say goodbye with the last board, and take the socket away."""
+        if self._listening is None:
+            return
+        self._leave_door(self._listening)
+        self._listening.close()
+        self._listening = None
+        if self._arriving:
+            await asyncio.wait(self._arriving)
+        with contextlib.suppress(OSError):
+            if self.path.lstat().st_ino == self._inode:
+                self.path.unlink()
+        if self._work:
+            await asyncio.wait(self._work, timeout=PARTING_SECONDS)
+        await self._part(encode_goodbye(self._engine.board()))
+        for task in self._work:
+            task.cancel()
+
+    @property
+    def watchers(self) -> int:
+        """How many are connected."""
+        return sum(watcher.attends for watcher in self._watchers)
+
+    async def _part(self, goodbye: bytes) -> None:
+        watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher.part(goodbye)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PARTING_SECONDS):
+                for watcher in watchers:
+                    await watcher.gone.wait()
+        for watcher in list(self._watchers):
+            watcher.drop()
+        await asyncio.sleep(0)  # in which those who were dropped are
+
+    # Not left to asyncio's own server, which forgets whoever it lets in while it is closed.
+
+    def _attend_door(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._let_in, listening)
+
+    def _leave_door(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(listening)
+        if self._reopening is not None:
+            self._reopening.cancel()
+
+    def _let_in(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connected, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            _log.warning("a watcher cannot be let in: %s", error)
+            self._leave_door(listening)
+            self._reopening = loop.call_later(CROWDED_SECONDS, self._attend_door, listening)
+            return
+        connected.settimeout(0)
+        arriving = loop.create_task(_connected(self._meet, connected))
+        self._arriving.add(arriving)
+        arriving.add_done_callback(self._arriving.discard)
+
+    def _meet(self) -> asyncio.Protocol:
+        watcher = _Watcher(self._respond, self._uid_of, self._watchers)
+        self._watchers.add(watcher)
+        return watcher
+
+    def _respond(self, line: bytes, watcher: _Watcher) -> None:
+        number = 0
+        try:
+            question = read_question(line)
+            number = question.id
+            match asked := question.read():
+                case HelloAsked():
+                    engine = self._engine.board().engine
+                    watcher.say(encode_ok(number, hello_as_json(engine)))
+                case BoardAsked():
+                    watcher.say(encode_ok_of(number, self._board.beyond(asked.seen)))
+                case TextAsked():
+                    heard = self._text(asked)
+                    found = None if heard is None else some_text_as_json(heard)
+                    watcher.say(encode_ok(number, found))
+                case CommandAsked():
+                    task = asyncio.create_task(self._carry_out(number, asked.request, watcher))
+                    self._work.add(task)
+                    task.add_done_callback(self._work.discard)
+        except MessageError as error:
+            watcher.say(encode_error(number, str(error)))
+
+    def _text(self, asked: TextAsked) -> LiveText | None:
+        heard = self._engine.text(asked.benchmark, asked.key, asked.cursor)
+        if heard is not None and asked.cursor and heard.speech != asked.speech:
+            return self._engine.text(asked.benchmark, asked.key)
+        return heard
+
+    async def _carry_out(self, number: int, request: Request, watcher: _Watcher) -> None:
+        try:
+            answer = await self._engine.answer(request)
+        except CrosswindError as error:
+            answer = Answer(accepted=False, text=str(error))
+        except Exception as error:  # noqa: BLE001  (the edge of a request: a fault in it is told, never silent)
+            _log.exception("a request failed")
+            watcher.say(encode_error(number, f"the engine failed at it: {type(error).__name__}"))
+            return
+        self._board.forget()
+        watcher.say(encode_ok(number, answer_as_json(answer)))
+
+
+async def _connected(meet: Callable[[], asyncio.Protocol], connected: socket.socket) -> object:
+    return await asyncio.get_running_loop().connect_accepted_socket(meet, connected)
+
+
+class _CurrentBoard:
+    """Made into JSON once for all watchers that ask at about the same time."""
+
+    def __init__(self, engine: Asked) -> None:
+        self._engine = engine
+        self._number = 0
+        self._encoded = b""
+        self._good_until = 0.0
+
+    def beyond(self, seen: int) -> bytes:
+        """The board, unless it is still the one that was seen."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._good_until:
+            encoded = encode_value(board_as_json(self._engine.board()))
+            if encoded != self._encoded:
+                self._number += 1
+                self._encoded = encoded
+            self._good_until = now + BOARD_SECONDS
+        board = b"null" if seen == self._number else self._encoded
+        return b'{"number":%d,"board":%s}' % (self._number, board)
+
+    def forget(self) -> None:
+        """Something happened that the next who asks should see."""
+        self._good_until = 0.0
+
+
+class _Watcher(asyncio.Protocol):
+    """The connection of one watcher."""
+
+    def __init__(
+        self,
+        respond: Callable[[bytes, _Watcher], None],
+        uid_of: Callable[[Socket], int | None],
+        present: set[_Watcher],
+    ) -> None:
+        self.gone = asyncio.Event()
+        self._respond = respond
+        self._uid_of = uid_of
+        self._present = present
+        self._transport: asyncio.Transport | None = None
+        self._unfinished = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._parting = False
+
+    # From asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if not is_trusted(self._uid_of(transport.get_extra_info("socket"))):
+            self.part(encode_error(0, "this engine belongs to another user"))
+
+    def data_received(self, data: bytes) -> None:
+        if self._parting:
+            return
+        self._unfinished += data
+        if b"\n" in data:
+            *lines, rest = self._unfinished.split(b"\n")
+            self._unfinished = bytearray(rest)
+            idle = not self._lines
+            self._lines += [bytes(line) for line in lines]
+            if idle:
+                self._answer_some()
+        if len(self._unfinished) > LONGEST_LINE:
+            self.part(encode_error(0, f"a line has at most {LONGEST_LINE} bytes"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._present.discard(self)
+        self._lines.clear()
+        self.gone.set()
+
+    # From the server
+
+    @property
+    def attends(self) -> bool:
+        return self._transport is not None and not self._parting
+
+    def say(self, line: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(line)
+        if transport.get_write_buffer_size() > MOST_UNREAD:
+            _log.info("a watcher does not read: let go of")
+            self.drop()
+
+    def part(self, last: bytes) -> None:
+        """Say this, and hang up once it is read."""
+        self._parting = True
+        self._lines.clear()
+        self.say(last)
+        if self._transport is not None:
+            self._transport.close()
+
+    def drop(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _answer_some(self) -> None:
+        for _ in range(min(AT_ONCE, len(self._lines))):
+            line = self._lines.popleft()
+            if len(line) > LONGEST_LINE:
+                self.part(encode_error(0, f"a line has at most {LONGEST_LINE} bytes"))
+            elif line.strip():
+                self._respond(line, self)
+            if not self._lines:
+                break
+        if self._transport is None or self._transport.is_closing():
+            self._lines.clear()
+        elif self._lines:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._answer_some)
+        else:
+            self._transport.resume_reading()
+
+
+def _bound(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise UnsafeFolderError(
+            f"{path} is too long for a socket: at most {LONGEST_PATH} bytes; set TMPDIR to a "
+            "folder with a shorter name"
+        )
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise UnsafeFolderError(f"{path} is there and is not a socket: remove it")
+        path.unlink()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(os.fspath(path))
+        path.chmod(0o600)
+    except OSError as error:
+        listening.close()
+        raise UnsafeFolderError(
+            f"{path} cannot be listened at ({error.strerror}): watchers would reach the engine "
+            "there; check the disk's space and who may write there"
+        ) from error
+    listening.settimeout(0)
+    return listening

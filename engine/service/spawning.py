@@ -1,0 +1,139 @@
+"""Starts an engine in a session of its own, so that it outlives the terminal it was asked from."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from engine.errors import CrosswindError
+from engine.link import Command, Request
+from engine.pipeline.order import Order
+from engine.service.codec import request_as_json, request_from_json
+from engine.service.fields import MessageError
+from engine.service.hosting import Pace, Place
+
+LOG_NAME: Final = "crosswind.log"
+LONGEST_LOG: Final = 1024 * 1024
+"""In bytes. A longer one is begun anew."""
+
+
+class EngineStartError(CrosswindError):
+    """An engine did not start, in its own words."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an engine is started for."""
+
+    place: Place
+    order: Order | None
+    linger: float
+    """Seconds that it waits for more when all is done."""
+
+    def to_json(self) -> str:
+        request = None if self.order is None else Request(Command.RUN, order=self.order)
+        return json.dumps(
+            {
+                "root": str(self.place.root),
+                "config": str(self.place.config_path),
+                "pace": self.place.pace,
+                "linger": self.linger,
+                "request": None if request is None else request_as_json(request),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """Raises `MessageError`, and `KeyError` for what another version has written."""
+        found = json.loads(text)
+        pace: Pace | None = found["pace"]
+        request = found["request"]
+        return cls(
+            Place(Path(found["root"]), Path(found["config"]), pace),
+            None if request is None else request_from_json(request).order,
+            float(found["linger"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The one thing that a new engine says to whoever started it."""
+
+    pid: int
+    problem: str | None = None
+    """Why it did not start; None where it is ready."""
+    exit_code: int = 0
+
+    def send(self, descriptor: int) -> None:
+        """Whoever listened may have gone."""
+        text = json.dumps({"pid": self.pid, "problem": self.problem, "exit_code": self.exit_code})
+        try:
+            os.write(descriptor, text.encode())
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(descriptor)
+
+
+def spawn(job: Job) -> int:
+    """Start an engine and wait until it is ready; its process id.
+
+    Raises `EngineStartError` with what it says, and its exit code.
+    """
+    listen, speak = os.pipe()
+    with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
+        try:
+            child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
+                [sys.executable, "-P", "-m", "engine.service", str(speak)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(speak,),
+                start_new_session=True,
+                text=True,
+            )
+        finally:
+            os.close(speak)
+        child.communicate(job.to_json())  # it leaves its work to a process of nobody's, and ends
+        said = heard.read()
+    word = _understood(said)
+    if word is None:
+        log_path = job.place.root / LOG_NAME
+        raise EngineStartError(f"the engine ended before it was ready: see {log_path}", 2)
+    if word.problem is not None:
+        raise EngineStartError(word.problem, word.exit_code)
+    return word.pid
+
+
+def _open_log(root: Path) -> BinaryIO:
+    """What the engine prints goes there: nothing, but for its begin, its end and its faults."""
+    path = root / LOG_NAME
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise EngineStartError(
+            f"{path} cannot be written ({error.strerror}): the engine keeps its log there; check "
+            "who may write in the workspace's folder",
+            2,
+        ) from error
+    if os.fstat(descriptor).st_size > LONGEST_LOG:
+        os.ftruncate(descriptor, 0)
+    return os.fdopen(descriptor, "ab")
+
+
+def _understood(said: bytes) -> Word | None:
+    try:
+        found = json.loads(said)
+        return Word(found["pid"], found["problem"], found["exit_code"])
+    except (ValueError, KeyError, MessageError):
+        return None

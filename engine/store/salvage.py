@@ -1,0 +1,581 @@
+"""Saves what can be read of a damaged store into a new one, row by row around what cannot be read.
+
+What is saved is whole: a message whose text is not the one that was stored is left out, and with it
+what was said after it and what was judged by it, so that the conversation is played on from there.
+"""
+
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import Speaker, StopReason
+from engine.errors import StoreError
+from engine.store import parsing
+from engine.store.database import create_store
+from engine.store.inserts import TABLES, message_digest
+from engine.store.replaced_file import sync_folder
+
+Values = tuple[object, ...]
+_Parse = Callable[[sqlite3.Row], object]
+
+_PAGE: Final = 16384
+"""Of every store, from its first day."""
+_HEADER: Final = 100
+_AT_ONCE: Final = 500
+_LIMIT: Final = 1 << 32
+"""No store has so many rows: such a number is itself damaged."""
+_SMALLEST_ROW: Final = 16
+_WIDEST_STEP: Final = 256
+"""Beyond what cannot be read, the next row is looked for in steps no wider than this."""
+
+_NO_FACTS: Final = {"mirrored": "at digest seq", "kept": "at digest"}
+_MESSAGE_TAKE: Final = 2 + TABLES["message"].split().index("take")
+"""Behind `seq` and `at`."""
+_PARTS: Final = ("take_end", "message", "verdict")
+"""What is nothing without its take."""
+
+
+def _end(row: sqlite3.Row) -> StopReason:
+    return StopReason(row["stop_reason"])
+
+
+def _said(row: sqlite3.Row) -> Speaker:
+    """Its text was held against its digest when it was read."""
+    return Speaker(row["speaker"])
+
+
+def _learned(row: sqlite3.Row) -> object:
+    return json.loads(row["dropped"])
+
+
+_READABLE: Final[Mapping[str, tuple[str, _Parse]]] = {
+    "run": ("*", parsing.run),
+    "note": ("*", parsing.noted),
+    "state": ("*", parsing.state_changed),
+    "metric": ("*", parsing.metric),
+    "scenario": ("*", parsing.scenario),
+    "take": ("*, NULL AS stop_reason, 0 AS finished, NULL AS detail", parsing.take),
+    "take_end": ("*", _end),
+    "message": ("seq, at, take, turn, speaker", _said),
+    "verdict": ("*", parsing.verdict),
+    "attempt": ("*", parsing.call_made),
+    "learned": ("*", _learned),
+}
+"""What a row must bear to be one of its table."""
+
+
+@dataclass(slots=True)
+class SavedTable:
+    """What became of one table."""
+
+    saved: int = 0
+    unreadable: int = 0
+    """Places at which nothing could be read: one row, or a page of them."""
+    dropped: int = 0
+    """Rows that could be read and were left out: damaged, or part of something that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageReport:
+    """What was saved, and what is missing."""
+
+    tables: Mapping[str, SavedTable]
+    missing: int
+    """Rows that were there once and are not in the new store, at most; without those that came
+    after the last one that could be read."""
+    is_cut_off: bool
+    """Whether the end of a table could not be read, so that any number of its last rows is
+    missing."""
+    reopened: int
+    """Conversations that were played to their end and of which a part is missing: the next run
+    plays them on from there."""
+    problem: str | None = None
+    """Why nothing at all could be read."""
+
+    @property
+    def saved(self) -> int:
+        return sum(table.saved for table in self.tables.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing that can be told."""
+        lost = any(self.tables[table].unreadable for table in _NO_FACTS)
+        dropped = any(table.dropped for table in self.tables.values())
+        whole = not (self.missing or self.is_cut_off or dropped or lost)
+        return whole and self.problem is None
+
+
+def set_aside(path: Path, now: datetime) -> Path:
+    """Copy a store with its log, as it is, beside itself; the copy. Raises `StoreError`."""
+    aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%d-%H%M%S}")
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            source = path.with_name(path.name + suffix)
+            if source.exists():
+                _copy(source, aside.with_name(aside.name + suffix))
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{path} could not be copied to {aside.name}: {error.strerror or error}; make room for "
+            "a copy of it beside it, and try again"
+        ) from error
+    return aside
+
+
+def put_in_place(saved: Path, path: Path) -> None:
+    """Make a store that was saved the one at `path`. Whoever calls this has set that aside.
+
+    Raises `StoreError`.
+    """
+    try:
+        # first: the log of the old one would be taken for the new one's
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        sync_folder(path.parent)
+        saved.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"{saved} could not be moved to {path}: {error.strerror or error}; check who may write "
+            "there"
+        ) from error
+
+
+def salvage(damaged: Path, into: Path) -> SalvageReport:
+    """Make a new store of everything that can be read in a damaged one, which stays as it is.
+
+    Every row keeps its `seq`. Raises `StoreError` where the new one cannot be made.
+    """
+    create_store(into)
+    with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
+        for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
+            new.execute(f"PRAGMA {pragma}").fetchall()
+        new.row_factory = sqlite3.Row
+        saving = _Saving(new)
+        with _readable(damaged, into) as found:
+            if found is None:
+                empty = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
+                nothing = f"{damaged} holds nothing that can be read"
+                return SalvageReport(empty, 0, is_cut_off=True, reopened=0, problem=nothing)
+            new.execute("BEGIN")
+            bounds = _bounds(found, damaged.stat().st_size)
+            for table, columns in _columns().items():
+                saving.table(found, table, columns.split(), bounds[table])
+            for table, columns in _NO_FACTS.items():
+                saving.plain(found, table, columns.split())
+            report = saving.finish()
+            new.execute("COMMIT")
+    _sync(into)
+    return report
+
+
+def _columns() -> dict[str, str]:
+    return {table: f"at {columns}" for table, columns in TABLES.items()}
+
+
+def _copy(source: Path, target: Path) -> None:
+    descriptor = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as written, source.open("rb") as read:
+        shutil.copyfileobj(read, written, 1 << 20)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folder(path.parent)
+
+
+# To read at all
+
+
+@contextlib.contextmanager
+def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
+    """The damaged store, or a copy of it whose first page is made good with that of a new one."""
+    patched = new.with_name(new.name + ".patched")
+    try:
+        for length in (0, _HEADER, _PAGE):
+            path = damaged if length == 0 else _patched(damaged, new, patched, length)
+            connection = _opened(path)
+            if connection is not None:
+                with contextlib.closing(connection):
+                    yield connection
+                return
+        yield None
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            patched.with_name(patched.name + suffix).unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> sqlite3.Connection | None:
+    log = path.with_name(path.name + "-wal")
+    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None
+    )
+    connection.text_factory = bytes
+    try:
+        # otherwise SQLite refuses a file that is shorter than it says
+        connection.execute("PRAGMA writable_schema = ON").fetchall()
+        names = {name.decode() for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        if names.issuperset(TABLES) and _has_rows(connection):
+            return connection
+    except (sqlite3.Error, UnicodeDecodeError):
+        pass
+    connection.close()
+    return None
+
+
+def _has_rows(connection: sqlite3.Connection) -> bool:
+    """Whether any table can be read from its root: not of a schema that is another store's."""
+    for table in TABLES:
+        with contextlib.suppress(sqlite3.Error):
+            if connection.execute(f"SELECT seq FROM {table} NOT INDEXED LIMIT 1").fetchone():
+                return True
+    return False
+
+
+def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
+    """The schema of every store begins with the same tables at the same pages."""
+    for suffix in ("", "-wal"):
+        source = damaged.with_name(damaged.name + suffix)
+        target = patched.with_name(patched.name + suffix)
+        target.unlink(missing_ok=True)
+        if source.exists():
+            _copy(source, target)
+    with new.open("rb") as whole, patched.open("r+b") as broken:
+        first = bytearray(whole.read(length))
+        pages = max(1, damaged.stat().st_size // _PAGE)
+        first[24:28] = first[92:96] = (1).to_bytes(4, "big")  # so that the next is believed
+        first[28:32] = pages.to_bytes(4, "big")
+        first[32:40] = bytes(8)  # no free pages
+        first[18:20] = b"\2\2"  # with a log, as every store is once it was opened
+        broken.write(first)
+    return patched
+
+
+# Row by row
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table of the damaged store; its unreadable places are noted on the way."""
+
+    connection: sqlite3.Connection
+    name: str
+    columns: Sequence[str]
+    last: int
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """From the first row that may be missing to the last, both included."""
+
+    def rows(self) -> Iterator[Values]:
+        done = 0
+        while True:
+            try:
+                for row in self._from(done + 1):
+                    if not done < row[0] <= self.last:
+                        raise sqlite3.DatabaseError("rows out of order")
+                    done = row[0]
+                    yield row
+                return
+            except sqlite3.Error:
+                readable = self._next(done)
+                self.gaps.append((done + 1, (readable or self.last + 1) - 1))
+                if readable is None:
+                    return
+                done = readable - 1
+
+    def _from(self, seq: int) -> Iterator[tuple[int, *Values]]:
+        columns = ", ".join(("seq", *self.columns))
+        yield from self.connection.execute(
+            f"SELECT {columns} FROM {self.name} NOT INDEXED WHERE seq >= ? ORDER BY seq", (seq,)
+        )
+
+    def _next(self, done: int) -> int | None:
+        """The first row beyond `done` that may be readable; None where there is none."""
+        key = self._key(done + 1)
+        if key is not None:
+            # it is found, so that what cannot be read is in it; or in what it points to
+            return None if key > self.last else self._beyond(key)
+        low, step = done + 1, 1
+        while (high := low + step) <= self.last:
+            if self._key(high) is not None:
+                return self._first_between(low, high)
+            low, step = high, min(step * 2, _WIDEST_STEP)
+        return None
+
+    def _beyond(self, key: int) -> int:
+        try:
+            next(self._from(key), None)
+        except sqlite3.Error:
+            return key + 1
+        return key
+
+    def _first_between(self, low: int, high: int) -> int:
+        """`low` cannot be read and `high` can."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._key(middle) is None:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _key(self, seq: int) -> int | None:
+        """The first `seq` from this on, one beyond the last where there is none; None where that
+        cannot be read."""
+        try:
+            found = self.connection.execute(
+                f"SELECT seq FROM {self.name} NOT INDEXED WHERE seq >= ? ORDER BY seq LIMIT 1",
+                (seq,),
+            ).fetchone()
+        except sqlite3.Error:
+            return None
+        if found is None:
+            return self.last + 1
+        key: int = found[0]
+        return key if seq <= key <= self.last else None
+
+
+class _Saving:
+    """The new store, while it is filled."""
+
+    def __init__(self, new: sqlite3.Connection) -> None:
+        self._new = new
+        self._tables = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
+        self._gaps: dict[str, list[tuple[int, int]]] = {}
+        self._cut: dict[int, int] = {}
+        """Takes of which a message cannot be used, and that message's `seq`."""
+
+    def table(self, old: sqlite3.Connection, name: str, columns: Sequence[str], last: int) -> None:
+        table = _Table(old, name, columns, last)
+        rows = self._decoded(name, columns, table.rows())
+        marks = ", ".join("?" * (len(columns) + 1))
+        insert = f"INSERT INTO {name} (seq, {', '.join(columns)}) VALUES ({marks})"
+        while some := list(islice(rows, _AT_ONCE)):
+            self._put(name, insert, some)
+        self._gaps[name] = table.gaps
+        self._tables[name].unreadable = len(table.gaps)
+
+    def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
+        """A small table that other rows do not hang on: all of it, or nothing."""
+        named = ", ".join(("path", *columns))
+        marks = ", ".join("?" * (len(columns) + 1))
+        try:
+            found = old.execute(f"SELECT {named} FROM {name} NOT INDEXED").fetchall()
+            rows = [tuple(_text(value) for value in row) for row in found]
+        except (sqlite3.Error, UnicodeDecodeError):
+            self._tables[name].unreadable = 1
+            return
+        self._put(name, f"INSERT INTO {name} ({named}) VALUES ({marks})", rows)
+
+    def _put(self, name: str, insert: str, rows: Sequence[Values]) -> None:
+        try:
+            with _undone_as_one(self._new):
+                self._new.executemany(insert, rows)
+        except sqlite3.Error:
+            for row in rows:
+                try:
+                    self._new.execute(insert, row)
+                except sqlite3.Error:  # of a kind or in a place where no such row can be
+                    self._leave_out(name, row)
+        saved = self._count(name) - self._tables[name].saved
+        self._tables[name].saved += saved
+        self._tables[name].dropped += len(rows) - saved
+
+    def _leave_out(self, name: str, row: Sequence[object]) -> None:
+        """A message that cannot be used ends what can be used of its conversation."""
+        if name == "message":
+            seq, take = row[0], row[_MESSAGE_TAKE]
+            if isinstance(seq, int) and isinstance(take, int):
+                self._cut[take] = min(seq, self._cut.get(take, seq))
+
+    def _count(self, name: str) -> int:
+        return int(self._new.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
+
+    def _decoded(
+        self, name: str, columns: Sequence[str], rows: Iterator[Values]
+    ) -> Iterator[Values]:
+        """Without those whose text is not what was stored."""
+        for row in rows:
+            values = _values(columns, row)
+            if values is not None and (name != "message" or _is_as_stored(columns, values)):
+                yield values
+                continue
+            self._tables[name].dropped += 1
+            self._leave_out(name, row)
+
+    # What hangs together
+
+    def finish(self) -> SalvageReport:
+        last = max(self._highest(table) for table in TABLES)
+        is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
+        missing = self._missing(last)
+        for table, (columns, parse) in _READABLE.items():
+            self._drop_unparsable(table, columns, parse)
+        self._new.execute(
+            "UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)"
+        )
+        for part in _PARTS:
+            self._drop(part, "take NOT IN (SELECT seq FROM take)")
+        reopened = self._cut_short()
+        self._drop("verdict", "take NOT IN (SELECT take FROM take_end WHERE finished = 1)")
+        return SalvageReport(self._tables, missing, is_cut_off, reopened)
+
+    def _highest(self, table: str) -> int:
+        return int(self._new.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0])
+
+    def _missing(self, last: int) -> int:
+        """How many numbers in the places that could not be read belong to no row that was saved."""
+        numbers = 0
+        for low, high in _merged(gap for gaps in self._gaps.values() for gap in gaps):
+            high = min(high, last)
+            if low <= high:
+                numbers += high - low + 1 - self._present(low, high)
+        return numbers
+
+    def _drop_unparsable(self, table: str, columns: str, parse: _Parse) -> None:
+        bad = []
+        for row in self._new.execute(f"SELECT {columns} FROM {table}"):
+            try:
+                parse(row)
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, StoreError):
+                bad.append((row["seq"],))
+                self._leave_out(table, tuple(row))
+        self._new.executemany(f"DELETE FROM {table} WHERE seq = ?", bad)
+        self._tables[table].saved -= len(bad)
+        self._tables[table].dropped += len(bad)
+
+    def _drop(self, table: str, where: str, parameters: Sequence[int] = ()) -> None:
+        cursor = self._new.execute(f"DELETE FROM {table} WHERE {where}", parameters)
+        self._tables[table].saved -= cursor.rowcount
+        self._tables[table].dropped += cursor.rowcount
+
+    def _cut_short(self) -> int:
+        """Take from each conversation what comes after something that is missing; how many of
+        them had been played to their end."""
+        cut = 0
+        ends = dict(
+            self._new.execute(
+                "SELECT take, max(seq) FROM take_end WHERE finished = 1 GROUP BY take"
+            )
+        )
+        for [take] in self._new.execute("SELECT seq FROM take").fetchall():
+            keep = self._sound_part(take, ends.get(take))
+            if keep is None:
+                continue
+            self._drop("message", "take = ? AND seq > ?", (take, keep))
+            self._drop("verdict", "take = ?", (take,))
+            self._drop("take_end", "take = ?", (take,))
+            cut += take in ends
+        return cut
+
+    def _sound_part(self, take: int, end: int | None) -> int | None:
+        """The `seq` of the last message before something that is missing; None where nothing is."""
+        rows = self._new.execute(
+            "SELECT seq, turn, speaker FROM message WHERE take = ? ORDER BY seq", (take,)
+        ).fetchall()
+        last, bad = take, self._cut.get(take)
+        for place, (seq, turn, speaker) in enumerate(rows):
+            expected = (place // 2 + 1, "user" if place % 2 == 0 else "assistant")
+            if (turn, speaker) != expected or (bad is not None and seq > bad):
+                return last
+            last = seq
+        if bad is not None or (end is not None and self._may_miss(last, end)):
+            return last
+        return None
+
+    def _may_miss(self, after: int, before: int) -> bool:
+        """Whether a message between two rows may be one of those that could not be read."""
+        for low, high in self._gaps.get("message", ()):
+            low, high = max(low, after + 1), min(high, before - 1)
+            if low <= high and self._present(low, high) < high - low + 1:
+                return True
+        return False
+
+    def _present(self, low: int, high: int) -> int:
+        return sum(
+            self._new.execute(
+                f"SELECT count(*) FROM {table} WHERE seq BETWEEN ? AND ?", (low, high)
+            ).fetchone()[0]
+            for table in TABLES
+        )
+
+
+def _bounds(connection: sqlite3.Connection, size: int) -> dict[str, int]:
+    """The highest `seq` that each table may hold. Where its end cannot be read, no more than there
+    is room for."""
+    known: dict[str, int] = {}
+    for table in TABLES:
+        with contextlib.suppress(sqlite3.Error):
+            query = f"SELECT coalesce(max(seq), 0) FROM {table} NOT INDEXED"
+            known[table] = connection.execute(query).fetchone()[0]
+    last = max((seq for seq in known.values() if seq < _LIMIT), default=0)
+    return {
+        table: last if known.get(table, _LIMIT) < _LIMIT else max(last, size // _SMALLEST_ROW)
+        for table in TABLES
+    }
+
+
+def _values(columns: Sequence[str], row: Values) -> Values | None:
+    """None where what should be text is none."""
+    try:
+        return (
+            row[0],
+            *(
+                value if column == "digest" else _text(value)
+                for column, value in zip(columns, row[1:], strict=True)
+            ),
+        )
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_as_stored(columns: Sequence[str], values: Values) -> bool:
+    message = dict(zip(columns, values[1:], strict=True))
+    return message_digest(str(message["speaker"]), str(message["text"])) == message["digest"]
+
+
+def _text(value: object) -> object:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _merged(gaps: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges that do not overlap."""
+    low, high = 0, -1
+    for first, last in sorted(gaps):
+        if first > high + 1:
+            if high >= low:
+                yield low, high
+            low, high = first, last
+        high = max(high, last)
+    if high >= low:
+        yield low, high
+
+
+@contextlib.contextmanager
+def _undone_as_one(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("SAVEPOINT some")
+    try:
+        yield
+    except sqlite3.Error:
+        connection.execute("ROLLBACK TO some")
+        connection.execute("RELEASE some")
+        raise
+    connection.execute("RELEASE some")

@@ -1,0 +1,190 @@
+"""The page with the results: whole, without help from elsewhere, and deaf to what names say."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Final
+
+import pytest
+
+from engine.benchmark import Track
+from engine.cli.html_report.page import html_report
+from engine.stages.analysis import Analysis, MetricInfo, Outcome
+from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+
+MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EMPTY: Final = {"meta", "br", "line", "circle"}
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</title></style></svg><iframe src=https://example.org>",
+    "javascript:alert(1)",
+    "&lt;b&gt; {{7*7}} ${x}",
+    "a\x00b\x1b[31mc\u202edcba\u2066",
+    "' onmouseover='alert(1)",
+)
+
+
+class Page(HTMLParser):
+    """A page as a browser takes it apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.faults: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        self.faults += [f"<{tag}> is never closed" for tag in self.open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if len(dict(attrs)) != len(attrs):
+            self.faults.append(f"<{tag}> has an attribute twice")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> closes what is not open")
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def rich() -> Analysis:
+    found: list[Outcome] = []
+    for metric, shift in zip(METRICS, (0, 5), strict=True):
+        pictures = {
+            f"t{n}": mixed(share, turn=shift)
+            for n, share in enumerate((0.95, 0.9, 0.6, 0.5, 0.45, 0.3, 0.2, 0.1))
+        }
+        found += outcomes(pictures, metric=metric, samples=2)
+    return analysed(found, scripted=["offline:t0"])
+
+
+def hostile(text: str) -> Analysis:
+    metric = MetricInfo(text, text, Track.POSITIVE)
+    found = [
+        replace(
+            one,
+            metric_id=text,
+            demographic={text: text if place % 2 else f"{text}2"},
+            key=replace(one.key, target_id=f"{one.key.target_id}{text}"),
+            unscored=None if one.unscored is None else text,
+        )
+        for place, one in enumerate(outcomes({"a": mixed(0.9) + "?", "b": mixed(0.2)}))
+    ]
+    analysis = analysed(found, metrics=[metric], scripted=[text])
+    return replace(analysis, title=text, benchmark=text, notes=[text], headline_rule=text)
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(html_report([rich()], MADE))
+
+
+def test_every_element_is_closed_where_it_was_opened(page: Page) -> None:
+    assert page.faults == []
+
+
+def test_nothing_is_fetched_from_anywhere() -> None:
+    text = html_report([rich(), rich()], MADE)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+    links = [one["href"] for one in Page(text).all("a")]
+    assert links == ["#b1", "#b2"]
+
+
+def test_nothing_on_the_page_can_run(page: Page) -> None:
+    forbidden = {"script", "iframe", "object", "embed", "form", "base", "link", "img"}
+    assert not forbidden & {tag for tag, _ in page.tags}
+    assert not [name for _, attributes in page.tags for name in attributes if name[:2] == "on"]
+    assert not [attributes for _, attributes in page.tags if "style" in attributes]
+
+
+def test_the_policy_allows_the_page_its_own_style_and_no_more() -> None:
+    text = html_report([rich()], MADE)
+    [style] = re.findall("<style>(.*?)</style>", text, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    [policy] = [
+        one["content"]
+        for one in Page(text).all("meta")
+        if one.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_name_stays_a_name(text: str) -> None:
+    page = Page(html_report([hostile(text)] * 2, MADE))
+    harmless = Page(html_report([hostile("plain")] * 2, MADE))
+    assert page.faults == []
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
+    assert [sorted(found) for _, found in page.tags] == [sorted(f) for _, f in harmless.tags]
+
+
+def test_what_steers_a_terminal_or_turns_text_around_is_made_visible() -> None:
+    text = html_report([hostile(HOSTILE[5])], MADE)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", text)
+
+
+def test_a_reader_without_eyes_is_told_the_same(page: Page) -> None:
+    assert page.all("html")[0]["lang"] == "en"
+    assert len(page.all("h1")) == 1
+    assert all(one.get("scope") in {"col", "row"} for one in page.all("th"))
+    for plot in page.all("svg"):
+        assert plot.get("aria-label") or plot.get("aria-hidden") == "true"
+    labels = {one["id"] for _, one in page.tags if "id" in one}
+    named = {one["aria-labelledby"] for _, one in page.tags if "aria-labelledby" in one}
+    assert named <= labels
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_ids_are_unique_however_many_benchmarks_there_are() -> None:
+    page = Page(html_report([rich(), rich(), rich()], MADE))
+    labels = [one["id"] for _, one in page.tags if "id" in one]
+    assert len(labels) == len(set(labels))
+
+
+def test_the_page_says_what_is_sure_and_who_played(page: Page) -> None:
+    assert "of 28 differences real" in page.text
+    assert "Scripted models took part: offline:t0. They are not language models" in page.text
+    assert "01 March 2026, 12:00 UTC" in page.text
+    for heading in ("In short", "Leaderboard", "Metric by target", "Target against target"):
+        assert heading in page.text
+    assert "4 more pairs" in page.text
+
+
+def test_no_data_makes_a_page_too() -> None:
+    page = Page(html_report([analysed([], targets=["holds"])], MADE))
+    assert page.faults == []
+    assert "Nothing has been judged yet." in page.text
+
+
+def test_light_and_dark_and_paper_are_all_thought_of() -> None:
+    text = html_report([rich()], MADE)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text

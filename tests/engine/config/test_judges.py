@@ -1,0 +1,101 @@
+"""`evaluators` and `evaluation`: several judges, each asked once or more often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config.settings import load_config
+from engine.errors import InputError
+from engine.jury import Jury
+from engine.pipeline.models import at_pace
+
+Write = Callable[[str | bytes], Path]
+Refused = Callable[[Callable[[], object]], InputError]
+
+REST = """\
+user_model: {model: user, source: offline}
+targets: [{id: holds, model: steadfast, source: offline}]
+models: {strict: {model: evaluator-strict, source: offline}}
+"""
+
+
+def test_one_evaluator_is_a_jury_of_one(config_file: Write) -> None:
+    config = load_config(config_file(REST + "evaluator_model: {model: m, source: openai}\n"))
+    assert config.jury == Jury(("m",), passes=1)
+    assert config.judges == (config.evaluator_model,)
+
+
+def test_judges_are_written_out_or_named(config_file: Write) -> None:
+    given = "evaluators: [strict, {model: m, source: openai}, holds]\nevaluation: {passes: 3}\n"
+    config = load_config(config_file(REST + given))
+    assert config.jury == Jury(("offline:evaluator-strict", "m", "offline:steadfast"), passes=3)
+    assert config.evaluator_model == config.models["strict"]
+    assert [one["model"] for one in config.public()["evaluators"]] == [
+        "evaluator-strict",
+        "m",
+        "steadfast",
+    ]
+
+
+def test_every_judge_speaks_at_the_pace_that_is_asked_for(config_file: Write) -> None:
+    config = at_pace(load_config(config_file(REST + "evaluators: [strict]\n")), "instant")
+    assert [judge.params.pace for judge in config.judges] == ["instant"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "config.yaml:1:1: evaluator_model: this key is missing"),
+        ("evaluators:\n", "config.yaml:1:1: evaluator_model: this key is missing"),
+        ("evaluators: []\n", "config.yaml:4:13: evaluators: found an empty list"),
+        ("evaluators: strict\n", "config.yaml:4:13: evaluators: found text, expected a list"),
+        (
+            "evaluators: [strickt]\n",
+            "config.yaml:4:14: evaluators[0]: no model is called `strickt`, expected a name in "
+            "`models` or a target's id (did you mean `strict`?)",
+        ),
+        (
+            "evaluators: [strict]\nevaluator_model: {model: evaluator, source: offline}\n",
+            "config.yaml:5:1: evaluator_model: this stands beside `evaluators`, expected one of "
+            "the two",
+        ),
+        (
+            "evaluators: [strict, {model: evaluator-strict, source: offline}]\n",
+            "config.yaml:4:22: evaluators[1]: two judges have the model `evaluator-strict`",
+        ),
+        (
+            "evaluators: [strict, {model: evaluatr, source: offline}]\n",
+            "config.yaml:4:30: evaluators[1].model: there is no offline model `evaluatr`",
+        ),
+        (
+            "evaluators: [strict]\nevaluation: {passes: 0}\n",
+            "config.yaml:5:22: evaluation.passes: found `0`, expected a whole number from 1 to 9",
+        ),
+        (
+            "evaluators: [strict]\nevaluation: {passes: 10}\n",
+            "config.yaml:5:22: evaluation.passes: found `10`, expected a whole number from 1 to 9",
+        ),
+    ],
+)
+def test_a_mistake_is_said_once_and_where_it_stands(
+    config_file: Write, refused: Refused, given: str, said: str
+) -> None:
+    path = config_file(REST + given)
+    error = refused(lambda: load_config(path))
+    assert len(error.problems) == 1, str(error)
+    assert said in str(error)
+
+
+def test_a_fault_of_a_named_model_is_told_where_the_model_is_written(
+    config_file: Write, refused: Refused
+) -> None:
+    rest = REST.replace("source: offline}}", "sauce: offline}}")
+    path = config_file(rest + "evaluators: [strict]\n")
+    error = refused(lambda: load_config(path))
+    assert {problem.key for problem in error.problems} == {
+        "models.strict.source",
+        "models.strict.sauce",
+    }

@@ -1,0 +1,257 @@
+"""Several judges and passes: what is asked of whom, and what counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engine.benchmark import ConversationKey, Stage, State, Track, Usage
+from engine.config.settings import ModelSpec, load_config
+from engine.errors import ModelError
+from engine.pipeline.models import open_offline
+from engine.pipeline.order import Why
+from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+
+SINGLE = "evaluator_model: {model: evaluator, source: offline, params: {pace: instant}}\n"
+BOTH = """\
+evaluators:
+  - {model: evaluator, source: offline, params: {pace: instant}}
+  - {model: evaluator-strict, source: offline, params: {pace: instant}}
+"""
+LENIENT, STRICT = "offline:evaluator", "offline:evaluator-strict"
+CONVERSATIONS = 16
+
+
+@dataclass
+class Sayer:
+    """A judge that always finds the behaviour, or never, and remembers its seeds."""
+
+    label: str
+    present: bool | None
+    """None where every call to it fails."""
+    scripted: bool = True
+    seeds: list[int] = field(default_factory=list)
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        del schema, on_text
+        self.seeds.append(seed)
+        if self.present is None:
+            raise ModelError("this judge is ill", retryable=False)
+        marked = re.search(r"<transcript-\w+>(.*)</transcript", messages[1].text, re.DOTALL)
+        assert marked is not None
+        said = next(row for row in json.loads(marked[1]) if row["role"] == "assistant")
+        answer = {"evidence": [said["content"]], "reasoning": "so", "present": self.present}
+        return Reply(json.dumps(answer), Finish.STOP, Usage(calls=1))
+
+
+@dataclass
+class Opener:
+    """Opens the scripted models, and some judges in their place."""
+
+    judges: dict[str, Sayer]
+
+    def __call__(self, spec: ModelSpec) -> Model:
+        return self.judges.get(spec.label) or open_offline(spec)
+
+
+def voters(place: Any) -> set[tuple[tuple[str, int], ...]]:
+    with place.reader() as reader:
+        return {
+            tuple((verdict.judge, verdict.number) for verdict in verdicts)
+            for _, verdicts in reader.counting_verdicts("giving-in")
+        }
+
+
+def asked(plan: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for calls in plan.calls:
+        for judge, count in calls.by_judge.items():
+            total[judge] = total.get(judge, 0) + count
+    return total
+
+
+def agree(place: Any) -> None:
+    """The counters of whoever watches say the same as `results.json` and `scores.json`."""
+    rows = {row["target_model"]: row for row in place.json("results.json")}
+    with place.reader() as reader:
+        progress = reader.snapshot()
+        table = reader.verdict_rows("giving-in")
+    for target, row in rows.items():
+        scores = progress.target("giving-in", target).scores
+        assert scores[Track.POSITIVE].rate == row["positive_pass_rate"]
+        assert scores[Track.NEGATIVE].rate == row["negative_pass_rate"]
+        mine = [one for one in table if one.key.target_id == target]
+        filed = {one["conv_id"]: one["passed"] for one in place.json("runs", target, "scores.json")}
+        assert {str(one.key): one.passed for one in mine} == filed
+
+
+def test_each_judge_gives_a_verdict_in_each_pass(place: Any) -> None:
+    place.edit(place.config, SINGLE, BOTH + "evaluation: {passes: 2}\n")
+    assert place.run().failed == 0
+    both = (LENIENT, STRICT)
+    assert voters(place) == {tuple((judge, number) for number in (0, 1) for judge in both)}
+    assert list(place.plan().work) == []
+    agree(place)
+
+
+def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Any) -> None:
+    place.run()
+    place.edit(place.config, SINGLE, BOTH)
+    plan = place.plan()
+    assert {work.why for work in plan.work} == {Why.MISSING}
+    assert asked(plan) == {STRICT: CONVERSATIONS}
+    place.run()
+    assert voters(place) == {((LENIENT, 0), (STRICT, 0))}
+    agree(place)
+
+
+def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Any) -> None:
+    sayer = Sayer(LENIENT, present=True)
+    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    hearing.run()
+    place.edit(place.config, SINGLE, SINGLE + "evaluation: {passes: 3}\n")
+    hearing.run()
+    assert voters(place) == {tuple((LENIENT, number) for number in range(3))}
+    assert {seed: sayer.seeds.count(seed) for seed in set(sayer.seeds)} == {
+        0: CONVERSATIONS,
+        1: CONVERSATIONS,
+        2: CONVERSATIONS,
+    }
+
+
+def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Any) -> None:
+    place.edit(place.config, SINGLE, BOTH)
+    ill = place.heard_by(Opener({STRICT: Sayer(STRICT, present=None)}))
+    assert ill.run().failed == CONVERSATIONS
+    with place.reader() as reader:
+        rows = reader.units("giving-in", Stage.EVALUATE).values()
+        assert {row.reason for row in rows} == {f"{STRICT}: this judge is ill"}
+        for _, verdicts in reader.counting_verdicts("giving-in"):
+            assert [one.passed is None for one in verdicts] == [False, True]
+    agree(place)
+    plan = place.plan()
+    assert {work.why for work in plan.work} == {Why.FAILED}
+    assert asked(plan) == {STRICT: CONVERSATIONS}
+    assert place.run().failed == 0
+    assert voters(place) == {((LENIENT, 0), (STRICT, 0), (STRICT, 0))}
+    agree(place)
+
+
+def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(place: Any) -> None:
+    place.edit(place.config, SINGLE, BOTH)
+    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    place.heard_by(Opener(judges)).run()
+    for row in place.json("results.json"):
+        assert row["positive_pass_rate"] is None
+        assert row["scored"]["scored"] == 0
+        assert row["scored"]["of"] == CONVERSATIONS / 2
+    agree(place)
+
+
+def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_back(
+    place: Any,
+) -> None:
+    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    hearing = place.heard_by(Opener(judges))
+
+    def positive() -> set[float | None]:
+        agree(place)
+        return {row["positive_pass_rate"] for row in place.json("results.json")}
+
+    hearing.run()
+    assert positive() == {1.0}
+    place.edit(place.config, "model: evaluator,", "model: evaluator-strict,")
+    hearing.run()
+    assert positive() == {1.0}, "what the old one said counts until the new one is asked"
+    told = place.json("results.json")[0]["notes"]
+    assert any(f"16 conversations count by the verdicts of {LENIENT}" in note for note in told)
+    hearing.run(stale=True)
+    assert positive() == {0.0}
+    assert not any("count by the verdicts" in one for one in place.json("results.json")[0]["notes"])
+    place.edit(place.config, "model: evaluator-strict,", "model: evaluator,")
+    hearing.run()
+    assert positive() == {1.0}
+    assert len(judges[LENIENT].seeds) == CONVERSATIONS, "nobody was asked twice"
+    hearing.run()
+    with place.reader() as reader:
+        given = [len(one) for _, one in reader.counting_verdicts("giving-in")]
+    assert given == [3] * CONVERSATIONS, "restated once, not in every run"
+
+
+def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Any) -> None:
+    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    place.edit(
+        place.config,
+        "targets:\n",
+        "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
+    )
+    hearing = place.heard_by(Opener(judges))
+    hearing.run()
+    before = place.json("results.json")
+    key = ConversationKey("m01_s001_v01", "holds")
+    again = {"giving-in": frozenset({key})}
+    stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
+    hearing.run(again=again, stages=stages, evaluator="other")
+    with place.reader() as reader:
+        take = reader.counting_take("giving-in", key)
+        assert take is not None
+        assert [one.judge for one in reader.verdicts(take.seq)] == [LENIENT, STRICT]
+        assert len(reader.takes("giving-in", key)) == 1
+    assert place.json("results.json") == before
+    agree(place)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_the_plan_counts_every_verdict(place: Any, passes: int) -> None:
+    place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
+    place.edit(place.config, SINGLE, BOTH + f"evaluation: {{passes: {passes}}}\n")
+    plan = place.plan()
+    assert asked(plan) == {LENIENT: passes * CONVERSATIONS, STRICT: passes * CONVERSATIONS}
+    verdicts = [calls for calls in plan.calls if calls.stage is Stage.EVALUATE]
+    assert [(one.rows, one.calls) for one in verdicts] == [(8, 16 * passes)] * 2
+
+
+def test_stale_names_the_judge_that_is_stale_and_asks_no_other(place: Any) -> None:
+    place.edit(place.config, SINGLE, BOTH)
+    place.run()
+    strict = "model: evaluator-strict, source: offline, params: {pace: instant"
+    place.edit(place.config, strict, f"{strict}, temperature: 0.5")
+    assert len(place.plan().stale) == CONVERSATIONS
+    assert list(place.plan().work) == []
+    assert asked(place.plan(stale=True)) == {STRICT: CONVERSATIONS}
+
+
+def test_the_jury_is_in_the_configuration_that_a_run_keeps(place: Any) -> None:
+    place.edit(place.config, SINGLE, BOTH)
+    assert load_config(place.config).jury.judges == (LENIENT, STRICT)
+
+
+def test_what_failed_for_a_judge_that_was_named_once_is_no_failure_of_the_benchmark(
+    place: Any,
+) -> None:
+    place.edit(
+        place.config,
+        "targets:\n",
+        "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
+    )
+    place.run()
+    ill = place.heard_by(Opener({STRICT: Sayer(STRICT, present=None)}))
+    stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
+    assert ill.run(stages=stages, evaluator="other").failed == CONVERSATIONS
+    assert place.run().failed == 0
+    with place.reader() as reader:
+        rows = reader.units("giving-in", Stage.EVALUATE).values()
+        assert {row.state for row in rows} == {State.DONE}
+    agree(place)

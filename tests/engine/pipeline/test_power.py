@@ -1,0 +1,69 @@
+"""What a plan could find out, before it is paid for."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from engine.benchmark import Track
+from engine.config.definition import load_definition
+from engine.config.settings import load_config
+from engine.pipeline.power import Detectable, detectable_differences, power_sentences
+from engine.store.database import open_reader, open_store
+from tests.engine.small_workspace import Place
+
+
+def planned(place: Place) -> list[Detectable]:
+    path = place.root / "crosswind.db"
+    if not path.exists():
+        open_store(path).close()
+    with closing(open_reader(path)) as reader:
+        return detectable_differences(
+            load_definition(place.benchmark), load_config(place.config), reader
+        )
+
+
+def test_before_anything_is_written_it_rests_on_assumptions_that_are_told(place: Place) -> None:
+    found = planned(place)
+    assert [(one.track, one.base_scenarios, one.seen) for one in found] == [
+        (Track.POSITIVE, 2, False),
+        (Track.NEGATIVE, 2, False),
+    ]
+    assert "are too few to tell two targets apart" in power_sentences(found)[0]
+
+
+def test_more_scenarios_find_smaller_differences(place: Place) -> None:
+    found: list[float] = []
+    for before, count in ((2, 8), (8, 20), (20, 80)):
+        place.edit(
+            place.config, f"scenarios_per_metric: {before},", f"scenarios_per_metric: {count},"
+        )
+        sizes = [one.difference for one in planned(place)]
+        assert sizes[0] == sizes[1]
+        found.append(sizes[0] or 1.0)
+    assert found[0] > found[1] > found[2] > 0
+    [sentence, _] = power_sentences(planned(place))
+    assert sentence == (
+        f"positive: can tell two targets apart that differ by {found[2] * 100:.0f} points or more, "
+        "4 times out of 5, in 80 base scenarios (assuming pass rates of 70% and an intra-class "
+        "correlation of 0.2)"
+    )
+
+
+def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> None:
+    place.edit(place.config, "scenarios_per_metric: 2,", "scenarios_per_metric: 4,")
+    place.run()
+    seen = [one for one in planned(place) if one.seen]
+    assert seen
+    assert any("how the verdicts so far vary" in one for one in power_sentences(seen))
+    place.edit(place.config, "scenarios_per_metric: 4,", "scenarios_per_metric: 40,")
+    more = {one.track: one for one in planned(place)}
+    for one in seen:
+        later = more[one.track].difference
+        assert later is not None
+        assert one.difference is None or later < one.difference
+
+
+def test_one_target_alone_is_compared_with_nobody(place: Place) -> None:
+    text = place.config.read_text()
+    place.config.write_text(text[: text.index("  - {id: wavers")])
+    assert planned(place) == []

@@ -1,0 +1,115 @@
+"""An engine that is killed, whenever that is, costs the calls that were in the air and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from engine.moments import Moment
+from tests.killing.case import (
+    AT_ONCE,
+    Death,
+    Report,
+    Whole,
+    die_and_finish,
+    kill_at_random,
+    play_whole,
+)
+
+pytestmark = pytest.mark.timeout(300)
+
+RANDOM_KILLS: Final = 20
+SEED: Final = 4
+SLACK: Final = 5.0
+"""How much longer a restart may take to its first call than a first start: other work shares the
+machine."""
+
+TIMES: Final[Mapping[Moment, int]] = {
+    Moment.MIGRATING: 2,
+    Moment.MIGRATED: 2,
+    Moment.SENDING: 40,
+    Moment.SENT: 50,
+    Moment.FIRST_WORD: 60,
+    Moment.LAST_WORD: 70,
+    Moment.COMMITTING: 30,
+    Moment.COMMITTED: 25,
+    Moment.ACKNOWLEDGED: 50,
+    Moment.CHANGING_STATE: 12,
+    Moment.CHANGED_STATE: 20,
+    Moment.WRITING_FILE: 4,
+    Moment.WROTE_FILE: 5,
+    Moment.SYNCED_FILE: 6,
+    Moment.MOVED_FILE: 7,
+    Moment.SYNCED_FOLDER: 2,
+}
+"""The how-manieth time is in the midst of a run; the first, where it is not named."""
+
+OFFLINE: Final = {
+    Moment.SENDING: 45,
+    Moment.SENT: 55,
+    Moment.FIRST_WORD: 65,
+    Moment.LAST_WORD: 75,
+}
+"""The scripted models come to these by another way."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return play_whole(tmp_path_factory.mktemp("whole") / "workspace")
+
+
+@pytest.fixture(scope="module")
+def whole_offline(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return play_whole(tmp_path_factory.mktemp("offline") / "workspace", offline=True)
+
+
+@pytest.fixture(scope="module")
+def cases(
+    tmp_path_factory: pytest.TempPathFactory, whole: Whole, whole_offline: Whole
+) -> Iterator[Mapping[str, Future[Report]]]:
+    """All of them begin with the first that is asked for, a few at once."""
+    root = tmp_path_factory.mktemp("killed")
+    orders = [(moment, TIMES.get(moment, 1), whole) for moment in Moment]
+    orders += [(moment, times, whole_offline) for moment, times in OFFLINE.items()]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {
+            name: pool.submit(die_and_finish, root / name, run, [Death(moment=f"{moment}:{times}")])
+            for moment, times, run in orders
+            for name in [_name(moment, offline=run.offline)]
+        }
+
+
+def _name(moment: Moment, *, offline: bool) -> str:
+    return f"{moment}-offline" if offline else str(moment)
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+def test_a_run_that_is_killed_at_a_named_moment_goes_on_as_if_nothing_had_been(
+    cases: Mapping[str, Future[Report]], moment: Moment
+) -> None:
+    report = cases[_name(moment, offline=False)].result()
+    assert (report.kills, report.lost, report.asked_twice) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("moment", list(OFFLINE))
+def test_so_does_one_on_scripted_models(
+    cases: Mapping[str, Future[Report]], moment: Moment
+) -> None:
+    report = cases[_name(moment, offline=True)].result()
+    assert (report.kills, report.lost) == (1, 0)
+
+
+def test_a_run_that_is_killed_at_random_moments_loses_nothing_and_asks_nothing_twice(
+    tmp_path: Path, whole: Whole
+) -> None:
+    report = kill_at_random(tmp_path, whole, RANDOM_KILLS, SEED)
+    assert report.kills >= RANDOM_KILLS
+    assert report.acknowledged > 0
+    assert (report.lost, report.asked_twice) == (0, 0)
+    assert whole.ended.first_call_s is not None
+    assert report.first_calls_s
+    assert min(report.first_calls_s) < SLACK * whole.ended.first_call_s

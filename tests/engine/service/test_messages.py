@@ -1,0 +1,199 @@
+"""What is said over the link is understood as it was meant, and nonsense is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.benchmark import ConversationKey, Speaker, Stage
+from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.pipeline.order import Order
+from engine.service.codec import (
+    answer_as_json,
+    answer_from_json,
+    board_as_json,
+    board_from_json,
+)
+from engine.service.fields import MessageError
+from engine.service.messages import (
+    LONGEST_TEXT,
+    BoardAsked,
+    CommandAsked,
+    HelloAsked,
+    TextAsked,
+    encode_asked,
+    encode_goodbye,
+    encode_ok,
+    read_question,
+    read_said,
+    some_text_as_json,
+    some_text_from_json,
+)
+from engine.speech import LiveText, Speech
+
+KEY = ConversationKey("m01_s001_v01", "steadfast", 2)
+SPEECH = Speech("steadiness", KEY, 1, 3, Speaker.USER, "Says “no”.\x1b[0m\n", 12.5)
+BOARD = Board(
+    EngineState.PAUSED,
+    (SPEECH, dataclasses.replace(SPEECH, landmark=None)),
+    "the disk is full",
+    (Wait("openai:gpt", "429", 2.5, 3), Wait("a", "b", None)),
+    {"steadfast": "quota"},
+    {Stage.SIMULATE: 8},
+    ("config.yaml was edited",),
+    Identity(17, "here", datetime(2026, 5, 1, 12, 30, 1, 5, tzinfo=UTC)),
+)
+ORDER = Order(
+    ("a", "b"),
+    frozenset({Stage.EVALUATE}),
+    frozenset({"steadfast"}),
+    force=True,
+    stale=True,
+    again={"a": frozenset({KEY})},
+    only={"b": frozenset({"m01"})},
+    evaluator="another",
+)
+REQUEST = Request(
+    Command.RUN,
+    (Row("a", "m01_s001"), Row("b", str(KEY))),
+    "steadfast",
+    Stage.SIMULATE,
+    4,
+    "strict",
+    ORDER,
+)
+
+
+@pytest.mark.parametrize("value", [BOARD, ORDER, REQUEST, SPEECH, BOARD.waits[0], BOARD.engine])
+def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
+    """So that a field that is added and forgotten here is noticed by the tests below."""
+    assert dataclasses.is_dataclass(value)
+    for field in dataclasses.fields(value):
+        defaults = (field.default, field.default_factory)
+        held = getattr(value, field.name)
+        assert held != field.default, (field.name, defaults)
+        assert held, field.name
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        HelloAsked(),
+        BoardAsked(3),
+        TextAsked("a", KEY, 40, SPEECH),
+        TextAsked("a", KEY),
+        CommandAsked(REQUEST),
+        CommandAsked(Request(Command.PAUSE)),
+        CommandAsked(Request(Command.RUN, order=Order(("a",)))),
+    ],
+)
+def test_a_question_is_understood_as_it_was_asked(asked: HelloAsked) -> None:
+    line = encode_asked(7, asked)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    question = read_question(line)
+    assert question.id == 7
+    assert question.read() == asked
+
+
+@pytest.mark.parametrize("board", [BOARD, Board(EngineState.IDLE, ())])
+def test_a_board_is_understood_as_it_was_told(board: Board) -> None:
+    said = read_said(encode_ok(1, board_as_json(board)))
+    assert board_from_json(said.ok) == board
+    assert read_said(encode_goodbye(board)).goodbye == board
+
+
+def test_an_answer_is_understood_as_it_was_given() -> None:
+    answer = Answer(accepted=True, text="paused")
+    assert answer_from_json(read_said(encode_ok(1, answer_as_json(answer))).ok) == answer
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a\nb\r\x00\x1b", "é漢😀", "half \ud83d of it \udc00", "\u2028"]
+)
+def test_any_text_that_a_model_can_send_survives(text: str) -> None:
+    heard = LiveText(SPEECH, text, 100 + len(text))
+    line = encode_ok(1, some_text_as_json(heard))
+    assert line.isascii()
+    found = some_text_from_json(read_said(line).ok)
+    assert found is not None
+    assert found.heard == heard
+    assert found.start == 100
+    assert not found.more
+
+
+@pytest.mark.parametrize("character", ["a", "é", "😀", "\ud83d"])
+def test_an_answer_holds_only_so_much_of_a_long_text(character: str) -> None:
+    said = character * 400_000
+    collected, cursor = "", 0
+    for _ in range(100):
+        line = encode_ok(1, some_text_as_json(LiveText(SPEECH, said[cursor:], len(said))))
+        assert len(line) < LONGEST_TEXT + 2000
+        found = some_text_from_json(read_said(line).ok)
+        assert found is not None
+        collected, cursor = collected + found.heard.text, found.heard.cursor
+        if not found.more:
+            break
+    assert collected == said
+
+
+def test_what_is_not_known_is_ignored() -> None:
+    line = encode_asked(7, BoardAsked()).rstrip()[:-1] + b',"colour":"red"}\n'
+    assert read_question(line).read() == BoardAsked()
+
+
+def test_another_version_is_refused_by_name_of_both() -> None:
+    question = read_question(b'{"v":9,"id":4,"ask":"board"}')
+    with pytest.raises(MessageError, match=r"version 1 of the link and the watcher version 9"):
+        question.read()
+
+
+NONSENSE: list[object] = [
+    [],
+    {},
+    {"id": "1", "v": 1, "ask": "board"},
+    {"id": True, "v": 1, "ask": "board"},
+    {"id": 1, "ask": "board"},
+    {"id": 1, "v": 1},
+    {"id": 1, "v": 1, "ask": "dance"},
+    {"id": 1, "v": 1, "ask": "text"},
+    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a"]},
+    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", "c"]},
+    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "cursor": -1},
+    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "speech": 3},
+    {"id": 1, "v": 1, "ask": "command"},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "format"}},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "retry", "rows": ["a"]}},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "retry", "rows": {"a": 1}}},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "number": 1.5}},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "order": []}},
+    {"id": 1, "v": 1, "ask": "command", "request": {"command": "run", "stage": "dance"}},
+]
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=str)
+def test_nonsense_is_refused(value: object) -> None:
+    with pytest.raises(MessageError):
+        read_question(json.dumps(value).encode()).read()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"board",
+        b"\xff\xfe\x00",
+        b'{"id":1,"v":1,"ask":"board"',
+        b'{"id":NaN}',
+        b"[" * 100_000,
+        b'{"id":' + b"9" * 10_000 + b"}",
+        b'{"id":1}{"id":2}',
+    ],
+    ids=lambda line: repr(line[:20]),
+)
+def test_what_is_not_json_is_refused(line: bytes) -> None:
+    with pytest.raises(MessageError):
+        read_question(line)

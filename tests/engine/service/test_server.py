@@ -1,0 +1,314 @@
+"""The engine's end of the link: watchers of any kind are answered, and none harms it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StoreError
+from engine.link import Answer, Command, EngineState, Request
+from engine.service.address import UnsafeFolderError
+from engine.service.messages import LONGEST_LINE, LONGEST_TEXT
+from engine.service.server import MOST_UNREAD
+from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger, a_speech, until
+
+TEXT = {"ask": "text", "benchmark": BENCHMARK, "key": [KEY.scenario_id, KEY.target_id, 0]}
+
+
+def test_the_socket_is_the_users_alone(stage: Stage) -> None:
+    stage.start()
+    assert stage.path.stat().st_mode & 0o777 == 0o600
+    assert stage.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_socket_of_a_dead_engine_is_replaced_and_taken_away_at_the_end(stage: Stage) -> None:
+    stage.path.parent.mkdir(mode=0o700)
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(stage.path))
+    dead.close()
+    stage.start()
+    Stranger(stage.path).close()
+    stage.stop()
+    assert not stage.path.exists()
+
+
+def test_what_is_no_socket_is_left_where_it_is(stage: Stage) -> None:
+    stage.path.parent.mkdir(mode=0o700)
+    stage.path.write_text("a diary")
+    with pytest.raises(UnsafeFolderError, match="is not a socket"):
+        stage.start()
+    assert stage.path.read_text() == "a diary"
+    stage._server = None
+
+
+def test_a_socket_that_another_engine_put_there_is_left(stage: Stage) -> None:
+    stage.start()
+    stage.path.unlink()
+    stage.path.touch()
+    stage.stop()
+    assert stage.path.exists()
+
+
+def test_a_path_that_is_too_long_is_refused_in_words(folder: Path) -> None:
+    stage = Stage(folder / ("x" * 110) / "engine.sock")
+    try:
+        with pytest.raises(UnsafeFolderError, match="too long for a socket"):
+            stage.start()
+    finally:
+        stage._server = None
+        stage.close()
+
+
+@pytest.mark.parametrize("uid", [54321, None])
+def test_another_user_is_told_so_and_hung_up_on(stage: Stage, uid: int | None) -> None:
+    stage.start(uid_of=lambda _: uid)
+    stranger = Stranger(stage.path)
+    with contextlib.suppress(BrokenPipeError):
+        stranger.ask(ask="command", request={"command": "stop_now"})
+    assert stranger.hear() == {"id": 0, "error": "this engine belongs to another user"}
+    assert stranger.hear() is None
+    assert not stage.engine.requests
+    stranger.close()
+
+
+def test_an_engine_says_who_it_is(stranger: Stranger) -> None:
+    stranger.ask(ask="hello")
+    engine = {"pid": 4711, "host": "here", "since": "2026-05-01T12:00:00+00:00"}
+    assert stranger.hear() == {"id": 1, "ok": {"version": 1, "engine": engine}}
+
+
+def test_a_board_that_is_known_is_not_told_again(stage: Stage, stranger: Stranger) -> None:
+    stranger.ask(ask="board")
+    first = stranger.hear()["ok"]
+    assert first["board"]["state"] == "running"
+    stranger.ask(ask="board", seen=first["number"])
+    assert stranger.hear()["ok"] == {"number": first["number"], "board": None}
+    stage.engine.state = EngineState.PAUSED
+
+    def changed() -> bool:
+        stranger.ask(ask="board", seen=first["number"])
+        heard = stranger.hear()["ok"]
+        return heard["board"] is not None and heard["board"]["state"] == "paused"
+
+    until(changed)
+
+
+def test_many_who_ask_at_once_cost_the_engine_one_board(stage: Stage, stranger: Stranger) -> None:
+    question = json.dumps({"v": 1, "id": 1, "ask": "board"}).encode() + b"\n"
+    stranger.say(question * 500)
+    answers = [stranger.hear()["ok"]["number"] for _ in range(500)]
+    assert set(answers) == {1}
+    assert stage.engine.boards < 50
+
+
+def test_text_is_told_from_where_the_watcher_got_to(stage: Stage, stranger: Stranger) -> None:
+    voice = stage.engine.speak("I would ")
+    stranger.ask(**TEXT)
+    first = stranger.hear()["ok"]
+    assert (first["text"], first["start"], first["cursor"]) == ("I would ", 0, 8)
+    voice.hear("not.")
+    stranger.ask(**TEXT, cursor=8, speech=first["speech"])
+    second = stranger.hear()["ok"]
+    assert (second["text"], second["start"], second["cursor"]) == ("not.", 8, 12)
+
+
+def test_a_cursor_of_another_message_is_answered_from_the_beginning(
+    stage: Stage, stranger: Stranger
+) -> None:
+    stage.engine.speak("I would rather not.", a_speech(turn=2))
+    stranger.ask(**TEXT)
+    earlier = {**stranger.hear()["ok"]["speech"], "turn": 1}
+    stranger.ask(**TEXT, cursor=5, speech=earlier)
+    assert stranger.hear()["ok"]["text"] == "I would rather not."
+
+
+def test_nothing_being_said_is_told_as_nothing(stranger: Stranger) -> None:
+    stranger.ask(**TEXT)
+    assert stranger.hear() == {"id": 1, "ok": None}
+
+
+def test_a_long_text_comes_in_pieces(stage: Stage, stranger: Stranger) -> None:
+    stage.engine.speak("x" * 1_000_000)
+    stranger.ask(**TEXT)
+    heard = stranger.hear()["ok"]
+    assert heard["more"]
+    assert 0 < len(heard["text"]) <= LONGEST_TEXT
+
+
+def test_a_request_is_answered(stage: Stage, stranger: Stranger) -> None:
+    stranger.ask(ask="command", request={"command": "pause"})
+    assert stranger.hear() == {"id": 1, "ok": {"accepted": True, "text": "pause it is"}}
+    assert stage.engine.requests == [Request(Command.PAUSE)]
+
+
+def test_a_fault_of_ours_refuses_a_request_and_stops_nothing(
+    stage: Stage, stranger: Stranger
+) -> None:
+    async def fail(request: Request) -> Answer:
+        raise StoreError("the disk is full") if request.number else ZeroDivisionError
+
+    stage.engine.reply = fail
+    stranger.ask(ask="command", request={"command": "pause", "number": 1})
+    assert stranger.hear()["ok"] == {"accepted": False, "text": "the disk is full"}
+    stranger.ask(ask="command", request={"command": "pause"})
+    assert stranger.hear()["error"] == "the engine failed at it: ZeroDivisionError"
+    stranger.ask(ask="board")
+    assert stranger.hear()["ok"]["board"]
+
+
+def test_others_are_answered_while_a_request_takes_its_time(
+    stage: Stage, stranger: Stranger
+) -> None:
+    async def slowly(request: Request) -> Answer:
+        await stage.going.wait()
+        return Answer(accepted=True, text=f"{request.command} at last")
+
+    stage.engine.reply = slowly
+    stranger.ask(id=1, ask="command", request={"command": "pause"})
+    stranger.ask(id=2, ask="board")
+    assert stranger.hear()["id"] == 2
+    stage.go()
+    assert stranger.hear()["ok"]["text"] == "pause at last"
+
+
+@pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[1]\n", b'{"v":1,"id":5}\n'])
+def test_a_line_of_nonsense_is_told_so_and_the_talk_goes_on(
+    line: bytes, stranger: Stranger
+) -> None:
+    stranger.say(line)
+    assert stranger.hear()["error"]
+    stranger.ask(ask="board")
+    assert stranger.hear()["ok"]
+
+
+def test_another_version_is_told_both(stranger: Stranger) -> None:
+    stranger.ask(v=2, id=8, ask="board")
+    heard = stranger.hear()
+    assert heard["id"] == 8
+    assert "version 1 of the link and the watcher version 2" in heard["error"]
+
+
+def test_a_line_that_never_ends_is_not_kept(stage: Stage, stranger: Stranger) -> None:
+    until(lambda: stage.server.watchers == 1)
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):  # noqa: PT012  (it breaks where it breaks)
+        for _ in range(LONGEST_LINE // 65536 + 10):
+            stranger.say(b"x" * 65536)
+        while stranger.hear() is not None:
+            pass
+        stranger.say(b"x")
+    until(lambda: stage.server.watchers == 0)
+
+
+def test_a_watcher_that_floods_the_engine_leaves_it_room(stage: Stage, stranger: Stranger) -> None:
+    """Both are answered while thousands of questions of one of them wait."""
+    stage.engine.speak("x" * 1000)
+    question = json.dumps({"v": 1, "id": 1, **TEXT}).encode() + b"\n"
+    stranger.say(question * 500)
+    other = Stranger(stage.path)
+    other.ask(ask="board")
+    assert other.hear()["ok"]
+    for _ in range(500):
+        assert stranger.hear()["ok"]
+    other.close()
+
+
+def test_a_watcher_that_takes_no_answers_is_let_go_of(stage: Stage, stranger: Stranger) -> None:
+    stage.engine.speak("x" * LONGEST_TEXT)
+    until(lambda: stage.server.watchers == 1)
+    most = MOST_UNREAD // LONGEST_TEXT
+    for _ in range(most * 3):
+        try:
+            stranger.ask(**TEXT)
+        except OSError:
+            break
+    until(lambda: stage.server.watchers == 0)
+
+
+STOPPED = """
+import socket, sys
+watcher = socket.socket(socket.AF_UNIX)
+watcher.connect(sys.argv[1])
+for _ in range(8):
+    watcher.sendall(sys.argv[2].encode() + b"\\n")
+print("asked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_watcher_that_is_stopped_holds_nobody_up(stage: Stage, stranger: Stranger) -> None:
+    stage.engine.speak("x" * LONGEST_TEXT)
+    question = json.dumps({"v": 1, "id": 1, **TEXT})
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(stage.path), question],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"asked\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        for _ in range(20):
+            stranger.ask(**TEXT)
+            assert stranger.hear()["ok"]["text"]
+        assert time.monotonic() - began < 2
+        child.kill()
+    until(lambda: stage.server.watchers == 1)
+
+
+def test_at_the_end_every_watcher_hears_the_last_board(stage: Stage, stranger: Stranger) -> None:
+    other = Stranger(stage.path)
+    for each in (stranger, other):
+        each.ask(ask="board")
+        assert each.hear()["ok"]
+    stage.engine.state = EngineState.STOPPED
+    stage.engine.problem = "the disk is full"
+    stage.stop()
+    for each in (stranger, other):
+        last = each.hear()
+        assert last["id"] == 0
+        assert last["goodbye"]["state"] == "stopped"
+        assert last["goodbye"]["problem"] == "the disk is full"
+        assert each.hear() is None
+    other.close()
+
+
+def test_a_request_at_hand_is_answered_before_the_engine_leaves(
+    stage: Stage, stranger: Stranger
+) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slowly(request: Request) -> Answer:
+        asked.set()
+        await go.wait()
+        return Answer(accepted=True, text=f"{request.command} at last")
+
+    stage.engine.reply = slowly
+
+    async def leave() -> None:
+        await asked.wait()
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        await stage.server.close()
+
+    stranger.ask(ask="command", request={"command": "stop"})
+    stage.run(leave())
+    assert stranger.hear()["ok"]["text"] == "stop at last"
+    assert stranger.hear()["goodbye"]
+
+
+def test_speeches_are_told_longest_running_first(stage: Stage, stranger: Stranger) -> None:
+    for number in (2, 1, 3):
+        stage.engine.speak("x", replace(a_speech(number), began=float(number)))
+    stranger.ask(ask="board")
+    told = stranger.hear()["ok"]["board"]["speaking"]
+    assert [speech["began"] for speech in told] == [1.0, 2.0, 3.0]

@@ -1,0 +1,135 @@
+"""A disk without room: nothing that was given is lost, and it is said what waits and why."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StoreError
+from engine.facts import Noted
+from engine.store.database import Store, open_store
+from tests.engine.store.building import note, run, write
+
+
+def fill(store: Store) -> None:
+    """A limit on the pages of the file is what SQLite itself calls full."""
+    connection = store._writer._connection
+    [pages] = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def make_room(store: Store) -> None:
+    store._writer._connection.execute("PRAGMA max_page_count = 100000")
+
+
+def notes(store: Store) -> list[str]:
+    return [fact.text[:10] for fact in store.reader.facts(0) if isinstance(fact, Noted)]
+
+
+def test_what_finds_no_room_waits_and_is_written_in_its_order_when_there_is_some(
+    store: Store,
+) -> None:
+    heard: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    store.on_trouble(heard.put)
+
+    async def through_a_full_disk() -> list[list[int]]:
+        await store.write(note("before"))
+        fill(store)
+        waiting = asyncio.create_task(store.write(note("large" + "x" * 200_000)))
+        words = await asyncio.to_thread(heard.get)
+        store.tell(note("told"))
+        behind = asyncio.create_task(store.write(note("behind"), note("it")))
+        await asyncio.sleep(0)
+        assert words is not None
+        assert words.startswith("the disk is full: ")
+        assert "free some space on /" in words
+        assert "4 rows wait to be written" in str(store.trouble)
+        assert not waiting.done()
+        make_room(store)
+        return list(await asyncio.gather(waiting, behind))
+
+    seqs = run(through_a_full_disk())
+    assert seqs == [[2], [4, 5]]
+    assert [text.rstrip("x") for text in notes(store)] == [
+        "before",
+        "large",
+        "told",
+        "behind",
+        "it",
+    ]
+    assert heard.get() is None
+    assert store.trouble is None
+
+
+def test_a_store_that_is_closed_while_the_disk_is_full_says_how_much_was_not_written(
+    tmp_path: Path,
+) -> None:
+    store = open_store(tmp_path / "crosswind.db")
+    write(store, note("kept"))
+    fill(store)
+    store.tell(note("x" * 200_000), note("two"))
+    store.tell(note("three"))
+    with pytest.raises(StoreError, match=r"3 rows could not be written to .*: .*free some space"):
+        store.close()
+    with open_store(tmp_path / "crosswind.db") as again:
+        assert notes(again) == ["kept"]
+
+
+def test_bulk_that_finds_no_room_is_refused_and_holds_nobody_up(store: Store) -> None:
+    fill(store)
+    with pytest.raises(StoreError, match=r"could not be written: .*full; free some space"):
+        run(store.write_all([note("x" * 200_000)]))
+    assert write(store, note("small")) == [1]
+    assert store.trouble is None
+
+
+LIMITED = """
+import asyncio, queue, resource, sys
+from pathlib import Path
+from engine.store.database import open_store
+from tests.engine.store.building import note
+
+async def main():
+    store = open_store(Path(sys.argv[1]))
+    heard = queue.SimpleQueue()
+    store.on_trouble(heard.put)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    log = Path(sys.argv[1] + "-wal")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 200_000, hard))
+    acknowledged = []
+    async def talk(lane):
+        for _ in range(10):
+            acknowledged.extend(await store.write(note("x" * 5000)))
+    talking = asyncio.gather(*(talk(lane) for lane in range(10)))
+    print(await asyncio.to_thread(heard.get))
+    before = len(acknowledged)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    await talking
+    print(heard.get(), before < 100, sorted(acknowledged) == list(range(1, 101)))
+    print(store.reader.last_seq(), store.trouble)
+    store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_limit_on_file_sizes_is_waited_out_like_a_full_disk(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "crosswind.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=Path(__file__).parents[3],
+    )
+    assert child.stderr == ""
+    words, went_on, end = child.stdout.splitlines()
+    assert words.startswith("crosswind.db cannot grow (disk I/O error): ")
+    assert "or raise the quota or limit on file sizes" in words
+    assert went_on == "None True True"
+    assert end == "100 None"

@@ -1,0 +1,204 @@
+"""What can be read of a damaged store is saved, and what is saved is whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from engine.benchmark import State
+from engine.errors import StoreError
+from engine.store.database import open_reader, open_store
+from engine.store.reader import Reader
+from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
+from tests.engine.store.building import (
+    BENCHMARK,
+    attempt,
+    key,
+    note,
+    play,
+    scenario_row,
+    state,
+    verdict,
+    write,
+)
+
+PAGE = 16384
+CONVERSATIONS = 24
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of some forty pages, with messages that fill more than one."""
+    path = tmp_path_factory.mktemp("sound") / "crosswind.db"
+    chance = random.Random(4)
+    with open_store(path) as store:
+        [begun] = write(store, scenario_row())
+        for sample in range(CONVERSATIONS):
+            said = ["".join(chance.choices("abcdefgh ", k=3000)) for _ in range(8)]
+            if sample % 6 == 0:
+                said[3] = "".join(chance.choices("abcdefgh ", k=40_000))
+            take = play(store, key(sample=sample), messages=said, scenario_seq=begun)
+            write(store, verdict(take, passed=sample % 2 == 0), attempt(), note())
+            write(store, state(str(key(sample=sample)), State.DONE))
+    return path
+
+
+@pytest.fixture
+def broken(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(sound, tmp_path / "crosswind.db"))
+
+
+def zero(path: Path, page: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(page * PAGE)
+        file.write(bytes(PAGE))
+
+
+def everything(reader: Reader) -> dict[int, list[tuple[int, str]]]:
+    takes = reader.takes(BENCHMARK)
+    said = reader.messages_of(take.seq for take in takes)
+    return {seq: [(one.seq, one.text) for one in messages] for seq, messages in said.items()}
+
+
+def whole_conversations(path: Path, sound: Path) -> int:
+    """How many there are in a saved store, of which nothing was not in the sound one, and in which
+    everything hangs together."""
+    with closing(open_reader(path)) as saved, closing(open_reader(sound)) as first:
+        before, now = everything(first), everything(saved)
+        takes = saved.takes(BENCHMARK)
+        for take in takes:
+            messages = now[take.seq]
+            assert messages == before[take.seq][: len(messages)]
+            if take.finished:
+                assert messages == before[take.seq]
+            else:
+                assert saved.verdicts(take.seq) == []
+        saved.snapshot()
+        known = set(first.facts(0, limit=10**6))
+        assert known.issuperset(saved.facts(0, limit=10**6))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    return sum(take.finished for take in takes)
+
+
+def saved(broken: Path) -> tuple[Path, SalvageReport]:
+    into = broken.with_name("saved.db")
+    before = broken.read_bytes()
+    report = salvage(broken, into)
+    assert broken.read_bytes() == before
+    assert sorted(one.name for one in broken.parent.iterdir()) == ["crosswind.db", "saved.db"]
+    return into, report
+
+
+def test_a_sound_store_is_saved_whole(sound: Path, broken: Path) -> None:
+    into, report = saved(broken)
+    assert report.is_whole
+    assert report.reopened == 0
+    with closing(open_reader(into)) as reader, closing(open_reader(sound)) as first:
+        assert reader.facts(0, limit=10**6) == first.facts(0, limit=10**6)
+        assert everything(reader) == everything(first)
+        assert reader.scenarios(BENCHMARK) == first.scenarios(BENCHMARK)
+
+
+def test_whatever_page_is_lost_what_is_saved_is_whole(sound: Path, tmp_path: Path) -> None:
+    pages = sound.stat().st_size // PAGE
+    found = []
+    for page in range(0, pages, 5):
+        broken = tmp_path / str(page) / "crosswind.db"
+        broken.parent.mkdir()
+        shutil.copy(sound, broken)
+        zero(broken, page)
+        into, report = saved(broken)
+        found.append(whole_conversations(into, sound))
+        if report.is_whole:
+            assert found[-1] == CONVERSATIONS
+    # a page with messages takes a few of the conversations, the root of a table all of its rows
+    assert sorted(found)[-1] == CONVERSATIONS
+    assert sorted(found)[len(found) // 2] >= CONVERSATIONS - 3
+
+
+def zeroed_header(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(100))
+
+
+def zeroed_first_page(path: Path) -> None:
+    zero(path, 0)
+
+
+def garbage_at_the_end(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"not a page" * 5000)
+
+
+@pytest.mark.parametrize("spoil", [zeroed_header, zeroed_first_page, garbage_at_the_end])
+def test_a_store_whose_pages_are_all_there_is_saved_whole(
+    sound: Path, broken: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(broken)
+    into, report = saved(broken)
+    assert whole_conversations(into, sound) == CONVERSATIONS
+    assert report.is_whole
+
+
+def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken: Path) -> None:
+    os.truncate(broken, broken.stat().st_size * 2 // 3 + 1000)
+    into, report = saved(broken)
+    assert CONVERSATIONS // 3 < whole_conversations(into, sound) < CONVERSATIONS
+    assert report.missing > 0
+    assert report.reopened > 0
+
+
+def test_flipped_bits_are_not_taken_for_text(sound: Path, broken: Path) -> None:
+    chance = random.Random(7)
+    content = bytearray(sound.read_bytes())
+    for _ in range(12):
+        content[chance.randrange(26 * PAGE, len(content))] ^= 1 << chance.randrange(8)
+    broken.write_bytes(content)
+    into, report = saved(broken)
+    assert whole_conversations(into, sound) >= CONVERSATIONS - 12
+    assert report.tables["message"].dropped > 0
+
+
+def test_of_garbage_nothing_is_saved_and_that_is_said(broken: Path) -> None:
+    broken.write_bytes(random.Random(1).randbytes(20 * PAGE))
+    _, report = saved(broken)
+    assert report.problem == f"{broken} holds nothing that can be read"
+    assert report.saved == 0
+
+
+def test_what_is_only_in_the_log_is_saved_too(sound: Path, tmp_path: Path) -> None:
+    path = tmp_path / "crosswind.db"
+    shutil.copy(sound, path)
+    with open_store(path) as store:
+        write(store, note("in the log"))
+        aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
+    assert aside.name == "crosswind.db.damaged-20261121-083000"
+    assert aside.stat().st_mode & 0o777 == 0o600
+    zero(aside, 30)
+    salvage(aside, tmp_path / "saved.db")
+    with closing(open_reader(tmp_path / "saved.db")) as reader:
+        assert reader.facts(0, limit=10**6)[-1].text == "in the log"  # type: ignore[attr-defined]  # a note
+
+
+def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: Path) -> None:
+    broken.with_name("crosswind.db-wal").write_bytes(b"the log of the damaged one")
+    zero(broken, 40)
+    aside = set_aside(broken, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
+    assert aside.with_name(aside.name + "-wal").read_bytes() == b"the log of the damaged one"
+    salvage(aside, broken.with_name("saved.db"))
+    put_in_place(broken.with_name("saved.db"), broken)
+    assert not broken.with_name("crosswind.db-wal").exists()
+    with open_store(broken) as store:
+        assert write(store, note()) == [store.reader.last_seq()]
+    with pytest.raises(StoreError, match=r"could not be copied .*; make room for a copy"):
+        set_aside(broken, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))

@@ -1,0 +1,69 @@
+"""Whose verdicts count."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.jury import HUMAN, TIED, Ballot, Jury, counting, what_counts, why_unscored
+
+ONE = Jury(("new",))
+TWO = Jury(("a", "b"))
+
+
+def model(judge: str, *, passed: bool | None, number: int = 0) -> Ballot:
+    return Ballot(judge, "model", number, passed)
+
+
+def person(name: str, *, passed: bool) -> Ballot:
+    return Ballot(name, HUMAN, 0, passed)
+
+
+OLD_FAILS = model("old", passed=False)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "jury", "counts"),
+    [
+        ([OLD_FAILS, model("new", passed=True)], ONE, True),
+        ([model("new", passed=True), OLD_FAILS], ONE, True),
+        ([OLD_FAILS], ONE, False),
+        ([OLD_FAILS, model("new", passed=None)], ONE, False),
+        ([OLD_FAILS, model("new", passed=True)], None, None),
+        ([model("a", passed=True), model("b", passed=False)], TWO, None),
+        ([model("a", passed=True), model("b", passed=False), model("b", passed=True)], TWO, True),
+        ([model("a", passed=True), model("b", passed=False), model("c", passed=True)], TWO, None),
+        ([model("a", passed=True), model("b", passed=False), person("p", passed=True)], TWO, True),
+        ([OLD_FAILS, person("p", passed=True)], ONE, None),
+        ([person("old", passed=True), model("new", passed=True), OLD_FAILS], ONE, True),
+        ([model("new", passed=True), model("new", passed=None)], ONE, True),
+        ([], ONE, None),
+    ],
+)
+def test_the_judges_of_today_and_people_count_else_whoever_has_judged(
+    verdicts: list[Ballot], jury: Jury | None, counts: bool | None
+) -> None:
+    assert what_counts(verdicts, jury) is counts
+
+
+def test_passes_that_are_no_longer_asked_for_do_not_count() -> None:
+    verdicts = [model("a", passed=True), *(model("a", passed=False, number=n) for n in (1, 2))]
+    assert what_counts(verdicts, Jury(("a",), passes=3)) is False
+    assert what_counts(verdicts, Jury(("a",), passes=1)) is True
+
+
+def test_a_model_that_is_called_like_a_person_is_another_voter() -> None:
+    verdicts = [model("kim", passed=True), person("kim", passed=True)]
+    assert len(counting(verdicts, Jury(("kim",)))) == 2
+
+
+def test_what_is_unscored_has_a_reason() -> None:
+    assert why_unscored([OLD_FAILS], ONE) is None
+    assert why_unscored([model("a", passed=True), model("b", passed=False)], TWO) == TIED
+    assert why_unscored([model("a", passed=None)], TWO) == "no usable verdict"
+
+
+def test_the_rule_names_the_judges_and_their_passes() -> None:
+    assert "the newest verdict of new;" in ONE.rule
+    assert "the newest verdicts of a and b;" in TWO.rule
+    assert "of a, b and c, 3 passes each;" in Jury(("a", "b", "c"), passes=3).rule
+    assert "of a, 2 passes each;" in Jury(("a",), passes=2).rule

@@ -1,0 +1,21 @@
+"""Two hundred engines killed at random moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.killing.case import kill_at_random, play_whole
+
+KILLS: Final = 200
+SEED: Final = 200
+
+
+@pytest.mark.timeout(3600)
+def test_two_hundred_kills_lose_nothing_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+    whole = play_whole(tmp_path / "whole" / "workspace")
+    report = kill_at_random(tmp_path, whole, KILLS, SEED)
+    assert report.kills >= KILLS
+    assert (report.lost, report.asked_twice) == (0, 0)
