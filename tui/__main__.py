@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from engine.cli.arguments import opens_app, parse
+from engine.cli.console import take_any_encoding
 from engine.cli.main import dispatch, guarded
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script. Leaves the process with the command's exit code."""
     words = sys.argv[1:] if argv is None else argv
+    take_any_encoding()
     sys.exit(guarded(lambda: _command(parse(words))))
 
 

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from engine.display import clean
+
+_PLAINER: Final = str.maketrans(
+    {"─": "-", "–": "-", "—": "-", "−": "-", "·": ".", "…": "...", "✓": "+", "✗": "x", "’": "'"}
+)
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal of another encoding is shown in place of characters that it has not."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_PLAINER)
+    return text.encode(error.encoding, "replace").decode(error.encoding), error.end
+
+
+def take_any_encoding() -> None:
+    """Print what a terminal can show, and something like it for the rest, rather than fail."""
+    codecs.register_error("crosswind", _plainer)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="crosswind")
 
 
 def out(text: str = "") -> None:

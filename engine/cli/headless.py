@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -89,7 +90,8 @@ def _signals(engine: EngineThread) -> Iterator[None]:
 
 @contextmanager
 def _printer(*, plain: bool) -> Iterator[Printer]:
-    if plain or not sys.stderr.isatty():
+    poor = os.environ.get("TERM", "dumb") == "dumb" or "NO_COLOR" in os.environ
+    if plain or poor or not sys.stderr.isatty():
         yield LinePrinter()
         return
     from engine.cli.bars import bars

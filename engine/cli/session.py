@@ -24,6 +24,7 @@ from engine.service.address import socket_path
 from engine.service.client import SocketLink, connect
 from engine.service.hosting import Pace, Place
 from engine.store.database import empty_reader, open_reader, open_store
+from engine.store.header import OlderStoreError
 from engine.store.lock import Holder, hold_workspace, workspace_holder
 from engine.watch import BenchmarkInfo, describe_benchmarks
 
@@ -77,8 +78,19 @@ class Session:
 
         Raises `InputError` and `StoreError`.
         """
+        self._bring_up_to_date()
         with self.planning() as pipeline:
             pipeline.check(order)
+
+    def _bring_up_to_date(self) -> None:
+        """A store that an older version wrote: nothing can be planned with it as it is."""
+        if not self.store_path.exists():
+            return
+        try:
+            open_reader(self.store_path).close()
+        except OlderStoreError:
+            with hold_workspace(self.workspace.root):
+                open_store(self.store_path).close()
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named ones, or all. Raises `InputError` for one that is not there."""

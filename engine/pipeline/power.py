@@ -15,6 +15,7 @@ from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import Standing
 from engine.stages.contrasts import PairError, pair_error
+from engine.stages.findings import metrics_of, plural, points
 from engine.stages.gen_scenarios import combinations
 from engine.stages.tallies import tally
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
@@ -28,11 +29,12 @@ _ENOUGH_SEEN: Final = 4
 class Detectable:
     """The smallest true difference between two targets that a plan finds 4 times out of 5."""
 
-    track: Track
+    track: Track | None
+    """None for both together."""
     difference: float | None
     """In rates; None where no difference would be found."""
     base_scenarios: int
-    """Of this track, when the plan is carried out."""
+    """When the plan is carried out."""
     seen: bool
     """Whether it follows from verdicts that are there, or from assumptions."""
 
@@ -40,7 +42,7 @@ class Detectable:
 def detectable_differences(
     definition: Definition, config: Config, reader: Reader
 ) -> list[Detectable]:
-    """For each track of the benchmark. Empty with fewer than two targets, or without metrics."""
+    """For both tracks together, then for each; none for fewer than two targets or no metrics."""
     if len(config.targets) < 2:
         return []
     wanted = list(wanted_conversations(definition, config, reader))
@@ -48,32 +50,31 @@ def detectable_differences(
     tallies = tally(outcomes, [target.id for target in config.targets])
     removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
     sizes = _sizes(definition, config, wanted, removed)
-    return [
-        _detectable(track, plan, pair_error(tallies, track))
-        for track, plan in sizes.items()
-        if plan.metrics
-    ]
+    tracks: list[Track | None] = [track for track in Track if sizes[track].metrics]
+    if len(tracks) > 1:
+        tracks.insert(0, None)
+    return [_detectable(track, sizes[track], pair_error(tallies, track)) for track in tracks]
 
 
 def _sizes(
     definition: Definition, config: Config, wanted: Iterable[Wanted], removed: AbstractSet[str]
-) -> Mapping[Track, Plan]:
+) -> Mapping[Track | None, Plan]:
     """How much there will be: the scenarios that are there, and those that are still to be
     written."""
     variants: dict[str, set[str]] = {metric.id: set() for metric in definition.metrics}
     for one in wanted:
         variants[one.metric.id].add(one.key.scenario_id)
     planned = len(combinations(config.demographics))
-    sizes: dict[Track, Plan] = {}
-    for track in Track:
+    sizes: dict[Track | None, Plan] = {}
+    for track in (None, *Track):
+        metrics = [one.id for one in definition.metrics if track is None or one.track is track]
         bases = rows = 0
-        metrics = [metric.id for metric in definition.metrics if metric.track is track]
         for metric in metrics:
             stand = {base_id(one) for one in variants[metric]}
             gone = {one for one in removed if one.startswith(f"{metric}_")} - stand
-            lacking = config.generation.scenarios_per_metric - len(stand) - len(gone)
-            bases += len(stand) + max(0, lacking)
-            rows += len(variants[metric]) + max(0, lacking) * planned
+            lacking = max(0, config.generation.scenarios_per_metric - len(stand) - len(gone))
+            bases += len(stand) + lacking
+            rows += len(variants[metric]) + lacking * planned
         sizes[track] = Plan(
             metrics=len(metrics),
             scenarios=round(bases / len(metrics)) if metrics else 0,
@@ -83,7 +84,7 @@ def _sizes(
     return sizes
 
 
-def _detectable(track: Track, plan: Plan, seen: PairError | None) -> Detectable:
+def _detectable(track: Track | None, plan: Plan, seen: PairError | None) -> Detectable:
     scenarios = plan.metrics * plan.scenarios
     if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
         return Detectable(track, smallest_difference(plan), scenarios, seen=False)
@@ -99,11 +100,11 @@ def power_sentences(found: Sequence[Detectable]) -> list[str]:
 
 
 def _sentence(one: Detectable) -> str:
-    scenarios = f"{one.base_scenarios} base scenario{'' if one.base_scenarios == 1 else 's'}"
+    where = f"{metrics_of(one.track)}, {plural(one.base_scenarios, 'base scenario')}"
     if one.difference is None:
         return (
-            f"{one.track}: {scenarios} are too few to tell two targets apart, however far they "
-            "differ; more scenarios help, more samples hardly"
+            f"{where}: too few to tell two targets apart, however far they differ; more scenarios "
+            "help, more samples hardly"
         )
     assumed = Assumed()
     basis = (
@@ -113,6 +114,6 @@ def _sentence(one: Detectable) -> str:
         f"{assumed.correlation:g}"
     )
     return (
-        f"{one.track}: can tell two targets apart that differ by {one.difference * 100:.0f} points "
-        f"or more, 4 times out of 5, in {scenarios} ({basis})"
+        f"{where}: can tell two targets apart that differ by {points(one.difference)} or more, "
+        f"4 times out of 5 ({basis})"
     )

@@ -66,14 +66,17 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury) -> Outcome:
 
 
 def _votes(verdicts: Sequence[StoredVerdict], jury: Jury) -> tuple[Vote, ...]:
-    """Those that count, and of the judges of today those that cannot be used."""
-    votes: dict[tuple[str, int], bool | None] = {
-        (vote.judge, vote.number): vote.passed
-        for vote in verdicts
-        if vote.passed is None and jury.holds(vote)
-    }
-    votes |= {(vote.judge, vote.number): vote.passed for vote in counting(verdicts, jury)}
-    return tuple(Vote(judge, number, passed) for (judge, number), passed in votes.items())
+    """The newest of every judge and pass, one that can be used before one that cannot."""
+    newest: dict[tuple[str, int], StoredVerdict] = {}
+    for verdict in verdicts:
+        voter = verdict.judge, verdict.number
+        if verdict.passed is not None or voter not in newest:
+            newest[voter] = verdict
+    counted = {vote.seq for vote in counting(verdicts, jury)}
+    return tuple(
+        Vote(judge, number, vote.passed, counts=vote.seq in counted)
+        for (judge, number), vote in newest.items()
+    )
 
 
 def _unscored(take: StoredTake | None, verdicts: Sequence[StoredVerdict], jury: Jury) -> str | None:

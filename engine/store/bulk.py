@@ -36,7 +36,7 @@ from engine.store.rows import (
 GIVEN_LATER: Final = 0
 """Stands where a row names the take that is written together with it."""
 
-_AT_ONCE: Final = 20_000
+_AT_ONCE: Final = 4_000
 """Rows that are gathered before they go to SQLite together."""
 _ORDER: Final = ("take", "take_end", "message", "verdict", "attempt", "state")
 """A take before what belongs to it."""
@@ -141,7 +141,10 @@ class _Writing:
 
     def _put(self, table: str, values: Iterable[Value]) -> int:
         self.seq += 1
-        kept = [storable(value) if isinstance(value, str) else value for value in values]
+        kept = [
+            storable(value) if isinstance(value, str) and not value.isascii() else value
+            for value in values
+        ]
         self._waiting[table].append((self.seq, self.at, *kept))
         self._count += 1
         return self.seq

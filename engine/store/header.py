@@ -31,11 +31,15 @@ def check_header(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
+class OlderStoreError(StoreError):
+    """A store of an older version, which whoever only reads cannot bring up to date."""
+
+
 def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
-    """For whoever only reads, and so cannot bring it up to date. Raises `StoreError`."""
+    """For whoever only reads. Raises `OlderStoreError`."""
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if version < SCHEMA_VERSION:
-        raise StoreError(
+        raise OlderStoreError(
             f"{path} was written by an older Crosswind (store version {version}, this one reads "
             f"{SCHEMA_VERSION}): `crosswind run` or `crosswind repair` brings it up to date"
         )

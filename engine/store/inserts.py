@@ -67,7 +67,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def storable(text: str) -> str:
     """`text` as SQLite can hold it: half of a surrogate pair has no UTF-8."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    try:
+        text.encode()  # many times as quick as to look for what is rarely there
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def message_digest(speaker: str, text: str) -> bytes:

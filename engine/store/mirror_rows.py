@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.benchmark import Landmark, Metric, Scenario, Speaker, Usage
+from engine.benchmark import (
+    ConversationKey,
+    Landmark,
+    Metric,
+    Scenario,
+    Speaker,
+    Usage,
+    metric_of,
+)
 from engine.jury import TIED, Jury, counting, what_counts
 from engine.store.records import StoredMessage, StoredScenario, StoredTake, StoredVerdict
 
@@ -138,7 +146,7 @@ def _other_take(played: Played) -> JsonObject:
         **_take(played),
         "scripted": played.take.scripted,
         "transcript": _transcript(played.messages),
-        "verdicts": [_verdict(verdict) for verdict in played.verdicts],
+        "verdicts": [_verdict(verdict, played.take.key) for verdict in played.verdicts],
     }
 
 
@@ -207,13 +215,16 @@ def score_row(
             "take": take.number,
             "judge": said.judge,
             "unscored": unscored,
-            "verdicts": [_verdict(verdict) for verdict in verdicts],
+            "verdicts": [_verdict(verdict, take.key) for verdict in verdicts],
         },
     }
 
 
-def _verdict(verdict: StoredVerdict) -> JsonObject:
+def _verdict(verdict: StoredVerdict, key: ConversationKey) -> JsonObject:
+    """One from elsewhere may be about another metric than its scenario is made for."""
+    off_target = verdict.metric_id != metric_of(key.scenario_id)
     return {
+        **({"metric_id": verdict.metric_id} if off_target else {}),
         "judge": verdict.judge,
         "pass": verdict.number,
         "source": verdict.source,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +43,12 @@ class Process:
 
 
 def this_process() -> Process:
-    pid = os.getpid()
+    return _described(os.getpid())
+
+
+@cache
+def _described(pid: int) -> Process:
+    """Asked once: some systems have to be asked by starting a program."""
     return Process(pid, socket.gethostname(), _boot(), _space(), _began(pid) or "")
 
 

@@ -15,6 +15,7 @@ from engine.benchmark import ConversationKey, Metric, Stage, Usage
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
+from engine.store.browsing import Browser
 from engine.store.connection import Connection, Parameter
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import (
@@ -61,6 +62,10 @@ class Reader:
         self._store.close()
 
     # For watchers
+
+    def browser(self) -> Browser:
+        """What a table of everything that was judged asks, by the same connection."""
+        return Browser(self._store)
 
     def data_version(self) -> int:
         """Another number when anything was written since it was last asked for."""

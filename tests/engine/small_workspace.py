@@ -71,6 +71,13 @@ class Place:
         assert old in text
         path.write_text(text.replace(old, new), "utf-8")
 
+    def long_talks(self) -> None:
+        """With targets that take their time: no run is over before it was looked at."""
+        self.edit(self.config, "turns: 2", "turns: 100")
+        for model in ("steadfast", "erratic"):
+            quick = f"model: {model}, source: offline, params: {{pace: instant}}"
+            self.edit(self.config, quick, quick.replace("instant", "human"))
+
     def heard_by(self, opener: Callable[[ModelSpec], Model]) -> Place:
         return replace(self, opener=opener)
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlite_utils import Database
 
 from engine.store.lock import workspace_holder
+from engine.store.migrations import MIGRATIONS
 from tests.engine.small_workspace import Place, small_workspace
 
 PATIENCE_SECONDS = 60.0
-SLOW = "params: {pace: human}"
 KEY = "m01_s001_v01__holds"
 
 
@@ -74,19 +77,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         found.until_gone()
 
 
-def slowly(shell: Shell) -> None:
-    """Long talks with targets that take their time: no run is over before it was looked at."""
-    shell.place.edit(shell.place.config, "turns: 2", "turns: 100")
-    for model in ("steadfast", "erratic"):
-        shell.place.edit(
-            shell.place.config,
-            f"model: {model}, source: offline, params: {{pace: instant}}",
-            f"model: {model}, source: offline, {SLOW}",
-        )
-
-
 def test_a_detached_run_is_watched_asked_and_stopped_from_the_shell(shell: Shell) -> None:
-    slowly(shell)
+    shell.place.long_talks()
     started = shell("run", "--detach")
     assert started.returncode == 0, started.stderr
     assert "crosswind watch" in started.stderr
@@ -115,7 +107,7 @@ def test_a_detached_run_is_watched_asked_and_stopped_from_the_shell(shell: Shell
 
 
 def test_an_engine_that_was_killed_leaves_nothing_in_the_way(shell: Shell) -> None:
-    slowly(shell)
+    shell.place.long_talks()
     assert shell("run", "--detach").returncode == 0
     shell.until_it_talks()
     os.kill(shell.pid(), signal.SIGKILL)
@@ -167,3 +159,15 @@ def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(
     assert "crosswind.log" in started.stderr
     assert "Traceback" not in started.stderr
     assert workspace_holder(shell.place.root) is None
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_run(shell: Shell) -> None:
+    path = shell.place.root / "crosswind.db"
+    with closing(sqlite3.connect(path)) as connection:
+        MIGRATIONS.apply(Database(connection), stop_before="2 whose it is")
+        connection.execute("PRAGMA user_version = 1")
+    before = shell("run", "--dry-run")
+    assert before.returncode == 2
+    assert "written by an older Crosswind" in before.stderr
+
+    assert shell("run", "--headless").returncode == 0

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -70,6 +71,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+@cache
 def rich() -> Analysis:
     found: list[Outcome] = []
     for metric, shift in zip(METRICS, (0, 5), strict=True):
@@ -81,6 +83,7 @@ def rich() -> Analysis:
     return analysed(found, scripted=["offline:t0"])
 
 
+@cache
 def hostile(text: str) -> Analysis:
     metric = MetricInfo(text, text, Track.POSITIVE)
     found = [

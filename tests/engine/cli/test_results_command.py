@@ -161,7 +161,7 @@ def test_bad_words_are_refused(crosswind: Crosswind, words: list[str], said: str
 
 def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run")
-    assert "positive: " in out
+    assert "positive metrics, 2 base scenarios: " in out
     assert "two targets apart" in out
     _, out, _ = crosswind("run", "--dry-run", "--json")
     plans: list[dict[str, Any]] = json.loads(out)

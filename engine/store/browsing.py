@@ -1,0 +1,374 @@
+"""Which judged conversations a filter holds, in what order, and what each of them shows.
+
+A table of thirty thousand rows holds a number for each and reads a page when it is looked at.
+"""
+
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import ConversationKey, StopReason, base_id
+from engine.store import parsing
+from engine.store.connection import Connection, Parameter
+from engine.store.records import VerdictRow
+
+AT_ONCE: Final = 500
+"""Rows that are asked for in one question: more would be more parameters than SQLite takes."""
+
+
+class Field(StrEnum):
+    """What a filter can be about."""
+
+    BENCHMARK = "benchmark"
+    METRIC = "metric"
+    TYPE = "type"
+    TARGET = "target"
+    WHO = "who"
+    """A demographic, `value` or `axis=value`."""
+    SAMPLE = "sample"
+    OUTCOME = "outcome"
+    JUDGE = "judge"
+    """Anybody who judged it, whether that verdict counts or not."""
+    END = "end"
+    """Why the conversation ended."""
+    IS = "is"
+    """`split`: its judges do not agree; `replayed`: it was played more than once."""
+    ID = "id"
+    TEXT = "text"
+    """In the justification, the quotes or the id."""
+
+
+OUTCOMES: Final = ("pass", "fail", "unscored")
+SPLIT: Final = "split"
+REPLAYED: Final = "replayed"
+KINDS: Final = (SPLIT, REPLAYED)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of `values` is so, or with `negated` none of them."""
+
+    field: Field
+    values: tuple[str, ...]
+    negated: bool = False
+
+
+Filter = tuple[Condition, ...]
+"""All of them hold; without any, everything is let through."""
+
+
+class Column(StrEnum):
+    """What rows can be sorted by."""
+
+    ID = "id"
+    OUTCOME = "outcome"
+    BENCHMARK = "benchmark"
+    METRIC = "metric"
+    TYPE = "type"
+    TARGET = "target"
+    WHO = "who"
+    SAMPLE = "sample"
+    TURNS = "turns"
+    JUDGE = "judge"
+    END = "end"
+    AT = "when"
+    BECAUSE = "because"
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    column: Column = Column.ID
+    backwards: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The takes that count of the conversations that a filter holds, by their `seq`, in order."""
+
+    takes: array[int]
+    passed: int
+    failed: int
+    through: int
+    """Verdicts beyond this `seq` were not there yet."""
+    longest_id: int
+    """In characters."""
+
+    @property
+    def unscored(self) -> int:
+        return len(self.takes) - self.passed - self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """One playing of a conversation of a scenario or of its variants."""
+
+    take_seq: int
+    key: ConversationKey
+    number: int
+    """Of the take."""
+    counts: bool
+    """Whether it is the newest that was played to its end."""
+    stop_reason: StopReason | None
+    """None while it is being played, or was interrupted."""
+    finished: bool
+    judged: bool
+    passed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedRow:
+    """A conversation as a table shows it."""
+
+    take_seq: int
+    verdict: VerdictRow
+    who: Mapping[str, str]
+    counts: bool
+    """Whether no newer playing of it has been finished."""
+
+
+_CONV_ID: Final = (
+    "t.scenario_id || '__' || t.target || CASE WHEN t.sample THEN '__s' || t.sample ELSE '' END"
+)
+_NEWER: Final = (
+    "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
+    "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
+    "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
+)
+_JUDGED: Final = (
+    "FROM take t "
+    "JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
+    "JOIN take_end e ON e.take = t.seq AND e.finished = 1"
+)
+_COUNTING: Final = f"{_JUDGED} WHERE NOT EXISTS ({_NEWER})"
+_WHO: Final = (
+    "(SELECT s.demographic FROM scenario s WHERE s.benchmark = t.benchmark "
+    "AND s.scenario_id = t.scenario_id ORDER BY s.seq DESC LIMIT 1)"
+)
+_TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
+_SPLIT: Final = (
+    "EXISTS (SELECT 1 FROM verdict a JOIN verdict b ON b.take = a.take AND b.passed <> a.passed "
+    "WHERE a.take = t.seq AND a.passed = 1 AND NOT EXISTS (SELECT 1 FROM verdict c WHERE "
+    "c.take = t.seq AND c.judge = a.judge AND c.number = a.number AND c.seq > a.seq) "
+    "AND NOT EXISTS (SELECT 1 FROM verdict c WHERE c.take = t.seq AND c.judge = b.judge "
+    "AND c.number = b.number AND c.seq > b.seq))"
+)
+_PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
+_ORDER: Final[Mapping[Column, str]] = {
+    Column.ID: _CONV_ID,
+    Column.OUTCOME: "coalesce(v.counted, 2)",
+    Column.BENCHMARK: "t.benchmark",
+    Column.METRIC: "v.metric_id",
+    Column.TYPE: "v.track",
+    Column.TARGET: "t.target",
+    Column.WHO: _WHO,
+    Column.SAMPLE: "t.sample",
+    Column.TURNS: _TURNS,
+    Column.JUDGE: "v.judge",
+    Column.END: "e.stop_reason",
+    Column.AT: "v.seq",
+    Column.BECAUSE: "v.justification",
+}
+
+
+class Browser:
+    """Asks a store; threads may share it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._store = connection
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    def close(self) -> None:
+        self._store.close()
+
+    def count(self) -> int:
+        """Of all conversations that were judged, whatever the filter."""
+        return self._store.number(f"SELECT count(*) {_COUNTING}")
+
+    def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> Found:
+        """Everything that a filter holds. Raises `StoreError`."""
+        where, parameters = _where(wanted)
+        way = " DESC" if sorting.backwards else ""
+        order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
+        if sorting.column is Column.ID:
+            order = ", ".join(name + way for name in _PLACE.split(", "))
+        through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
+        rows = self._store.all(
+            f"SELECT t.seq, v.counted, length({_CONV_ID}) {_COUNTING}{where} ORDER BY {order}",
+            parameters,
+        )
+        outcomes = [row[1] for row in rows]
+        return Found(
+            array("q", [row[0] for row in rows]),
+            outcomes.count(1),
+            outcomes.count(0),
+            through,
+            max((row[2] for row in rows), default=0),
+        )
+
+    def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
+        """The takes of what a filter holds with a verdict beyond `after`, and the last verdict."""
+        where, parameters = _where(wanted)
+        through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
+        if through <= after:
+            return [], through
+        newer = "SELECT DISTINCT take FROM verdict WHERE seq > ?"
+        rows = self._store.all(
+            f"SELECT t.seq {_COUNTING} AND t.seq IN ({newer}){where}", [after, *parameters]
+        )
+        return [row[0] for row in rows], through
+
+    def rows(self, takes: Sequence[int]) -> dict[int, BrowsedRow]:
+        """By take; one that is gone from the store is left out."""
+        found: dict[int, BrowsedRow] = {}
+        for start in range(0, len(takes), AT_ONCE):
+            some = takes[start : start + AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            for row in self._store.all(
+                "SELECT v.*, t.seq AS take_seq, t.benchmark, t.scenario_id, t.target, t.sample,"
+                f" t.number AS take_number, e.stop_reason, {_TURNS} AS turns, {_WHO} AS who,"
+                f" NOT EXISTS ({_NEWER}) AS counts {_JUDGED} WHERE t.seq IN ({marks})",
+                list(some),
+            ):
+                found[row["take_seq"]] = BrowsedRow(
+                    row["take_seq"],
+                    parsing.verdict_row(row),
+                    json.loads(row["who"] or "{}"),
+                    bool(row["counts"]),
+                )
+        return found
+
+    def keys(self, takes: Sequence[int]) -> list[tuple[str, ConversationKey]]:
+        """Of which benchmark and conversation these are, in this order; without those gone."""
+        found: dict[int, tuple[str, ConversationKey]] = {}
+        for start in range(0, len(takes), AT_ONCE):
+            some = takes[start : start + AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            for row in self._store.all(f"SELECT * FROM take WHERE seq IN ({marks})", list(some)):
+                found[row["seq"]] = (row["benchmark"], parsing.conversation(row))
+        return [found[take] for take in takes if take in found]
+
+    def kin(self, benchmark: str, scenario_id: str) -> list[Kin]:
+        """Every playing of a scenario, of its base and of all variants, by all targets; by
+        scenario, target, sample and take."""
+        base = base_id(scenario_id)
+        rows = self._store.all(
+            "SELECT t.*, e.stop_reason, coalesce(e.finished, 0) AS finished, v.counted, "
+            "v.seq AS judged FROM take t "
+            "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq) "
+            "LEFT JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
+            "WHERE t.benchmark = ? AND (t.scenario_id = ? "
+            "OR substr(t.scenario_id, 1, length(?)) = ?) "
+            f"ORDER BY {_PLACE}, t.number",
+            (benchmark, base, f"{base}_v", f"{base}_v"),
+        )
+        newest = {parsing.conversation(row): row["number"] for row in rows if row["finished"]}
+        return [
+            Kin(
+                take_seq=row["seq"],
+                key=(key := parsing.conversation(row)),
+                number=row["number"],
+                counts=newest.get(key) == row["number"],
+                stop_reason=None if row["stop_reason"] is None else StopReason(row["stop_reason"]),
+                finished=bool(row["finished"]),
+                judged=row["judged"] is not None,
+                passed=parsing.flag(row["counted"]),
+            )
+            for row in rows
+        ]
+
+    def judged_again(self, takes: Collection[int], after: int) -> dict[int, int]:
+        """Of these takes those with a verdict beyond `after`, each with the newest one's `seq`."""
+        rows = self._store.all(
+            "SELECT take, max(seq) AS seq FROM verdict WHERE seq > ? GROUP BY take", (after,)
+        )
+        return {row["take"]: row["seq"] for row in rows if row["take"] in takes}
+
+
+# A filter as SQL
+
+
+def _where(wanted: Filter) -> tuple[str, list[Parameter]]:
+    parts: list[str] = []
+    parameters: list[Parameter] = []
+    for condition in wanted:
+        alternatives = [_holds(condition.field, value) for value in condition.values]
+        either = " OR ".join(sql for sql, _ in alternatives) or "1"
+        parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
+        for _, given in alternatives:
+            parameters += given
+    return "".join(parts), parameters
+
+
+def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
+    match field:
+        case Field.OUTCOME:
+            return _outcome(value)
+        case Field.SAMPLE:
+            return "CAST(t.sample AS TEXT) = ?", [value]
+        case Field.WHO:
+            return _who(value)
+        case Field.IS:
+            again = "t.number > 0"
+            return {SPLIT: _SPLIT, REPLAYED: again}.get(value, "0"), []
+        case Field.JUDGE:
+            return (
+                "EXISTS (SELECT 1 FROM verdict w WHERE w.take = t.seq AND "
+                "w.judge LIKE ? ESCAPE '\\')",
+                [_anywhere(value)],
+            )
+        case Field.TEXT:
+            like = "LIKE ? ESCAPE '\\'"
+            sql = f"v.justification {like} OR v.quotes {like} OR {_CONV_ID} {like}"
+            quoted = json.dumps(value, ensure_ascii=False)[1:-1]
+            return sql, [_anywhere(value), _anywhere(quoted), _anywhere(value)]
+        case Field.METRIC | Field.TYPE:
+            column = "v.metric_id" if field is Field.METRIC else "v.track"
+            return f"{column} LIKE ? ESCAPE '\\'", [_like(value) + "%"]
+        case _:
+            column = {
+                Field.BENCHMARK: "t.benchmark",
+                Field.TARGET: "t.target",
+                Field.END: "e.stop_reason",
+            }.get(field, _CONV_ID)
+            return f"{column} LIKE ? ESCAPE '\\'", [_anywhere(value)]
+
+
+def _outcome(value: str) -> tuple[str, list[Parameter]]:
+    """By a beginning of its name."""
+    meant = [name for name in OUTCOMES if value and name.startswith(value)]
+    sql = {"pass": "v.counted = 1", "fail": "v.counted = 0", "unscored": "v.counted IS NULL"}
+    return " OR ".join(sql[name] for name in meant) or "0", []
+
+
+def _who(value: str) -> tuple[str, list[Parameter]]:
+    axis, equals, wanted = value.partition("=")
+    like = "LIKE ? ESCAPE '\\'"
+    test = f"j.key {like} AND j.value {like}" if equals else f"j.value {like}"
+    return (
+        "(t.benchmark, t.scenario_id) IN (SELECT s.benchmark, s.scenario_id FROM scenario s,"
+        f" json_each(s.demographic) j WHERE {test} AND NOT EXISTS (SELECT 1 FROM scenario n WHERE"
+        " n.benchmark = s.benchmark AND n.scenario_id = s.scenario_id AND n.seq > s.seq))",
+        [_anywhere(axis), _anywhere(wanted)] if equals else [_anywhere(value)],
+    )
+
+
+def _anywhere(value: str) -> str:
+    return f"%{_like(value)}%"
+
+
+def _like(value: str) -> str:
+    """A pattern that means the value itself, but for `*`, which is anything."""
+    for special in ("\\", "%", "_"):
+        value = value.replace(special, "\\" + special)
+    return value.replace("*", "%")

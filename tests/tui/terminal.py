@@ -1,0 +1,130 @@
+"""A pseudo terminal with the app in it: for what only a real terminal shows."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+PROGRAM: Final = """
+import os, sys
+from pathlib import Path
+from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tui.app import CrosswindApp
+
+title = os.environ.get("TITLE", "Holding steady")
+names = ("steadfast", "pushover")
+info = BenchmarkInfo("steadiness", title, 2, [TargetInfo(n, n, True) for n in names], True)
+app = CrosswindApp(Watch.open(Path(sys.argv[1]), [info]))
+app.run()
+sys.exit(app.return_code)
+"""
+SECONDS: Final = 60
+
+
+class Terminal:
+    """Reads what the app sends, and presses keys. The app is opened on `store`, or by `words` after
+    `crosswind`."""
+
+    def __init__(
+        self,
+        store: Path | None = None,
+        size: tuple[int, int] = (80, 24),
+        words: Sequence[str] = (),
+        **variables: str,
+    ) -> None:
+        self.shown = b""
+        self._main, other = pty.openpty()
+        self.resize(size)
+        command = ["-m", "tui", *words] if store is None else ["-c", PROGRAM, str(store)]
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env=_environment(variables),
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(other)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        across, down = size
+        fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
+
+    def hang_up(self) -> int:
+        """Close the line, as a lost connection does; the exit code."""
+        os.close(self._main)
+        return self.process.wait(SECONDS)
+
+    def press(self, keys: str) -> None:
+        os.write(self._main, keys.encode())
+
+    def read_until(self, wanted: bytes, *, since: int = 0) -> None:
+        """Take what it sends until this was among what came after the first `since` bytes."""
+        until = time.monotonic() + SECONDS
+        while wanted not in self.shown[since:] and time.monotonic() < until:
+            if select.select([self._main], [], [], 0.1)[0]:
+                self.shown += os.read(self._main, 65536)
+        assert wanted in self.shown[since:], self.shown[-3000:]
+
+    def press_until(self, keys: str, wanted: bytes) -> None:
+        """Press these, and wait for what follows."""
+        since = len(self.shown)
+        self.press(keys)
+        self.read_until(wanted, since=since)
+
+    def read_on(self, seconds: float = 0.5) -> None:
+        """Take what it sends for so long: a screen on which something grows never settles."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([self._main], [], [], left)[0]:
+                self.shown += os.read(self._main, 65536)
+
+    def settle(self, quiet: float = 0.4) -> None:
+        """Take what it sends until nothing more comes for a while."""
+        while select.select([self._main], [], [], quiet)[0]:
+            self.shown += os.read(self._main, 65536)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Whatever went wrong, nothing is left running."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.read_to_the_end()
+
+    def read_to_the_end(self) -> int:
+        """Take all that is left; the exit code."""
+        while True:
+            try:
+                piece = os.read(self._main, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            self.shown += piece
+        os.close(self._main)
+        return self.process.wait(SECONDS)
+
+
+def _take_terminal() -> None:
+    """Make what it reads from its own terminal, which then tells it of a line that is cut."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Of a plain terminal, whatever the one is that the tests run in."""
+    left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION", "PAGER", "EDITOR", "VISUAL"}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "TERM": "xterm-256color", **variables}

@@ -1,0 +1,111 @@
+"""A run whose terminal hangs up, stops, shrinks, or is not read: the engine feels none of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.store.lock import workspace_holder
+from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.terminal import Terminal
+
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that takes long, begun in a terminal."""
+
+    place: Place
+    terminal: Terminal
+
+    def until(self, met: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not met():
+            assert time.monotonic() < end, "it never came to that"
+            time.sleep(0.02)
+
+    def engine(self) -> int | None:
+        holder = workspace_holder(self.place.root)
+        return None if holder is None else holder.pid
+
+    def messages(self) -> int:
+        with self.place.reader() as reader:
+            return sum(len(reader.messages(take.seq)) for take in reader.takes("giving-in"))
+
+    def goes_on(self) -> None:
+        """The same engine is at work, and gets further."""
+        assert self.engine() is not None
+        before = self.messages()
+        self.until(lambda: self.messages() > before)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    place = small_workspace(tmp_path)
+    place.long_talks()
+    with Terminal(words=("run", "--workspace", str(tmp_path)), size=(100, 30)) as terminal:
+        found = Run(place, terminal)
+        terminal.read_until(b"turn 1 of 100")
+        yield found
+    pid = found.engine()
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+        found.until(lambda: found.engine() is None)
+
+
+def test_a_line_that_is_cut_costs_the_screen_and_nothing_else(run: Run) -> None:
+    engine = run.engine()
+    assert run.terminal.hang_up() == 0
+    assert run.engine() == engine
+    run.goes_on()
+
+
+def test_an_interrupt_from_outside_leaves_the_run_alone(run: Run) -> None:
+    run.terminal.process.send_signal(signal.SIGTERM)
+    assert run.terminal.read_to_the_end() == 0
+    assert b"the run goes on; `crosswind watch" in run.terminal.shown
+    run.goes_on()
+
+
+def test_a_screen_that_was_stopped_comes_back_to_a_run_that_went_on(run: Run) -> None:
+    terminal = run.terminal
+    terminal.process.send_signal(signal.SIGSTOP)
+    run.goes_on()
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.press_until("?", b"next turn")
+
+
+def test_a_terminal_that_nobody_reads_holds_only_the_screen_up(run: Run) -> None:
+    run.goes_on()
+    run.goes_on()
+    # nothing was read since the first picture: now all of it is, and the app still hears keys
+    run.terminal.read_on()
+    run.terminal.press_until("?", b"next turn")
+
+
+def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
+    terminal = run.terminal
+    for size in ((1, 1), (3, 5), (300, 90), (20, 5)):
+        terminal.resize(size)
+        terminal.process.send_signal(signal.SIGWINCH)
+        terminal.read_on()
+    terminal.resize((100, 30))
+    terminal.process.send_signal(signal.SIGWINCH)
+    terminal.press_until("?", b"next turn")
+    run.goes_on()
+
+
+def test_a_terminal_without_a_screen_gets_lines_and_the_whole_run(tmp_path: Path) -> None:
+    small_workspace(tmp_path)
+    words = ("run", "--workspace", str(tmp_path))
+    with Terminal(words=words, TERM="dumb") as terminal:
+        assert terminal.read_to_the_end() == 0
+        assert b"giving-in evaluate 16/16" in terminal.shown
+        assert b"\x1b" not in terminal.shown
