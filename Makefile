@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 TREE   := engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types tests format pictures clean
+.PHONY: help setup demo test check lint types tests check-long format synthetic pictures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,9 +41,15 @@ types: $(STAMP)
 tests: $(STAMP)
 	$(BIN)/pytest
 
+check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
+	$(BIN)/pytest tests/long
+
 format: $(STAMP) ## put the code into shape
 	$(BIN)/ruff check --fix $(TREE)
 	$(BIN)/ruff format $(TREE)
+
+synthetic: $(STAMP) ## make a workspace of 30,240 conversations in DIR=… to measure with
+	@$(BIN)/python -m tests.benchmarks.synthetic $(or $(DIR),$(error say where: make synthetic DIR=...)) --store-only
 
 pictures: $(STAMP) ## draw the pictures in docs/ from the real app
 	@$(BIN)/python docs/pictures.py

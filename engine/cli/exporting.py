@@ -1,0 +1,107 @@
+"""The command that writes other formats: export."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from itertools import chain
+
+from engine.benchmark import ConversationKey, Metric
+from engine.branches import Branch
+from engine.cli.console import tell
+from engine.cli.ids import conversations as conversations_of
+from engine.cli.session import Session, open_session
+from engine.config.definition import load_definition
+from engine.errors import InputError, Problem
+from engine.exporting.markdown import document
+from engine.exporting.rows import csv_lines, json_lines
+from engine.exporting.selection import Conversation, conversations
+from engine.exporting.writing import refuse_taken, write_file, write_folder
+from engine.store.database import open_reader
+from engine.store.reader import Reader
+
+Selection = Mapping[str, frozenset[ConversationKey] | None]
+"""By benchmark: these of its conversations, or None for all."""
+
+
+def export(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    is_folder = arguments.format == "md"
+    if arguments.out is None and is_folder:
+        hint = "name a folder with --out"
+        raise InputError(Problem("--format md makes one document a conversation", hint=hint))
+    if arguments.out is not None:
+        refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
+    with closing(open_reader(session.store_path)) as reader:
+        selection = _selection(reader, arguments.names)
+        counter: Counter[str] = Counter()
+        found = _counted(_conversations(session, reader, selection), counter)
+        if is_folder:
+            documents = ((_path(one), _lines(document(one))) for one in found)
+            write_folder(arguments.out, documents)
+        else:
+            lines = (csv_lines if arguments.format == "csv" else json_lines)(found)
+            _write(arguments, lines)
+    tell(f"{counter.total()} conversations exported")
+    return 0
+
+
+def _selection(reader: Reader, names: Iterable[str]) -> Selection:
+    """Raises `InputError` for what is neither a benchmark nor an id."""
+    known = reader.benchmarks()
+    given = list(names)
+    if not given:
+        # a validation run has the ids of its original once more, so it must be named
+        return dict.fromkeys(name for name in known if Branch.parse(name) is None)
+    whole = [name for name in given if name in known]
+    ids = [name for name in given if name not in known]
+    some = conversations_of(reader, ids) if ids else {}
+    return {**some, **dict.fromkeys(whole)}
+
+
+def _conversations(
+    session: Session, reader: Reader, selection: Selection
+) -> Iterator[Conversation]:
+    return chain.from_iterable(
+        conversations(
+            reader,
+            name,
+            metrics=_metrics(session, name),
+            jury=session.config.jury,
+            keys=keys,
+        )
+        for name, keys in selection.items()
+    )
+
+
+def _metrics(session: Session, name: str) -> dict[str, Metric]:
+    """None where the workspace has no definition of the benchmark any more."""
+    path = session.workspace.definition_path(name)
+    metrics = load_definition(path).metrics if path.is_file() else ()
+    return {metric.id: metric for metric in metrics}
+
+
+def _counted(found: Iterable[Conversation], counter: Counter[str]) -> Iterator[Conversation]:
+    for one in found:
+        counter[one.benchmark] += 1
+        yield one
+
+
+def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:
+    if arguments.out is not None:
+        write_file(arguments.out, lines)
+        return
+    for line in lines:
+        sys.stdout.write(line)
+
+
+def _path(one: Conversation) -> str:
+    return f"{one.benchmark}/{one.take.key}.md"
+
+
+def _lines(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield line + "\n"

@@ -1,0 +1,119 @@
+"""The command that takes files into a store: import."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from engine.cli.console import out, out_json, tell
+from engine.cli.session import Session, open_session
+from engine.importing.importer import Importer, NoWatcher, Watcher
+from engine.importing.report import BenchmarkReport, ImportReport
+from engine.importing.sources import Found, look_through
+from engine.store.database import open_reader, open_store
+from engine.store.lock import hold_workspace
+
+SOME_FAILED, STOPPED = 1, 3
+
+
+def import_files(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    found = look_through(arguments.dir)
+    try:
+        with _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher:
+            report = _imported(session, found, arguments, watcher)
+    except KeyboardInterrupt:
+        tell("stopped: benchmarks that were complete are in, nothing of the one at work; import")
+        tell("again to have the rest")
+        return STOPPED
+    if arguments.json:
+        out_json(report.as_json())
+    else:
+        for line in report_lines(report):
+            out(line)
+        for line in complaints(report):
+            tell(line)
+    return SOME_FAILED if report.failed else 0
+
+
+def _imported(
+    session: Session, found: Found, arguments: argparse.Namespace, watcher: Watcher
+) -> ImportReport:
+    workspace, config, path = session.workspace, session.config, session.store_path
+    if arguments.dry_run:
+        if not path.exists():
+            importer = Importer(workspace, config, None, None, watcher)
+            return asyncio.run(importer.run(found, arguments.benchmark))
+        with closing(open_reader(path)) as reader:
+            importer = Importer(workspace, config, reader, None, watcher)
+            return asyncio.run(importer.run(found, arguments.benchmark))
+    session.make_way()
+    with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
+        importer = Importer(workspace, config, store.reader, store, watcher)
+        return asyncio.run(importer.run(found, arguments.benchmark))
+
+
+@contextmanager
+def _watcher(*, plain: bool) -> Iterator[Watcher]:
+    if plain or not sys.stderr.isatty():
+        yield NoWatcher()
+        return
+    from engine.cli.import_bar import import_bar
+
+    with import_bar() as bar:
+        yield bar
+
+
+def report_lines(report: ImportReport) -> Iterator[str]:
+    """What was done, for a person."""
+    yield f"{report.kind}: {_count(len(report.benchmarks), 'benchmark')}"
+    for one in report.benchmarks:
+        yield f"{one.name}: {_done(one, dry=report.dry)}"
+        if one.mapped:
+            listed = [f"{theirs} → {ours}" for theirs, ours in sorted(one.mapped.items())[:3]]
+            more = f" and {len(one.mapped) - 3} more" if len(one.mapped) > 3 else ""
+            yield f"  called otherwise here: {', '.join(listed)}{more}"
+        for note, times in sorted(one.notes.items()):
+            yield f"  {times} {note}"
+    for path in report.placed:
+        yield f"written: {path}"
+    if report.unknown_targets:
+        yield "results show the targets of config.yaml only; to see these, add to its `targets:`"
+        for target in report.unknown_targets:
+            yield target.as_yaml()
+
+
+def _done(one: BenchmarkReport, *, dry: bool) -> str:
+    if one.refused:
+        return "not taken"
+    known = sum(file.known for file in one.files)
+    there = f"; {_count(known, 'row')} there already" if known else ""
+    dropped = f"; {_count(one.dropped, 'row')} dropped" if one.dropped else ""
+    if not one.is_new:
+        return f"nothing new{there}{dropped}"
+    return f"{'would add' if dry else 'added'} {one.added_text}{there}{dropped}"
+
+
+def complaints(report: ImportReport) -> Iterator[str]:
+    """What went wrong, file by file."""
+    for problem in report.problems:
+        yield f"crosswind: {problem}"
+    for one in report.benchmarks:
+        for problem in one.refused:
+            yield f"crosswind: {problem}"
+        left: Counter[str] = Counter()
+        for file in one.files:
+            for problem in file.problems:
+                yield f"crosswind: {problem}"
+            if file.dropped > len(file.problems):
+                left[str(file.path)] += file.dropped - len(file.problems)
+        for path, count in left.items():
+            yield f"crosswind: {path}: and {count} more rows like these"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

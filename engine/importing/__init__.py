@@ -1,0 +1,1 @@
+"""Files into a store: ImpactBench's of every age, our own mirror, published transcripts."""

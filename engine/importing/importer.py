@@ -1,0 +1,241 @@
+"""Takes a folder of files into a workspace: one benchmark after the other, each whole or not at
+all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Protocol
+
+from engine.benchmark import Scenario
+from engine.branches import Branch
+from engine.config.definition import Definition, load_definition
+from engine.config.settings import Config
+from engine.config.workspace import Workspace
+from engine.config.yaml_text import read_yaml
+from engine.errors import InputError, Problem
+from engine.importing.benchmark_rows import BenchmarkRows
+from engine.importing.json_rows import OnRead
+from engine.importing.known import Known
+from engine.importing.names import Names, fitting_name
+from engine.importing.placing import place_definition, place_draft, place_scenarios
+from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
+from engine.importing.setting import Setting
+from engine.importing.sources import Found, Source, leads_out
+from engine.store.bulk import BulkRow
+from engine.store.database import Store
+from engine.store.files import read_scenarios
+from engine.store.reader import Reader
+
+
+class Watcher(Protocol):
+    """Sees how far an import is."""
+
+    def begin(self, benchmark: str, size: int) -> None: ...
+    def read(self, size: int) -> None: ...
+
+
+class NoWatcher:
+    """Looks away."""
+
+    def begin(self, benchmark: str, size: int) -> None:
+        pass
+
+    def read(self, size: int) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Importer:
+    """What an import works with."""
+
+    workspace: Workspace
+    config: Config
+    reader: Reader | None
+    """None where there is no store yet, which only a dry run can stand."""
+    store: Store | None
+    """None for a dry run, which reads everything and writes nothing."""
+    watcher: Watcher = field(default_factory=NoWatcher)
+
+    async def run(self, found: Found, names: Sequence[str] = ()) -> ImportReport:
+        """Raises `InputError` for a name that names none of the benchmarks found, and
+        `StoreError`; what is wrong with the files themselves is in the report."""
+        report = ImportReport(found.kind, dry=self.store is None)
+        targets: dict[str, UnknownTarget] = {}
+        models = _models(found, report)
+        for source in _chosen(found.sources, names):
+            one = BenchmarkReport(source.name, str(source.folder))
+            report.benchmarks.append(one)
+            try:
+                setting = self._setting(source, found, models, one)
+            except InputError as error:
+                one.refused += error.problems
+                continue
+            if setting.name != source.name:
+                one.mapped[source.name] = setting.name
+            one.name = setting.name
+            self.watcher.begin(setting.name, _size(source))
+            rows = BenchmarkRows(setting)
+            try:
+                await self._write(rows.rows())
+            except InputError as error:
+                one.refused += error.problems
+                one.added.clear()
+                continue
+            targets |= rows.targets
+            if self.store is not None:
+                report.placed += await self._place(setting, rows.metrics_named)
+        known = {target.id for target in self.config.targets}
+        report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
+        return report
+
+    async def _write(self, rows: Iterator[BulkRow]) -> None:
+        if self.store is not None:
+            await self.store.write_all(rows)
+            return
+        for _ in rows:
+            pass
+
+    def _setting(
+        self, source: Source, found: Found, models: Mapping[str, str], report: BenchmarkReport
+    ) -> Setting:
+        """Raises `InputError` where nothing of the benchmark can be taken."""
+        name = source.name if Branch.parse(source.name) else fitting_name(source.name)
+        if name is None:
+            what = f"`{source.name[:100]}` cannot be the name of a benchmark"
+            hint = "rename the folder: letters, digits, '.', '_' and '-'"
+            raise InputError(Problem(what, source.folder, hint=hint))
+        if leads_out(source.definition_path, found.root):
+            what = "this is a link that leads out of the folder; it was not read"
+            raise InputError(Problem(what, source.definition_path))
+        definition = self._definition(source, name)
+        known = Known(self.reader, name)
+        return Setting(
+            name=name,
+            source=source,
+            root=found.root,
+            definition=definition,
+            scenarios=self._scenarios(source, name, definition),
+            removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
+            known=known,
+            names=Names(),
+            models=models,
+            jury=self.config.jury,
+            report=report,
+            on_read=self.watcher.read,
+        )
+
+    def _definition(self, source: Source, name: str) -> Definition | None:
+        """The workspace's, else theirs; None where neither has one."""
+        ours, theirs = self.workspace.definition_path(name), source.definition_path
+        given = load_definition(theirs) if theirs.is_file() else None
+        if not ours.is_file() or _same_file(ours, theirs):
+            return given
+        standing = load_definition(ours)
+        if given is not None and (other := list(_other_metrics(standing, given))):
+            what = f"the workspace's benchmark has other metrics: {', '.join(other)}"
+            hint = "import into another workspace, or rename one of the two folders"
+            raise InputError(Problem(what, theirs, hint=hint))
+        return standing
+
+    def _scenarios(
+        self, source: Source, name: str, definition: Definition | None
+    ) -> dict[str, Scenario]:
+        """Those of the store, and those in a file of the workspace that no run has read yet."""
+        stored = [] if self.reader is None else self.reader.scenarios(name)
+        found = {row.scenario.id: row.scenario for row in stored}
+        path = self.workspace.definition_path(name).with_name("scenarios.json")
+        if path.is_file() and not _same_file(path, source.folder / "scenarios.json"):
+            metrics = [] if definition is None else [metric.id for metric in definition.metrics]
+            turns = self.config.generation.turns
+            written, _ = read_scenarios(path, turns=turns, metrics=metrics)
+            found |= {one.id: one for one in written if one.id not in found}
+        return found
+
+    async def _place(self, setting: Setting, metrics_named: Mapping[str, str]) -> list[str]:
+        """The files that make it a benchmark of this workspace. What a person has there stays."""
+        if self.store is None:
+            return []
+        placed: list[Path] = []
+        source, path = setting.source, self.workspace.definition_path(setting.name)
+        if setting.definition is None:
+            placed += place_draft(path, setting.source.name, metrics_named)
+        elif not path.exists():
+            placed += place_definition(source.definition_path, path)
+        if setting.definition is not None:
+            metrics = setting.definition.metrics
+            placed += await place_scenarios(self.workspace, self.store, setting.name, metrics)
+        return [one.relative_to(self.workspace.root).as_posix() for one in placed]
+
+
+def _chosen(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
+    if not names:
+        return list(sources)
+    known = [source.name for source in sources]
+    problems = []
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(known)}"
+            problems.append(Problem(f"there is no benchmark {name[:100]!r} to import", hint=hint))
+    if problems:
+        raise InputError(problems)
+    return [source for source in sources if source.name in names]
+
+
+def _models(found: Found, report: ImportReport) -> dict[str, str]:
+    """Which model stands behind which target, as their configuration says now."""
+    if found.config is None:
+        return {}
+    try:
+        targets = read_yaml(found.config).data.get("targets")
+    except InputError as error:
+        report.problems += error.problems
+        return {}
+    return {
+        str(one["id"]): str(one["model"])
+        for one in (targets if isinstance(targets, list) else ())
+        if isinstance(one, dict) and "id" in one and isinstance(one.get("model"), str)
+    }
+
+
+def _other_metrics(ours: Definition, theirs: Definition) -> Iterator[str]:
+    standing = {metric.id: metric for metric in ours.metrics}
+    for metric in theirs.metrics:
+        mine = standing.get(metric.id)
+        if mine is None:
+            yield f"it has no {metric.id}"
+        elif mine.track is not metric.track:
+            yield f"{metric.id} is {metric.track} there and {mine.track} here"
+        elif mine.definition.split() != metric.definition.split():
+            yield f"{metric.id} has another definition"
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _size(source: Source) -> int:
+    """Bytes that will be read."""
+    places = [source.folder, *([source.cache] if source.cache else [])]
+    return sum(map(_bytes, _files(places)))
+
+
+def _files(places: Iterable[Path]) -> Iterator[Path]:
+    for place in places:
+        yield from place.rglob("*.json")
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+__all__ = ["Importer", "NoWatcher", "OnRead", "Watcher"]

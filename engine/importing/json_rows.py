@@ -1,0 +1,238 @@
+"""Reads a JSON array row by row, so that a file of any size is never in memory as a whole."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, NoReturn
+
+from engine.errors import InputError, Problem
+
+CHUNK: Final = 1 << 20
+LONGEST_ROW: Final = 256 << 20
+"""Characters of one row; more would be another file's content."""
+_TOO_DEEP: Final = "values are nested deeper than can be read"
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_NEAR_END: Final = 16
+"""A word or a number that the end of what was read cuts off is at most so long."""
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+OnRead = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRow:
+    """One row of an array, and where it begins."""
+
+    index: int
+    line: int
+    value: object
+
+
+class _NotANumberError(ValueError):
+    """NaN or an infinity."""
+
+
+def _refuse(name: str) -> NoReturn:
+    raise _NotANumberError(f"{name} is not JSON; expected a number or null")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
+def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
+    """The rows of the array in a file, in order. `on_read` hears how many bytes were read.
+
+    Raises `InputError` where the file cannot be read on; the rows before that place are good.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from _Rows(path, file, on_read).rows()
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+
+
+@dataclass(slots=True)
+class _Rows:
+    path: Path
+    file: BinaryIO
+    on_read: OnRead | None
+    text: str = ""
+    at: int = 0
+    line: int = 1
+    bytes_read: int = 0
+    ended: bool = False
+    broken: str | None = None
+    """Why nothing behind `text` can be read."""
+    decoder: codecs.IncrementalDecoder = field(
+        default_factory=codecs.getincrementaldecoder("utf-8")
+    )
+
+    def rows(self) -> Iterator[JsonRow]:
+        self._begin()
+        if self._next_character() == "]":
+            return self._finish()
+        index = 0
+        while True:
+            line = self.line
+            yield JsonRow(index, line, self._value())
+            index += 1
+            follows = self._next_character()
+            self.at += 1
+            if follows == "]":
+                self.at -= 1
+                return self._finish()
+            if follows != ",":
+                self._fail(f"after row {index - 1} expected ',' or ']', found {follows!r}")
+            self._next_character()
+
+    def _begin(self) -> None:
+        while self.at == len(self.text) and not self.ended:
+            self._more()
+            self._skip_space()
+        if self.at == len(self.text):
+            self._fail("is empty; expected a JSON array, [...]")
+        first = self._next_character()
+        if first != "[":
+            kind = {"{": "an object, {...}", '"': "a text"}.get(first, f"{first!r}")
+            self._fail(f"expected a JSON array, [...], found {kind}")
+        self.at += 1
+
+    def _finish(self) -> None:
+        self.at += 1
+        while True:
+            self._skip_space()
+            if self.at < len(self.text):
+                self._fail("expected the end of the file after the array, found more")
+            if self.ended:
+                return
+            self._more()
+
+    def _next_character(self) -> str:
+        """The next that is not white space, without taking it."""
+        while True:
+            self._skip_space()
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if self.ended:
+                self._fail("the file ends in the middle of the array", cut_off=True)
+            self._more()
+
+    def _skip_space(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        if found is not None and found.end() > self.at:
+            self.line += self.text.count("\n", self.at, found.end())
+            self.at = found.end()
+
+    def _value(self) -> object:
+        size = CHUNK
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                if self.ended or not self._may_be_cut(error):
+                    self._not_json(error)
+                self._more(size)
+                size *= 2
+            except _NotANumberError as error:
+                self._fail(str(error))
+            except RecursionError:
+                self._fail(_TOO_DEEP)
+            except ValueError as error:  # a number of thousands of digits
+                self._fail(f"a number cannot be read: {error}")
+            else:
+                if end == len(self.text) and not self.ended:
+                    self._more()  # a number may go on
+                    continue
+                self.line += self.text.count("\n", self.at, end)
+                self.at = end
+                return value
+
+    def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
+        return error.msg.startswith("Unterminated") or error.pos >= len(self.text) - _NEAR_END
+
+    def _not_json(self, error: json.JSONDecodeError) -> NoReturn:
+        cut_off = self._may_be_cut(error)
+        self.line += self.text.count("\n", self.at, error.pos)
+        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+        self._fail(what, cut_off=cut_off and self.ended)
+
+    def _more(self, size: int = CHUNK) -> None:
+        if len(self.text) - self.at > LONGEST_ROW:
+            self._fail(f"a row has more than {LONGEST_ROW >> 20} million characters")
+        if self.broken is not None:
+            self.line += self.text.count("\n", self.at)
+            self._fail(self.broken, hint="save the file as UTF-8")
+        raw = self.file.read(size)
+        self.ended = not raw
+        text = self._decoded(raw if self.bytes_read else self._without_mark(raw))
+        self.bytes_read += len(raw)
+        self.text = self.text[self.at :] + text
+        self.at = 0
+        if self.on_read is not None and raw:
+            self.on_read(len(raw))
+
+    def _without_mark(self, raw: bytes) -> bytes:
+        if raw.startswith(_UTF16) or b"\0" in raw[:4]:
+            hint = "save the file as UTF-8"
+            raise InputError(Problem("this is UTF-16, expected UTF-8", path=self.path, hint=hint))
+        return raw.removeprefix(codecs.BOM_UTF8)
+
+    def _decoded(self, raw: bytes) -> str:
+        """What stands before a byte that is wrong is good."""
+        try:
+            return self.decoder.decode(raw, final=self.ended)
+        except UnicodeDecodeError as error:
+            if self.ended:
+                self._fail("the file ends in the middle of a character", cut_off=True)
+            self.broken = f"byte {error.object[error.start]:#04x} is not UTF-8"
+            return bytes(error.object[: error.start]).decode()
+
+    def _fail(self, what: str, *, cut_off: bool = False, hint: str | None = None) -> NoReturn:
+        hint = "was the file cut off?" if cut_off else hint
+        raise InputError(Problem(what, path=self.path, line=self.line, hint=hint))
+
+
+def read_object(path: Path, on_read: OnRead | None = None) -> object:
+    """The one value of a small file. Raises `InputError`."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LONGEST_ROW + 1)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    if on_read is not None:
+        on_read(len(raw))
+    problem = _object_problem(raw, path)
+    if isinstance(problem, Problem):
+        raise InputError(problem)
+    return problem[0]
+
+
+def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:
+    """Why it cannot be read, or what it holds."""
+    if len(raw) > LONGEST_ROW:
+        return Problem(f"the file has more than {LONGEST_ROW >> 20} MB", path=path)
+    if raw.startswith(_UTF16) or b"\0" in raw[:4]:
+        return Problem("this is UTF-16, expected UTF-8", path, hint="save the file as UTF-8")
+    if not raw.strip():
+        return Problem("is empty; expected JSON", path)
+    try:
+        value = _DECODER.decode(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        what = f"byte {raw[error.start]:#04x} is not UTF-8"
+        line = raw.count(b"\n", 0, error.start) + 1
+        return Problem(what, path, line, hint="save the file as UTF-8")
+    except json.JSONDecodeError as error:
+        what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+        cut_off = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        return Problem(what, path, error.lineno, hint="was the file cut off?" if cut_off else None)
+    except RecursionError:
+        return Problem(_TOO_DEEP, path)
+    except ValueError as error:
+        return Problem(str(error), path)
+    return (value,)

@@ -1,0 +1,75 @@
+"""The published site's files, one conversation each, as the rows that all else is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine.importing.fields import UnfitError, kind_of
+from engine.importing.names import our_scenario_id
+from engine.importing.scenarios import published_set_up
+
+_ANSWERS: Final = {"yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedConversation:
+    """One file: a scenario, what was said in each sample, and what was found in it."""
+
+    published_id: str
+    conversations: tuple[dict[str, Any], ...]
+    """As rows of `conversations.json`, with the scenario in each."""
+    score: dict[str, Any] | None
+    """As a row of `scores.json`, of the first sample: the file does not say of which it is."""
+    neither: str | None
+    """A verdict that is neither yes nor no."""
+
+
+def read_published(value: object, *, path: Path, target: str) -> PublishedConversation:
+    """Raises `UnfitError`."""
+    if not isinstance(value, dict):
+        raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
+    scenario = value.get("scenario")
+    if not isinstance(scenario, dict):
+        raise UnfitError("scenario", f"expected an object, {{...}}, found {kind_of(scenario)}")
+    published_id = value.get("scenario_id") or scenario.get("id") or path.stem
+    if not isinstance(published_id, str):
+        raise UnfitError("scenario_id", f"expected an id, found {kind_of(published_id)}")
+    row = {**published_set_up(scenario, published_id), "target_model": target}
+    conversations = tuple(
+        {**row, "sample": number, "transcript": said} for number, said in _samples(value)
+    )
+    verdict = value.get("verdict")
+    score, neither = (None, None) if verdict is None else _score(row, verdict)
+    return PublishedConversation(published_id, conversations, score, neither)
+
+
+def _samples(value: Mapping[str, Any]) -> Iterator[tuple[int, object]]:
+    samples = value.get("samples")
+    if not isinstance(samples, list):
+        raise UnfitError("samples", f"expected a list of transcripts, found {kind_of(samples)}")
+    yield from enumerate(samples)
+
+
+def _score(row: Mapping[str, Any], verdict: object) -> tuple[dict[str, Any] | None, str | None]:
+    if not isinstance(verdict, dict):
+        raise UnfitError("verdict", f"expected an object, {{...}}, found {kind_of(verdict)}")
+    result = verdict.get("result")
+    word = result.strip().lower() if isinstance(result, str) else ""
+    score = {
+        "id": row["id"],
+        "metric_id": row.get("metric_id"),
+        "target_model": row["target_model"],
+        "sample": 0,
+        "present": _ANSWERS.get(word),
+        "justification": verdict.get("justification"),
+    }
+    return score, None if word in _ANSWERS else kind_of(result)
+
+
+def was_mapped(published_id: str) -> str | None:
+    """What a published id is called here; None where it stays."""
+    ours = our_scenario_id(published_id)
+    return None if ours in {None, published_id} else ours

@@ -1,0 +1,133 @@
+"""Puts a damaged store right: what can be read of it, then what the mirrored files still hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from engine.benchmark import Stage, State
+from engine.config.settings import Config
+from engine.config.workspace import Workspace
+from engine.errors import InputError
+from engine.importing.importer import Importer, NoWatcher, Watcher
+from engine.importing.report import BenchmarkReport, ImportReport
+from engine.importing.sources import Found, look_through
+from engine.store.database import Store, open_store
+from engine.store.lock import hold_workspace
+from engine.store.reader import Reader
+from engine.store.replaced_file import digest_on_disk
+from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
+from engine.store.search import INDEX_NAME
+from engine.store.soundness import faults
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What is wrong with a workspace's store, and what there is to put it right from."""
+
+    path: Path
+    exists: bool
+    faults: tuple[str, ...]
+    files: Found | None
+    """Mirrored files, or what else can be imported; None where there is nothing."""
+
+    @property
+    def is_sound(self) -> bool:
+        return self.exists and not self.faults
+
+
+@dataclass(slots=True)
+class Repair:
+    """What was done about it."""
+
+    aside: Path | None = None
+    """The damaged store with its log, as it was."""
+    saved: SalvageReport | None = None
+    filled: ImportReport | None = None
+    missing: list[str] = field(default_factory=list)
+    """What was done once and what neither the store nor the files hold any more, in words."""
+
+
+def examine(workspace: Workspace, path: Path) -> Examination:
+    """Changes nothing. Raises `StoreError` for a file that is not ours to repair."""
+    exists = path.exists()
+    found = tuple(faults(path)) if exists else ()
+    try:
+        files: Found | None = look_through(workspace.root)
+    except InputError:
+        files = None
+    return Examination(path, exists, found, files)
+
+
+async def repair(
+    workspace: Workspace,
+    config: Config,
+    examination: Examination,
+    *,
+    now: datetime,
+    watcher: Watcher | None = None,
+) -> Repair:
+    """Put it right. Raises `WorkspaceBusyError` and `StoreError`; the damaged store is copied
+    aside before anything else."""
+    done = Repair()
+    path = examination.path
+    with hold_workspace(workspace.root) as hold:
+        if examination.exists:
+            done.aside = set_aside(path, now)
+            into = path.with_name(path.name + ".saved")
+            _clear(into)
+            done.saved = salvage(done.aside, into)
+            put_in_place(into, path)
+            # its rows may have numbers that others get now
+            _clear(path.with_name(INDEX_NAME))
+        with open_store(path, engine=hold.engine) as store:
+            if examination.files is not None:
+                importer = Importer(workspace, config, store.reader, store, watcher or NoWatcher())
+                done.filled = await importer.run(examination.files)
+                await _know_again(workspace, store, done.filled)
+            done.missing += _missing(store.reader)
+    return done
+
+
+def _clear(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+async def _know_again(workspace: Workspace, store: Store, filled: ImportReport) -> None:
+    """Files of which every row is in the store may be written anew by the mirror."""
+    digests: dict[str, str] = {}
+    for benchmark in filled.benchmarks:
+        digests |= _known(workspace, store, benchmark)
+    if digests:
+        await store.set_mirrored(digests)
+
+
+def _known(workspace: Workspace, store: Store, benchmark: BenchmarkReport) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for file in benchmark.files:
+        is_whole = not file.dropped and not file.problems
+        if not is_whole or not file.path.is_relative_to(workspace.benchmarks_dir):
+            continue
+        relative = file.path.relative_to(workspace.root).as_posix()
+        digest = digest_on_disk(file.path) if file.path.is_file() else None
+        if digest is not None and store.reader.mirrored(relative) is None:
+            found[relative] = digest
+    return found
+
+
+def _missing(reader: Reader) -> Iterator[str]:
+    """What was once done and is not there any more; the next run does it again."""
+    for name in reader.benchmarks():
+        judged = reader.counting_verdicts(name)
+        there = {
+            Stage.SIMULATE: {str(take.key) for take, _ in judged},
+            Stage.EVALUATE: {str(take.key) for take, verdicts in judged if verdicts},
+        }
+        for stage, units in there.items():
+            states = reader.units(name, stage).values()
+            done = {row.unit for row in states if row.state is State.DONE}
+            if gone := sorted(done - units):
+                yield f"{name} {stage}: {len(gone)} of {len(done)}, such as {gone[0]}"

@@ -1,0 +1,93 @@
+"""What the import of one benchmark stands on, and how its files are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.benchmark import Scenario, Track
+from engine.config.definition import Definition
+from engine.errors import InputError, Problem
+from engine.importing.fields import UnfitError
+from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
+from engine.importing.known import Known
+from engine.importing.names import Names
+from engine.importing.report import BenchmarkReport, FileReport
+from engine.importing.sources import Source, leads_out
+from engine.jury import Jury
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One benchmark, theirs and ours."""
+
+    name: str
+    """As it is called here."""
+    source: Source
+    root: Path
+    """The folder that is imported; nothing outside it is read."""
+    definition: Definition | None
+    """None where nobody says which types its metrics have."""
+    scenarios: Mapping[str, Scenario]
+    """Those that the workspace has, by id."""
+    removed: frozenset[str]
+    """Ids of those that a person took out of it."""
+    known: Known
+    names: Names
+    models: Mapping[str, str]
+    """By their target: which model stands behind it, as their configuration says."""
+    jury: Jury | None
+    report: BenchmarkReport
+    on_read: OnRead | None = None
+
+    @property
+    def tracks(self) -> dict[str, Track]:
+        """The type of each metric."""
+        metrics = () if self.definition is None else self.definition.metrics
+        return {metric.id: metric.track for metric in metrics}
+
+    # Files: what is wrong with one comes into its report, and there is no more of it
+
+    def rows(self, path: Path) -> tuple[FileReport, Iterator[JsonRow]]:
+        """Of an array; none, and no report, where there is no such file."""
+        if not path.exists() and not path.is_symlink():
+            return FileReport(path), iter(())
+        file = self.report.file(path)
+        return file, self._rows(path, file)
+
+    def _rows(self, path: Path, file: FileReport) -> Iterator[JsonRow]:
+        try:
+            self._refuse_link(path)
+            yield from read_rows(path, self.on_read)
+        except InputError as error:
+            file.tell_all(error.problems)
+
+    def value(self, path: Path, file: FileReport) -> object:
+        """What a small file holds; None where it cannot be read."""
+        try:
+            self._refuse_link(path)
+            return read_object(path, self.on_read)
+        except InputError as error:
+            file.tell_all(error.problems)
+            return None
+
+    def _refuse_link(self, path: Path) -> None:
+        if leads_out(path, self.root):
+            hint = "put the file itself there, not a link"
+            what = "this is a link that leads out of the folder; it was not read"
+            raise InputError(Problem(what, path, hint=hint))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row in a file, for what is to be said of it."""
+
+    file: FileReport
+    index: int
+    line: int | None
+
+    def drop(self, error: UnfitError) -> None:
+        """The row cannot be taken."""
+        key = f"[{self.index}]" + (f".{error.key}" if error.key else "")
+        self.file.drop(error.what, line=self.line, key=key, hint=error.hint)

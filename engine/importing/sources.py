@@ -1,0 +1,165 @@
+"""What lies in a folder that somebody wants to import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from engine.branches import VALIDATION, Branch, name_of
+from engine.errors import InputError, Problem
+
+CACHE: Final = ".cache"
+_LOOKED_AT: Final = 20
+"""So many files tell what a folder holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of one benchmark."""
+
+    name: str
+    """As they call it."""
+    folder: Path
+    published: bool
+    """Whether it is one file for each conversation, by model."""
+    cache: Path | None = None
+    """Rows of interrupted runs."""
+
+    @property
+    def definition_path(self) -> Path:
+        return self.folder / "benchmark.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A folder, looked through."""
+
+    root: Path
+    kind: str
+    """What it is, in words."""
+    sources: Sequence[Source]
+    config: Path | None = None
+
+
+def look_through(folder: Path) -> Found:
+    """Raises `InputError` where nothing in it can be imported."""
+    try:
+        found = _found(folder)
+    except OSError as error:
+        where = Path(error.filename) if error.filename else folder
+        raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
+    if found is None or not found.sources:
+        raise InputError(
+            Problem(
+                "there is nothing to import here; expected a workspace with benchmarks/, one "
+                "benchmark's folder, or scenarios/<benchmark>/<model>/<id>.json",
+                folder,
+            )
+        )
+    return found
+
+
+def _found(folder: Path) -> Found | None:
+    if not folder.exists():
+        raise InputError(Problem("there is no such folder", folder))
+    if not folder.is_dir():
+        raise InputError(Problem("expected a folder, found a file", folder))
+    if (folder / "benchmarks").is_dir():
+        return _workspace(folder)
+    if _is_benchmark(folder):
+        return _benchmark(folder)
+    several = [_source(place) for place in _folders(folder) if _is_benchmark(place)]
+    if several:
+        return Found(folder, "a folder of benchmarks", several)
+    return _published(folder)
+
+
+def _workspace(folder: Path) -> Found:
+    places = [place for place in _folders(folder / "benchmarks") if _is_benchmark(place)]
+    cached = {place.name: place for place in _folders(folder / CACHE)}
+    sources = [_source(place, cached.pop(place.name, None)) for place in places]
+    sources += [_source(branch) for place in places for branch in _branches(place)]
+    config = folder / "config.yaml"
+    sources += [
+        Source(name, folder / "benchmarks" / name, published=False, cache=cache)
+        for name, cache in cached.items()
+    ]
+    published = _published(folder)
+    if published is not None:
+        sources += published.sources
+    return Found(folder, "a workspace", sources, config if config.is_file() else None)
+
+
+def _benchmark(folder: Path) -> Found:
+    """One of a workspace's, so its cache and configuration may be two folders above."""
+    root = folder.absolute().parent.parent
+    cache = root / CACHE / folder.absolute().name
+    config = root / "config.yaml"
+    inside = folder.absolute().parent.name == "benchmarks"
+    source = _source(folder, cache if inside and cache.is_dir() else None)
+    return Found(
+        folder, "one benchmark's folder", [source], config if inside and config.is_file() else None
+    )
+
+
+def _branches(benchmark: Path) -> list[Path]:
+    """The folders of its validation runs."""
+    places = _folders(benchmark / VALIDATION)
+    return [place for place in places if _is_benchmark(place) and Branch.parse(name_of(place))]
+
+
+def _source(place: Path, cache: Path | None = None) -> Source:
+    return Source(name_of(place), place, published=False, cache=cache)
+
+
+def _is_benchmark(folder: Path) -> bool:
+    names = ("benchmark.yaml", "scenarios.json", "runs")
+    return any((folder / name).exists() for name in names) and not _models(folder)
+
+
+def _published(folder: Path) -> Found | None:
+    """The site's folder, its `scenarios`, or one benchmark in it."""
+    for place in (folder / "scenarios", folder):
+        sources = [Source(one.name, one, published=True) for one in _folders(place) if _models(one)]
+        if sources:
+            return Found(folder, "published transcripts", sources)
+    if _models(folder):
+        source = Source(folder.absolute().name, folder, published=True)
+        return Found(folder, "one benchmark's published transcripts", [source])
+    return None
+
+
+def _models(folder: Path) -> bool:
+    """Whether its folders hold one conversation in each file."""
+    files = (file for model in _folders(folder) for file in sorted(model.glob("*.json"))[:3])
+    return any(_is_published(file) for file in islice(files, _LOOKED_AT))
+
+
+def _is_published(file: Path) -> bool:
+    try:
+        row = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "samples" in row and "scenario" in row
+
+
+def _folders(place: Path) -> list[Path]:
+    return list(_listed(place)) if place.is_dir() else []
+
+
+def _listed(place: Path) -> Iterator[Path]:
+    for one in sorted(place.iterdir()):
+        if one.is_dir() and (not one.name.startswith(".")):
+            yield one
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether a link takes it out of the folder that is imported."""
+    try:
+        return not path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return True

@@ -1,0 +1,155 @@
+"""From rows of `scores.json`, and the history in our own, to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.benchmark import Track
+from engine.importing.fields import OURS, UNKNOWN, JsonObject, answer, passed, text
+from engine.store.bulk import GIVEN_LATER
+from engine.store.inserts import storable
+from engine.store.records import Quote, StoredVerdict
+from engine.store.rows import NewVerdict
+
+EDITED: Final = "edited file"
+"""The judge of what a person wrote over a verdict of ours in the file."""
+NOT_SCORED: Final = "not scored in the imported file"
+NO_TYPE: Final = "the metric's type is not known, so present or not does not say whether it passed"
+
+Tracks = Mapping[str, Track]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The verdicts of one row."""
+
+    verdicts: tuple[NewVerdict, ...]
+    off_target: bool = False
+    """Whether the row is about another metric than its scenario is made for."""
+
+
+def read_verdicts(row: JsonObject, metric_id: str, tracks: Tracks) -> Given:
+    """`metric_id` is the scenario's. Raises `UnfitError`."""
+    history = tuple(_history(row, metric_id, tracks))
+    about = metric_id if history else text(row, "metric_id") or metric_id
+    present = answer(row, "present")
+    track = tracks.get(about)
+    counted = passed(row, present, track)
+    if about != metric_id:
+        return Given((_off_target(row, about, track, present),), off_target=True)
+    said = NewVerdict(
+        take=GIVEN_LATER,
+        metric_id=metric_id,
+        track=track or Track.POSITIVE,
+        judge=EDITED if history else _judge(row),
+        source="human" if history else "model",
+        number=0,
+        present=present,
+        passed=None if track is None else counted,
+        unscored=_unscored(present, counted, track),
+        justification=_justification(row),
+    )
+    if not history:
+        return Given((said,))
+    is_edited = track is not None and not any(_tells(one, said) for one in history)
+    return Given((*history, said) if is_edited else history)
+
+
+def _tells(one: NewVerdict, said: NewVerdict) -> bool:
+    """Whether what the row says as a whole is what this verdict of its history says; a row without
+    an answer says no more than its history."""
+    answers = said.passed is None or one.passed is said.passed
+    return answers and one.justification == said.justification
+
+
+def _off_target(
+    row: JsonObject,
+    about: str,
+    track: Track | None,
+    present: bool | None,  # noqa: FBT001  (a value, not a switch)
+) -> NewVerdict:
+    """Kept, and never counted: its scenario was not made to bring this behaviour out."""
+    return NewVerdict(
+        take=GIVEN_LATER,
+        metric_id=about,
+        track=track or Track.POSITIVE,
+        judge=_judge(row),
+        source="model",
+        number=0,
+        present=present,
+        passed=None,
+        unscored=f"off target: about {about}, which this scenario is not made for",
+        justification=_justification(row),
+    )
+
+
+def _unscored(present: bool | None, counted: bool | None, track: Track | None) -> str | None:  # noqa: FBT001  (values, not switches)
+    if track is None:
+        return NO_TYPE if present is not None or counted is not None else NOT_SCORED
+    return NOT_SCORED if counted is None else None
+
+
+def _judge(row: JsonObject) -> str:
+    judge = row.get("judge") or row.get("evaluator_model") or row.get("evaluator")
+    return storable(judge) if isinstance(judge, str) else UNKNOWN
+
+
+def _justification(row: JsonObject) -> str:
+    value = row.get("justification")
+    return storable(value) if isinstance(value, str) else ""
+
+
+def _listed(row: JsonObject) -> list[dict[str, Any]]:
+    ours = row.get(OURS)
+    verdicts = ours.get("verdicts") if isinstance(ours, dict) else None
+    return [one for one in verdicts or () if isinstance(one, dict)]
+
+
+def _history(row: JsonObject, metric_id: str, tracks: Tracks) -> Iterator[NewVerdict]:
+    """Every verdict on the take, as our own files tell them, oldest first."""
+    yield from verdicts_of(_listed(row), metric_id, tracks)
+
+
+def verdicts_of(
+    listed: Iterable[dict[str, Any]], metric_id: str, tracks: Tracks
+) -> Iterator[NewVerdict]:
+    """From what our own files list. Raises `UnfitError`."""
+    for one in listed:
+        about = text(one, "metric_id") or metric_id
+        track = tracks.get(about)
+        counted = answer(one, "passed")
+        present = answer(one, "present")
+        unscored = storable(text(one, "unscored") or "") or None
+        number = one.get("pass")
+        yield NewVerdict(
+            take=GIVEN_LATER,
+            metric_id=about,
+            track=track or Track.POSITIVE,
+            judge=_judge(one),
+            source="human" if one.get("source") == "human" else "model",
+            number=number if isinstance(number, int) and 0 <= number < 2**31 else 0,
+            present=present,
+            passed=None if track is None or unscored is not None else counted,
+            unscored=unscored or _unscored(present, counted, track),
+            justification=_justification(one),
+            quotes=tuple(_quotes(one)),
+        )
+
+
+def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
+    quotes = one.get("quotes")
+    for quote in quotes if isinstance(quotes, list) else ():
+        if isinstance(quote, dict) and isinstance(quote.get("text"), str):
+            turn = quote.get("turn")
+            yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
+
+
+def identity(verdict: NewVerdict | StoredVerdict) -> tuple[object, ...]:
+    """What makes two verdicts on one take the same one."""
+    return (
+        *(verdict.metric_id, verdict.judge, verdict.source, verdict.number),
+        *(verdict.present, verdict.passed, verdict.unscored, verdict.justification),
+        tuple((quote.text, quote.turn) for quote in verdict.quotes),
+    )

@@ -1,0 +1,86 @@
+"""Where rows of work stand, and what was called for them: each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.benchmark import Stage, State, Usage
+from engine.importing.costs import Used, attempt_of, caller, phases
+from engine.importing.fields import UnfitError, kind_of
+from engine.importing.setting import Place, Setting
+from engine.store.rows import AttemptRow, StateRow
+
+_GENERATION = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
+
+
+@dataclass(slots=True)
+class Work:
+    """Of one benchmark's import."""
+
+    setting: Setting
+    _used: Used = field(default_factory=Used)
+    _announced: set[tuple[Stage, str]] = field(default_factory=set)
+
+    def state(
+        self, stage: Stage, unit: str, target: str | None = None, *, failed: str | None = None
+    ) -> Iterator[StateRow]:
+        """Done, or failed for a reason; none where a state of it is told already."""
+        if (stage, unit) in self._announced or self.setting.known.announced(stage, unit):
+            return
+        self._announced.add((stage, unit))
+        yield StateRow(
+            benchmark=self.setting.name,
+            stage=stage,
+            unit=unit,
+            target=target,
+            state=State.DONE if failed is None else State.FAILED,
+            reason=failed,
+        )
+
+    def attempt(
+        self, stage: Stage, unit: str, target: str | None, model: str, usage: Usage
+    ) -> AttemptRow:
+        name = self.setting.name
+        attempt = attempt_of(name, stage, unit, target, model=model, usage=usage)
+        self._used.add(attempt)
+        return attempt
+
+    def written_by_script(self, scenario_id: str) -> AttemptRow:
+        """So that it is known for what it is; what it took is in the sum of all."""
+        nothing = Usage(1, 0, 0, 0, 0.0)
+        return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
+
+    def costs(self, path: Path, target: str | None) -> Iterator[AttemptRow]:
+        """The part of each sum in a `cost.json` that no row has told."""
+        if not path.is_file():
+            return
+        file = self.setting.report.file(path)
+        value = self.setting.value(path, file)
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            what = f"expected an object, {{...}}, found {kind_of(value)}"
+            Place(file, 0, 1).drop(UnfitError("", what))
+            return
+        for stage, told, scripted in phases(value):
+            if (stage in _GENERATION) != (target is None):
+                continue
+            file.rows += 1
+            before = self.setting.known.usage(stage, target)
+            missing = self._used.missing(stage, target, told, before)
+            if missing is None:
+                file.known += 1
+                continue
+            file.taken += 1
+            unit = target or self.setting.name
+            yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
+
+    def of_stages(self, folder: Path) -> Iterator[StateRow]:
+        """Metrics stand in the benchmark's file; results were worked out where there is one."""
+        name, definition = self.setting.name, self.setting.definition
+        if definition is not None and definition.metrics:
+            yield from self.state(Stage.GEN_METRICS, name)
+        if (folder / "results.json").is_file():
+            yield from self.state(Stage.AGGREGATE, name)

@@ -1,0 +1,224 @@
+"""Exports: whole, in their place, and inert whatever models and files say."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.benchmark import ConversationKey, Speaker, StopReason, Track
+from engine.cli.main import main
+from engine.exporting.markdown import escaped, quoted
+from engine.exporting.rows import COLUMNS, cell
+from engine.store.database import open_store
+from engine.store.records import Quote
+from engine.store.rows import MessageRow, NewVerdict, ScenarioRow, TakeEndRow, TakeRow
+from tests.engine.importing.building import BENCHMARK, CONFIG
+from tests.engine.store.building import scenario
+
+HOSTILE = '=HYPERLINK("http://x")\n# Title\n```\n<script>alert(1)</script>\n| a |\n\x1b[31mred'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace with two conversations, one of them judged by two."""
+    root = tmp_path / "workspace"
+    folder = root / "benchmarks" / "giving-in"
+    folder.mkdir(parents=True)
+    (root / "config.yaml").write_text(CONFIG, "utf-8")
+    (folder / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    asyncio.run(fill(root / "crosswind.db"))
+    return root
+
+
+async def fill(path: Path) -> None:
+    take = 0
+    with open_store(path) as store:
+        for name in ("m01_s001_v01", "m02_s001_v01"):
+            made = scenario(name, name[:3])
+            [of] = await store.write(
+                ScenarioRow(benchmark="giving-in", scenario=made, source="file")
+            )
+            [take] = await store.write(
+                TakeRow(
+                    benchmark="giving-in",
+                    key=ConversationKey(name, "gpt-x"),
+                    number=0,
+                    scenario_seq=of,
+                    user_model="offline:user",
+                    model="gpt-x-large",
+                    scripted=True,
+                )
+            )
+            user, target = (
+                MessageRow(take=take, turn=1, speaker=speaker, text=HOSTILE, finish="stop")
+                for speaker in Speaker
+            )
+            end = TakeEndRow(take=take, stop_reason=StopReason.TURN_LIMIT)
+            await store.write(user, target, end)
+        for judge, passed in (("one", True), ("two", False)):
+            await store.write(
+                NewVerdict(
+                    take=take,
+                    metric_id="m02",
+                    track=Track.NEGATIVE,
+                    judge=judge,
+                    source="model",
+                    number=0,
+                    present=not passed,
+                    passed=passed,
+                    justification="-1+2",
+                    quotes=(Quote("red", 1),),
+                )
+            )
+
+
+def export(root: Path, *arguments: str) -> int:
+    return main(["--workspace", str(root), "export", *arguments])
+
+
+def test_json_lines_hold_every_conversation_to_the_letter(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(root) == 0
+    written = capsys.readouterr().out
+    assert written.isascii()
+    first, second = map(json.loads, written.splitlines())
+    assert first["conv_id"] == "m01_s001_v01__gpt-x"
+    assert [said["content"] for said in first["transcript"]] == [HOSTILE, HOSTILE]
+    assert (first["passed"], first["unscored"]) == (None, "not judged yet")
+    assert (second["passed"], second["unscored"]) == (None, "judges are tied")
+    assert [one["judge"] for one in second["verdicts"]] == ["one", "two"]
+    assert first["scripted"]
+    assert "not language models" in first["note"]
+
+
+def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(root, "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["id"], row["judge"], row["verdict_passed"]) for row in rows] == [
+        ("m01_s001_v01", "", ""),
+        ("m02_s001_v01", "one", "true"),
+        ("m02_s001_v01", "two", "false"),
+    ]
+    assert list(rows[0]) == COLUMNS
+    assert rows[1]["justification"] == "'-1+2"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\t=1", "  =1"])
+def test_a_cell_that_a_spreadsheet_would_run_is_defused(text: str) -> None:
+    assert cell(text).startswith("'")
+
+
+def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert export(root, "--format", "md", "--out", str(out)) == 0
+    path = out / "giving-in" / "m02_s001_v01__gpt-x.md"
+    lines = path.read_text("utf-8").splitlines()
+    assert [line for line in lines if line.startswith("#")] == [
+        r"# m02\_s001\_v01\_\_gpt-x",
+        "## Scenario",
+        "## Conversation",
+        "### Turn 1, User",
+        "### Turn 1, Target",
+        "## Verdicts",
+        "### one, pass 1",
+        "### two, pass 1",
+    ]
+    text = "\n".join(lines)
+    assert "```" not in text
+    assert re.search(r"(?<!\\)<script", text) is None
+    assert "\x1b" not in text
+    assert "- result: unscored (judges are tied)" in lines
+    assert "*Made with scripted models, which are not language models.*" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("# no title", r"\# no title"),
+        ("1. no list", r"1\. no list"),
+        ("    no code", "&nbsp;&nbsp;&nbsp;&nbsp;no code"),
+        ("---", r"\---"),
+        ("[a](http://b)", r"\[a\](http\://b)"),
+        ("&lt; <b>", r"\&lt; \<b\>"),
+        ("a\\b `c` *d* _e_ ~f~ $g$", r"a\\b \`c\` \*d\* \_e\_ \~f\~ \$g\$"),
+    ],
+)
+def test_what_markdown_would_read_is_escaped(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+def test_lines_of_a_message_stay_lines_and_none_leaves_its_block() -> None:
+    assert list(quoted("a\nb\n\n> c")) == ["> a\\", "> b", ">", r"> \> c"]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["giving-in"], 2),
+        (["m02"], 1),
+        (["m01_s001_v01__gpt-x"], 1),
+        (["m01_s001", "m02_s001"], 2),
+    ],
+)
+def test_a_benchmark_or_ids_can_be_named(names: list[str], found: int, root: Path) -> None:
+    out = root / "out.jsonl"
+    assert export(root, *names, "--out", str(out)) == 0
+    assert len(out.read_text("utf-8").splitlines()) == found
+
+
+def test_what_names_nothing_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(root, "givingin") == 2
+    assert "there is nothing with the id 'givingin'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "md"])
+def test_what_is_there_is_not_written_over_without_being_told_to(
+    form: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    mine = out / "mine" if form == "md" else out
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    asked = ["--format", form, "--out", str(out)]
+    assert export(root, *asked) == 2
+    assert "is there already (name another place, or add --force)" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    assert export(root, *asked, "--force") == 0
+    assert (mine.read_text("utf-8") == "mine") == (form == "md")
+
+
+def test_a_document_folder_has_to_be_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(root, "--format", "md") == 2
+    assert "name a folder with --out" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_is_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(root, "--out", str(tmp_path / "no" / "where.jsonl")) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert export(root, "--out", str(tmp_path)) == 2
+    assert "expected a file, found a folder" in capsys.readouterr().err
+
+
+def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(root / "crosswind.db")) as connection:
+        connection.execute(
+            "UPDATE message SET text = 'other' WHERE seq = (SELECT max(seq) FROM message)"
+        )
+        connection.commit()
+    for form, name in (("jsonl", "out.jsonl"), ("md", "out")):
+        before = sorted(tmp_path.iterdir())
+        assert export(root, "--format", form, "--out", str(tmp_path / name)) == 2
+        assert sorted(tmp_path.iterdir()) == before

@@ -1,0 +1,232 @@
+"""Files that are broken in every way: each says where and what, and all else comes in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InputError
+from engine.importing.json_rows import CHUNK, read_rows
+from tests.engine.importing.building import (
+    Ours,
+    Theirs,
+    conversation,
+    problems,
+    scenario,
+    score,
+    transcript,
+)
+
+GOOD = json.dumps([conversation(), conversation("m02_s001_v01")], indent=2)
+
+
+def cut(text: str) -> bytes:
+    return text[: text.rindex('"content"')].encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "taken"),
+    [
+        (b"", "conversations.json:1: is empty; expected a JSON array, [...]", 0),
+        (b"  \n\n", "conversations.json:3: is empty; expected a JSON array, [...]", 0),
+        (b'{"a": 1}', "expected a JSON array, [...], found an object, {...}", 0),
+        (b"[ ", "the file ends in the middle of the array (was the file cut off?)", 0),
+        (cut(GOOD), "(was the file cut off?)", 1),
+        (GOOD.encode("utf-16"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)", 0),
+        (GOOD.encode("utf-16-be"), "this is UTF-16, expected UTF-8 (save the file as UTF-8)", 0),
+        (
+            GOOD.replace("the house at turn 2", "l'été").encode("latin-1"),
+            "byte 0xe9 is not UTF-8 (save the file as UTF-8)",
+            0,
+        ),
+        (b"\xef\xbb\xbf" + GOOD.encode(), "", 2),
+        (GOOD.encode() + b"]", "expected the end of the file after the array, found more", 2),
+        (GOOD.replace("0.5", "NaN", 1).encode(), "NaN is not JSON; expected a number or null", 0),
+        (b"[" * 200_000, "values are nested deeper than can be read", 0),
+        (b"[" + b"9" * 5000 + b"]", "a number cannot be read", 0),
+        (GOOD.encode().replace(b'"id"', b"id", 1), "this is not JSON: expecting property name", 0),
+    ],
+)
+def test_a_broken_file_says_where_and_the_rows_before_that_come_in(
+    content: bytes, said: str, taken: int, theirs: Theirs, ours: Ours
+) -> None:
+    theirs.run([], [])
+    theirs.conversations.write_bytes(content)
+    report = ours.take_in(theirs.root)
+    found = problems(report)
+    assert bool(found) == bool(said)
+    if said:
+        assert len(found) == 1
+        assert said in found[0]
+        assert found[0].startswith("conversations.json")
+    assert len(ours.said()) == taken
+    assert report.failed == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (7, "expected an object, {...}, found the number 7"),
+        (None, "expected an object, {...}, found null"),
+        (conversation(id=None), "[0].id: expected an id, found null"),
+        (conversation("../../evil"), "[0].id: '../../evil' cannot be an id"),
+        (conversation("a__b"), "cannot be an id: a name must not contain '..' or '__'"),
+        (conversation(target_model="../x"), "[0].target_model: '../x' cannot be a target's name"),
+        (conversation(target_model="/etc"), "[0].target_model: '/etc' cannot be a target's name"),
+        (conversation(_sample=-1), "[0]._sample: expected the number of a sample"),
+        (conversation(_sample=True), "[0]._sample: expected the number of a sample, found true"),
+        (conversation(transcript="hi"), "[0].transcript: expected a list of messages"),
+        (conversation(transcript=[7]), "[0].transcript[0]: expected {role, content}, found the"),
+        (
+            conversation(transcript=transcript()[1:]),
+            "[0].transcript[0].role: expected the role 'user', found the text 'assistant'",
+        ),
+        (
+            conversation(transcript=[{"role": "user", "content": {"a": 1}}]),
+            "[0].transcript[0].content: expected a text or null, found an object",
+        ),
+        (
+            conversation(extra=json.loads("[" * 60 + "]" * 60)),
+            "[0]: values are nested more than 50 deep",
+        ),
+    ],
+)
+def test_a_bad_row_is_dropped_with_its_place_and_the_next_comes_in(
+    row: object, said: str, theirs: Theirs, ours: Ours
+) -> None:
+    theirs.run([row, conversation("m02_s001_v01")], [])
+    report = ours.take_in(theirs.root)
+    [found] = problems(report)
+    assert found.startswith("conversations.json:2: [0]")
+    assert said in found
+    assert list(ours.said()) == ["m02_s001_v01__gpt-x"]
+    assert report.failed
+
+
+def test_the_line_of_a_bad_row_is_where_it_begins(theirs: Theirs, ours: Ours) -> None:
+    theirs.run([conversation(), 7], [])
+    lines = theirs.conversations.read_text("utf-8").splitlines()
+    line = lines.index("  7") + 1
+    assert problems(ours.take_in(theirs.root)) == [
+        f"conversations.json:{line}: [1]: expected an object, {{...}}, found the number 7"
+    ]
+
+
+def test_a_conversation_that_is_there_twice_is_taken_once(theirs: Theirs, ours: Ours) -> None:
+    other = conversation(transcript=transcript(about="the sea"))
+    theirs.run([conversation(), conversation(), other], [score()])
+    report = ours.take_in(theirs.root)
+    assert ours.said()["m01_s001_v01__gpt-x"][0] == "user speaks of the house at turn 1"
+    [found] = problems(report)
+    assert "conversations.json[0] is the same conversation with other words" in found
+    [one] = report.benchmarks
+    assert one.notes["conversations that are there twice, word for word"] == 1
+
+
+def test_a_scenario_that_our_reader_refuses_is_told_precisely(theirs: Theirs, ours: Ours) -> None:
+    rows = [scenario(), scenario("m03_s001_v01"), scenario("m02_s001_v01", landmarks=[{"turn": 0}])]
+    theirs.write("scenarios.json", rows)
+    report = ours.take_in(theirs.root)
+    assert problems(report) == [
+        "scenarios.json: [1].metric_id: m03_s001_v01: the benchmark has no metric 'm03' "
+        "(did you mean 'm02'?)",
+        "scenarios.json: [2].landmarks[0].instruction: m02_s001_v01: missing; expected a text",
+        "scenarios.json: [2].landmarks[0].turn: m02_s001_v01: expected a turn from 1 on, found 0",
+    ]
+    with ours.reader() as reader:
+        assert [row.scenario.id for row in reader.scenarios("giving-in")] == ["m01_s001_v01"]
+
+
+def test_a_benchmark_that_our_loader_refuses_is_left_out_and_others_come_in(
+    theirs: Theirs, ours: Ours
+) -> None:
+    theirs.run()
+    other = theirs.root / "benchmarks" / "other"
+    other.mkdir()
+    (other / "benchmark.yaml").write_text("name: Other\nmetrics: [{id: m01, type: sideways}]\n")
+    report = ours.take_in(theirs.root)
+    assert any("sideways" in text for text in problems(report))
+    assert not (ours.root / "benchmarks" / "other").exists()
+    assert len(ours.said()) == 1
+
+
+@pytest.mark.parametrize("where", ["conversations", "scores"])
+def test_a_link_that_leads_out_of_the_folder_is_not_read(
+    where: str, theirs: Theirs, ours: Ours, tmp_path: Path
+) -> None:
+    theirs.run()
+    path = theirs.conversations if where == "conversations" else theirs.scores
+    secret = tmp_path / "elsewhere.json"
+    path.rename(secret)
+    path.symlink_to(secret)
+    report = ours.take_in(theirs.root)
+    assert any("a link that leads out of the folder" in text for text in problems(report))
+    assert (len(ours.said()), len(ours.verdicts())) == (
+        (0, 0) if where == "conversations" else (1, 0)
+    )
+
+
+def test_a_definition_that_is_a_link_to_elsewhere_is_not_read(
+    theirs: Theirs, ours: Ours, tmp_path: Path
+) -> None:
+    theirs.run()
+    (theirs.folder / "benchmark.yaml").rename(tmp_path / "elsewhere.yaml")
+    (theirs.folder / "benchmark.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+    [found] = problems(ours.take_in(theirs.root))
+    assert "a link that leads out of the folder" in found
+    assert ours.said() == {}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "there is no such folder"),
+        (lambda path: path.mkdir(), "there is nothing to import here"),
+        (lambda path: path.write_text("x"), "expected a folder, found a file"),
+    ],
+)
+def test_what_holds_nothing_to_import_is_refused(
+    make: Callable[[Path], None], said: str, ours: Ours, tmp_path: Path
+) -> None:
+    make(tmp_path / "nothing")
+    with pytest.raises(InputError, match=said):
+        ours.take_in(tmp_path / "nothing")
+
+
+def test_a_file_without_permission_is_told(theirs: Theirs, ours: Ours) -> None:
+    theirs.run()
+    theirs.conversations.chmod(0)
+    if os.access(theirs.conversations, os.R_OK):
+        theirs.conversations.unlink()
+        theirs.conversations.mkdir()
+    found = problems(ours.take_in(theirs.root))
+    assert any(text.startswith("conversations.json: cannot be read") for text in found)
+
+
+def test_a_file_of_many_rows_is_read_to_its_last(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("[" + ",\n".join(["{}"] * 300_000) + "]", "utf-8")
+    last = None
+    for row in read_rows(path):
+        last = row
+    assert last is not None
+    assert (last.index, last.line) == (299_999, 300_000)
+
+
+@pytest.mark.parametrize("size", [1, CHUNK - 7, CHUNK, 3 * CHUNK])
+def test_rows_of_any_length_are_read_whole(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    rows = [{"a": "é" * size}, 12, {"b": '\\"[{' * (size // 4 + 1)}, True]
+    path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
+    assert [row.value for row in read_rows(path)] == rows
+
+
+def test_many_bad_rows_are_told_as_a_few_and_a_number(theirs: Theirs, ours: Ours) -> None:
+    theirs.run([7] * 100, [])
+    report = ours.take_in(theirs.root)
+    assert len(problems(report)) == 20
+    assert report.benchmarks[0].dropped == 100

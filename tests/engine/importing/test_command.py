@@ -1,0 +1,105 @@
+"""`crosswind import` as a person and a script see it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.cli.main import main
+from tests.engine.importing.building import Ours, Theirs, conversation, scenario, score, transcript
+
+
+def take_in(ours: Ours, theirs: Theirs, *arguments: str) -> int:
+    return main(["--workspace", str(ours.root), "import", str(theirs.root), *arguments])
+
+
+def test_a_person_reads_what_was_taken_and_what_to_do_next(
+    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.run()
+    theirs.run([conversation(target_model="grok")], [], target="grok")
+    assert take_in(ours, theirs) == 0
+    said, complained = capsys.readouterr()
+    assert said.splitlines() == [
+        "a workspace: 1 benchmark",
+        "giving-in: added 2 conversations, 8 messages, 2 scenarios, 2 takes, 1 verdict",
+        "written: benchmarks/giving-in/benchmark.yaml",
+        "written: benchmarks/giving-in/scenarios.json",
+        "results show the targets of config.yaml only; to see these, add to its `targets:`",
+        '  - {id: "grok", model: "grok", source: openai}   # a guess: who serves it?',
+    ]
+    assert complained == ""
+    assert take_in(ours, theirs) == 0
+    assert "giving-in: nothing new; 4 rows there already" in capsys.readouterr().out
+
+
+def test_what_was_dropped_is_told_and_the_exit_code_says_so(
+    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.run([7] * 30 + [conversation()], [])
+    assert take_in(ours, theirs) == 1
+    said, complained = capsys.readouterr()
+    assert "; 30 rows dropped" in said
+    assert len(complained.splitlines()) == 21
+    assert complained.splitlines()[-1].endswith("conversations.json: and 10 more rows like these")
+
+
+def test_a_script_reads_the_report_as_json(
+    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.run([conversation(), 7])
+    assert take_in(ours, theirs, "--json", "--dry-run") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["dry_run"]
+    [one] = report["benchmarks"]
+    assert one["added"]["conversations"] == 1
+    [file] = [file for file in one["files"] if file["file"].endswith("conversations.json")]
+    assert (file["rows"], file["taken"], file["dropped"]) == (2, 1, 1)
+    assert not ours.store.exists()
+
+
+def test_nothing_is_done_for_a_folder_without_anything(
+    ours: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (ours.root / "empty").mkdir()
+    assert main(["--workspace", str(ours.root), "import", str(ours.root / "empty")]) == 2
+    assert "there is nothing to import here; expected a workspace" in capsys.readouterr().err
+    assert not ours.store.exists()
+
+
+def test_imported_results_are_shown_like_any_others(
+    theirs: Theirs, ours: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs.run()
+    take_in(ours, theirs)
+    capsys.readouterr()
+    assert main(["--workspace", str(ours.root), "results", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)["giving-in"]
+    assert (row["target_model"], row["positive_pass_rate"], row["n_total"]) == ("gpt-x", 1.0, 1)
+    assert main(["--workspace", str(ours.root), "show", "m01_s001_v01__gpt-x"]) == 0
+    assert "It asks." in capsys.readouterr().out
+
+
+def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_from(
+    theirs: Theirs, ours: Ours
+) -> None:
+    older = scenario(user_goal="An older goal.")
+    rows = [
+        {**conversation(), **older},
+        {**conversation(sample=1, transcript=transcript(about="a dog")), **scenario()},
+    ]
+    theirs.run(rows, [score()])
+    report = ours.take_in(theirs.root)
+    note = "conversations that were played from an older version of their scenario"
+    assert report.benchmarks[0].notes == {note: 1}
+    with ours.reader() as reader:
+        goals = [
+            stored.scenario.user_goal
+            for take in reader.takes("giving-in")
+            if (stored := reader.scenario_by_seq(take.scenario_seq or 0)) is not None
+        ]
+        newest = {row.scenario.id: row.scenario for row in reader.scenarios("giving-in")}
+    assert goals == ["An older goal.", "Decide where to live."]
+    assert newest["m01_s001_v01"].user_goal == "Decide where to live."
+    assert not ours.take_in(theirs.root).benchmarks[0].is_new
