@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from engine.config.definition import load_definition
-from engine.config.settings import Config
-from engine.config.workspace import Workspace
 from engine.facts import Fact
 from engine.link import EngineLink
 from engine.progress import Progress
 from engine.store.database import open_reader
 from engine.store.reader import Reader
 
+if TYPE_CHECKING:
+    from engine.config.settings import Config
+    from engine.config.workspace import Workspace
+
 
 @dataclass(frozen=True, slots=True)
 class TargetInfo:
     id: str
+    label: str
+    scripted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorInfo:
+    """A model that can be asked to judge."""
+
+    name: str
+    """In the configuration."""
     label: str
     scripted: bool
 
@@ -31,14 +43,23 @@ class BenchmarkInfo:
     targets: Sequence[TargetInfo]
     scripted: bool
     """Whether any model that plays a part in it is a script and not a language model."""
+    judges: Sequence[str] = ()
+    """The labels of those whose verdicts count."""
+    evaluators: Sequence[EvaluatorInfo] = ()
+    """Who else can be asked: models that have a name, and targets."""
 
 
 def describe_benchmarks(
     workspace: Workspace, config: Config, names: Sequence[str]
 ) -> list[BenchmarkInfo]:
+    # Imported here: whoever is told what there is to watch need not read configuration.
+    from engine.config.definition import load_definition
+
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     roles = (config.user_model, *config.judges, config.generator)
     scripted = any(spec.is_offline for spec in (*roles, *config.targets))
+    named = {target.id: target for target in config.targets} | dict(config.models)
+    evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
     return [
         BenchmarkInfo(
             name=name,
@@ -46,6 +67,8 @@ def describe_benchmarks(
             turns=config.generation.turns,
             targets=targets,
             scripted=scripted,
+            judges=[spec.label for spec in config.judges],
+            evaluators=evaluators,
         )
         for name in names
     ]

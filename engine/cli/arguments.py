@@ -108,6 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
     )
+    shared.add_argument("--slow", action="store_true", help="draw the app seldom, for thin lines")
     parser = Parser(
         prog="crosswind",
         description="Watch how AI assistants behave under conversational pressure. Without a "

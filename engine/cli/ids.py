@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import ConversationKey, base_id
+from engine.branches import Branch
 from engine.cli.arguments import nearest_word
 from engine.errors import InputError, Problem
 from engine.store.reader import Reader
@@ -27,7 +28,7 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> Named:
 
     Raises `InputError` where there is none or more than one, and says what comes near.
     """
-    known = [Named(*row) for row in reader.find_ids("", limit=-1) if benchmark in {None, row[0]}]
+    known = [Named(*row) for row in reader.find_ids("", limit=-1) if _looked_at(row[0], benchmark)]
     exact = [one for one in known if one.id == text]
     found = exact or [one for one in known if one.id.startswith(text)]
     if len(found) == 1:
@@ -59,10 +60,17 @@ def conversations(
     return {name: frozenset(keys) for name, keys in found.items()}
 
 
+def _looked_at(name: str, benchmark: str | None) -> bool:
+    """A validation run has the ids of its original once more, so it must be named."""
+    return Branch.parse(name) is None if benchmark is None else name == benchmark
+
+
 def _played(reader: Reader, text: str, benchmark: str | None) -> dict[str, set[ConversationKey]]:
     """Of a conversation itself, of a scenario, of a base scenario's variants, of a metric."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
-    for name in [benchmark] if benchmark else reader.benchmarks():
+    for name in reader.benchmarks():
+        if not _looked_at(name, benchmark):
+            continue
         for take in reader.takes(name):
             key = take.key
             mine = {str(key), key.scenario_id, base_id(key.scenario_id)}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
+from engine.config.definition import load_definition
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import find_workspace
+from engine.pipeline.files import differences
 from engine.pipeline.run import mirror_benchmark
+from engine.store.mirror import Edits
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -32,11 +36,33 @@ def new(arguments: argparse.Namespace) -> int:
 def mirror(arguments: argparse.Namespace) -> int:
     session: Session = open_session(arguments)
     names = session.benchmarks(arguments.benchmarks)
+    if arguments.diff:
+        return _differences(session, names)
+    failed = False
     with session.pipeline() as pipeline:
         for name in names:
-            report = asyncio.run(mirror_benchmark(pipeline, name))
+            report = asyncio.run(mirror_benchmark(pipeline, name, _edits(arguments)))
             for path in report.written:
                 out(str(path))
-            for sentence in report.kept:
+            for path in report.accepted:
+                tell(f"note: {path} stays as it is; remove it to have it written again")
+            for sentence in (*report.kept, *report.failed):
                 tell(f"note: {sentence}")
+            failed = failed or bool(report.failed)
+    return 1 if failed else 0
+
+
+def _edits(arguments: argparse.Namespace) -> Edits:
+    if arguments.keep:
+        return Edits.KEEP
+    return Edits.OVERWRITE if arguments.overwrite else Edits.LEAVE
+
+
+def _differences(session: Session, names: Sequence[str]) -> int:
+    """To show them changes nothing, and needs no engine to be gone."""
+    with session.planning() as pipeline:
+        for name in names:
+            definition = load_definition(session.workspace.definition_path(name))
+            for line in differences(pipeline.bench(definition)):
+                out(line)
     return 0

@@ -1,117 +1,163 @@
-"""The command that reports: results, as a table, JSON or CSV."""
+"""The command that reports: results, as a table, JSON, CSV or a page for a browser."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Final
 
-from engine.benchmark import Track
-from engine.cli.console import out, out_json, table
+from engine.cli.console import out, out_json, tell
+from engine.cli.gates import judge_all, parse_gates
+from engine.cli.results_table import WIDE, results_table
 from engine.cli.session import Session, open_session
 from engine.config.definition import load_definition
-from engine.pipeline.conversations import wanted_conversations
-from engine.pipeline.results import benchmark_results
-from engine.stages.aggregate import JsonObject
+from engine.config.replace import replace_file
+from engine.errors import InputError, Problem
+from engine.pipeline.results import analysis_of
+from engine.stages.aggregate import as_rows
+from engine.stages.analysis import Analysis, Estimate
 from engine.store.database import open_reader
 from engine.store.reader import Reader
+
+_PAGE: Final = "results.html"
+_PAGE_ENDS: Final = (".html", ".htm")
+_LOOKED_AT: Final = 2_000
+"""Characters at the beginning of a page in which it says who made it."""
 
 
 def results(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     names = session.benchmarks(arguments.benchmarks)
+    gates = parse_gates(arguments.fail_under)
+    page = None if arguments.html is None else _page_path(arguments.html)
+    targets = _targets(session, arguments.target)
     with closing(open_reader(session.store_path)) as reader:
-        found = {name: results_of(session, reader, name) for name in names}
-    if arguments.json:
-        out_json(found)
+        found = analyses_of(session, reader, names)
+    outcome = judge_all(list(found.values()), gates, targets) if gates else None
+    if page is not None:
+        _write_page(page, list(found.values()))
+    elif arguments.json:
+        out_json({name: as_rows(one) for name, one in found.items()})
     elif arguments.csv:
         _write_csv(found)
     else:
-        for name, rows in found.items():
-            out(results_table(name, rows))
-            out()
-    return 0
+        _print_tables(found.values(), details=arguments.details)
+    if outcome is None:
+        return 0
+    for line in outcome.lines:
+        tell(line)
+    return outcome.exit_code
 
 
-def results_of(session: Session, reader: Reader, name: str) -> list[JsonObject]:
-    """What `results.json` would hold now."""
-    definition = load_definition(session.workspace.definition_path(name))
-    wanted = list(wanted_conversations(definition, session.config, reader))
-    return benchmark_results(definition, session.config, reader, wanted)
+def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
+    """What the verdicts of each benchmark say now."""
+    return {
+        name: analysis_of(
+            load_definition(session.workspace.definition_path(name)), session.config, reader
+        )
+        for name in names
+    }
 
 
-LEGEND = (
-    "rate [95 % interval] passed/scored rows in base scenarios · agree: samples of one conversation"
-)
-
-
-def results_table(name: str, rows: Sequence[JsonObject]) -> str:
-    """For people: each rate with its interval and what it rests on, within 80 columns."""
-    head = ["target", "positive", "negative", "scored", "agree"]
-    body = [
-        [
-            row["target_model"],
-            _rate(row, Track.POSITIVE),
-            _rate(row, Track.NEGATIVE),
-            f"{row['scored']['scored']} of {row['scored']['of']}",
-            _agreement(row["agreement"]),
-        ]
-        for row in rows
+def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
+    """Those that the gates are about; None for all. Raises `InputError`."""
+    known = [target.id for target in session.config.targets]
+    problems = [
+        Problem(
+            f"there is no target {word!r}",
+            path=session.config.path,
+            key="targets",
+            hint=f"there is: {', '.join(known)}",
+        )
+        for word in words
+        if word not in known
     ]
-    notes = list(dict.fromkeys(note for row in rows for note in row["notes"]))
-    columns = table(head, body, right=frozenset({3, 4}))
-    return "\n".join([name, columns, LEGEND, *_unscored(rows), *notes])
+    if problems:
+        raise InputError(problems)
+    return frozenset(words) or None
 
 
-def _rate(row: JsonObject, track: Track) -> str:
-    interval = row["intervals"][f"{track}_pass_rate"]
-    if interval is None:
-        return "—"
-    rate = row[f"{track}_pass_rate"]
-    passed = round(rate * interval["n"])
-    return (
-        f"{rate:4.0%} [{interval['low'] * 100:.0f}–{interval['high'] * 100:.0f}] "
-        f"{passed}/{interval['n']} in {interval['base_scenarios']}"
-    )
+def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
+    width = get_terminal_size().columns
+    for one in analyses:
+        out(results_table(one, width=max(80, width), details=details or width >= WIDE))
+        out()
 
 
-def _agreement(agreement: JsonObject | None) -> str:
-    return "—" if agreement is None else f"{agreement['percent']:.0%}"
+# A page
 
 
-def _unscored(rows: Sequence[JsonObject]) -> list[str]:
-    return [
-        f"{row['target_model']}: {count} unscored, {why}"
-        for row in rows
-        for why, count in row["scored"]["unscored"].items()
-    ]
+def _page_path(word: str) -> Path:
+    """Raises `InputError` for what is no place for a page."""
+    path = Path(word or _PAGE)
+    if path.suffix.lower() not in _PAGE_ENDS:
+        raise InputError(
+            Problem(
+                f"{word!r} is no page, expected a file that ends with .html",
+                key="--html",
+                hint="names of benchmarks stand before it: crosswind results NAME --html FILE",
+            )
+        )
+    if not path.parent.is_dir():
+        hint = f"make it first: mkdir -p {path.parent}"
+        raise InputError(Problem("there is no such folder", path=path.parent, hint=hint))
+    if path.is_dir():
+        raise InputError(Problem("is a folder, expected a file", path=path, key="--html"))
+    if path.exists() and not _is_ours(path):
+        hint = "name another file, or move this one away"
+        raise InputError(Problem("is there, and Crosswind did not write it", path=path, hint=hint))
+    return path
 
 
-def _write_csv(found: dict[str, list[JsonObject]]) -> None:
+def _is_ours(path: Path) -> bool:
+    from engine.cli.html_report.page import GENERATOR
+
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(_LOOKED_AT)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    return not start or f'content="{GENERATOR}"' in start
+
+
+def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
+    from engine.cli.html_report.page import html_report
+
+    content = html_report(analyses, datetime.now(UTC)).encode()
+    try:
+        path.touch()
+        replace_file(path, content)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be written: {error.strerror}", path=path)) from error
+    out(str(path))
+
+
+# For a spreadsheet
+
+
+def _write_csv(found: Mapping[str, Analysis]) -> None:
     """One line for each benchmark, target and metric."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(
         ["benchmark", "target", "metric", "pass_rate", "low", "high", "n_passed", "n_total"]
     )
-    for name, rows in found.items():
-        for row in rows:
-            for metric, cell in row["by_metric"].items():
-                interval: dict[str, Any] = row["intervals"]["by_metric"][metric]
-                writer.writerow(
-                    [
-                        _defused(name),
-                        _defused(row["target_model"]),
-                        _defused(metric),
-                        cell["pass_rate"],
-                        interval["low"],
-                        interval["high"],
-                        cell["n_passed"],
-                        cell["n_total"],
-                    ]
-                )
+    for name, analysis in found.items():
+        for one in analysis.targets:
+            for metric, cell in one.metrics.items():
+                if cell.scored:
+                    names = [_defused(name), _defused(one.target), _defused(metric)]
+                    writer.writerow([*names, *_cells(cell)])
+
+
+def _cells(cell: Estimate) -> list[float | int | None]:
+    ends = [None if end is None else round(end, 6) for end in (cell.low, cell.high)]
+    return [cell.rate, *ends, cell.passed, cell.scored]
 
 
 def _defused(cell: str) -> str:

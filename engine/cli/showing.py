@@ -14,6 +14,7 @@ from engine.cli.ids import Named, find
 from engine.cli.session import Session, open_session
 from engine.config.definition import load_definition
 from engine.errors import InputError, Problem
+from engine.jury import TIED, Jury, counting, what_counts, why_unscored
 from engine.store.database import open_reader
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
@@ -97,7 +98,7 @@ def _scenario(session: Session, reader: Reader, named: Named) -> Iterator[str]:
         yield ""
         yield "conversations"
     for key in dict.fromkeys(take.key for take in takes):
-        yield f"  {key}  {_standing(reader, named.benchmark, key)}"
+        yield f"  {key}  {_standing(reader, named.benchmark, key, session.config.jury)}"
 
 
 def _setup(scenario: Scenario) -> Iterator[str]:
@@ -113,12 +114,20 @@ def _setup(scenario: Scenario) -> Iterator[str]:
         yield from _wrapped(mark.instruction, f"  turn {mark.turn}: ")
 
 
-def _standing(reader: Reader, benchmark: str, key: ConversationKey) -> str:
+def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
     take = reader.counting_take(benchmark, key)
     if take is None:
         return "not played to its end"
     verdicts = reader.verdicts(take.seq)
-    return _outcome(verdicts[-1]) if verdicts else "not judged yet"
+    if not verdicts:
+        return "not judged yet"
+    passed = what_counts(verdicts, jury)
+    if passed is None:
+        unusable = next((one.unscored for one in reversed(verdicts) if one.unscored), None)
+        why = why_unscored(verdicts, jury)
+        return f"· unscored, {why if why == TIED else unusable or why}"
+    said = next(one for one in reversed(counting(verdicts, jury)) if one.passed is passed)
+    return _outcome(said)
 
 
 def _conversation(reader: Reader, named: Named) -> Iterator[str]:
@@ -171,7 +180,8 @@ def _transcript(messages: list[StoredMessage]) -> Iterator[str]:
 def _verdicts(verdicts: list[StoredVerdict]) -> Iterator[str]:
     for verdict in verdicts:
         yield ""
-        yield f"verdict of {verdict.judge}: {_outcome(verdict)}"
+        again = f", pass {verdict.number + 1}" if verdict.number else ""
+        yield f"verdict of {verdict.judge}{again}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         for quote in verdict.quotes:
             place = f"turn {quote.turn}" if quote.turn else "not found in the transcript"

@@ -70,7 +70,8 @@ def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
 
 def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
     yield "user model", config.user_model
-    yield "evaluator", config.evaluator_model
+    for judge in config.judges:
+        yield "evaluator", judge
     yield "generator", config.generator
     for target in config.targets:
         yield f"target {target.id}", target

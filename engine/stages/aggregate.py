@@ -1,185 +1,197 @@
-"""Stage 5: from what counts on each conversation to `results.json`. Pure."""
+"""Stage 5: from an analysis to `results.json`, whose documented fields come first. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from engine.benchmark import ConversationKey, Track, base_id
-from engine.statistics import agreement, effective_size, intraclass_correlation, wilson
+from engine.benchmark import Track
+from engine.stages.analysis import (
+    LEVEL,
+    Analysis,
+    Comparison,
+    Concord,
+    Estimate,
+    Figure,
+    Gap,
+    Tally,
+    TargetResult,
+)
 
 JsonObject = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What counts for one conversation that belongs to the present benchmark."""
-
-    key: ConversationKey
-    metric_id: str
-    track: Track
-    demographic: Mapping[str, str]
-    passed: bool | None
-    unscored: str | None
-    """Why there is no verdict; None where there is one."""
+METHOD: Final = (
+    "Wilson with Student's t on the effective number of rows: n / deff with the intra-class "
+    "correlation pooled over the run, or less where base scenarios vary more than that; stratified "
+    "by metric, clustered by base scenario"
+)
+_DIGITS: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """What the store holds but the present benchmark does not, and so does not count."""
+def as_rows(analysis: Analysis) -> list[JsonObject]:
+    """One row for each target, in the order of the analysis.
 
-    conversations: int
-    targets: Sequence[str]
-
-
-def results(
-    outcomes: Iterable[Outcome],
-    *,
-    targets: Sequence[str],
-    scripted: Mapping[str, bool],
-    left_out: LeftOut,
-) -> list[JsonObject]:
-    """One row for each target, the highest `positive_pass_rate` first, no data last.
-
-    The first seven fields are those that other tools read; nothing scored is null, not 0.
+    The first eight fields are those that other tools read; nothing scored is null, not 0.
     """
-    by_target: dict[str, list[Outcome]] = {target: [] for target in targets}
-    for outcome in outcomes:
-        if outcome.key.target_id in by_target:
-            by_target[outcome.key.target_id].append(outcome)
-    correlation = _correlation(by_target.values())
-    rows = [
-        _row(target, found, correlation, scripted[target], left_out)
-        for target, found in by_target.items()
-    ]
-    return sorted(rows, key=_rank)
+    return [_row(analysis, one) for one in analysis.targets]
 
 
-def _rank(row: JsonObject) -> tuple[bool, float, str]:
-    rate = row["positive_pass_rate"]
-    return rate is None, -(rate or 0.0), row["target_model"]
-
-
-def _correlation(groups: Iterable[Sequence[Outcome]]) -> float:
-    """Pooled over the run: one cell's few scenarios say too little about it."""
-    cells: defaultdict[tuple[str, str], defaultdict[str, list[bool]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for outcomes in groups:
-        for one in outcomes:
-            if one.passed is not None:
-                base = base_id(one.key.scenario_id)
-                cells[one.key.target_id, one.metric_id][base].append(one.passed)
-    return intraclass_correlation(list(cell.values()) for cell in cells.values())
-
-
-def _row(
-    target: str,
-    outcomes: Sequence[Outcome],
-    correlation: float,
-    is_scripted: bool,  # noqa: FBT001  (a column of the row, not a switch)
-    left_out: LeftOut,
-) -> JsonObject:
-    scored = [one for one in outcomes if one.passed is not None]
-    tracks = {track: [one for one in scored if one.track is track] for track in Track}
-
-    def cells(key: Callable[[Outcome], str], rows: Iterable[Outcome] = scored) -> JsonObject:
-        groups: defaultdict[str, list[Outcome]] = defaultdict(list)
-        for one in rows:
-            groups[key(one)].append(one)
-        return {name: _cell(groups[name]) for name in sorted(groups)}
-
-    axes = sorted({axis for one in scored for axis in one.demographic})
+def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
+    positive, negative = one.tracks[Track.POSITIVE], one.tracks[Track.NEGATIVE]
     return {
-        "target_model": target,
-        "positive_pass_rate": _rate(tracks[Track.POSITIVE]),
-        "negative_pass_rate": _rate(tracks[Track.NEGATIVE]),
-        "n_positive": len(tracks[Track.POSITIVE]),
-        "n_negative": len(tracks[Track.NEGATIVE]),
-        "n_total": len(scored),
-        "by_metric": cells(lambda one: one.metric_id),
-        "by_scenario": cells(lambda one: one.key.scenario_id),
-        "by_base_scenario": cells(lambda one: base_id(one.key.scenario_id)),
-        "by_demographic": {
-            axis: cells(
-                lambda one, axis=axis: one.demographic[axis],  # type: ignore[misc]  # mypy cannot infer a lambda with a bound default
-                (one for one in scored if axis in one.demographic),
-            )
-            for axis in axes
-        },
-        "by_sample": cells(lambda one: str(one.key.sample)),
-        "intervals": {
-            "level": 0.95,
-            "method": "Wilson on n/deff, deff pooled over the run",
-            "intraclass_correlation": round(correlation, 6),
-            **{f"{track}_pass_rate": _interval(tracks[track], correlation) for track in Track},
-            "by_metric": {
-                metric: _interval([one for one in scored if one.metric_id == metric], correlation)
-                for metric in sorted({one.metric_id for one in scored})
+        "target_model": one.target,
+        "positive_pass_rate": positive.rate,
+        "negative_pass_rate": negative.rate,
+        "n_positive": positive.scored,
+        "n_negative": negative.scored,
+        "n_total": one.scored,
+        "by_metric": _cells(one.metrics),
+        "by_scenario": _cells(one.scenarios),
+        "by_base_scenario": _cells(one.base_scenarios),
+        "by_demographic": {axis: _cells(values) for axis, values in one.demographics.items()},
+        "by_sample": _cells({str(sample): cell for sample, cell in one.samples.items()}),
+        "intervals": _intervals(analysis, one),
+        "scored": {
+            "scored": one.scored,
+            "of": one.of,
+            "unscored": dict(one.unscored),
+            "bounds": {
+                f"{track}_pass_rate": [
+                    _rounded(estimate.if_missing_failed),
+                    _rounded(estimate.if_missing_passed),
+                ]
+                for track, estimate in one.tracks.items()
             },
         },
-        "scored": {
-            "scored": len(scored),
-            "of": len(outcomes),
-            "unscored": dict(
-                sorted(
-                    Counter(one.unscored or "?" for one in outcomes if one.passed is None).items()
-                )
-            ),
+        "agreement": _agreement(analysis, one),
+        "comparisons": _comparisons(analysis, one.target),
+        "notes": list(analysis.notes),
+    }
+
+
+def _cells(cells: Mapping[str, Estimate] | Mapping[str, Tally]) -> JsonObject:
+    """Only what is scored: a cell without a verdict has no rate to tell."""
+    return {
+        name: {"pass_rate": cell.rate, "n_passed": cell.passed, "n_total": cell.scored}
+        for name, cell in cells.items()
+        if cell.scored
+    }
+
+
+def _intervals(analysis: Analysis, one: TargetResult) -> JsonObject:
+    return {
+        "level": LEVEL,
+        "method": METHOD,
+        "intraclass_correlation": _rounded(analysis.correlation),
+        **{f"{track}_pass_rate": _interval(cell) for track, cell in one.tracks.items()},
+        "by_metric": {metric: _interval(cell) for metric, cell in one.metrics.items()},
+        "by_demographic": {
+            axis: {value: _interval(cell) for value, cell in values.items()}
+            for axis, values in one.demographics.items()
         },
-        "agreement": _agreement(outcomes),
-        "notes": _notes(is_scripted, left_out),
+        "for_new_metrics": {
+            f"{track}_pass_rate": None if cell is None else _interval(cell)
+            for track, cell in one.new_metrics.items()
+        },
+        "ranks": {str(track): [rank.best, rank.worst] for track, rank in one.ranks.items()},
     }
 
 
-def _rate(outcomes: Sequence[Outcome]) -> float | None:
-    return sum(bool(one.passed) for one in outcomes) / len(outcomes) if outcomes else None
-
-
-def _cell(outcomes: Sequence[Outcome]) -> JsonObject:
-    return {
-        "pass_rate": _rate(outcomes),
-        "n_passed": sum(bool(one.passed) for one in outcomes),
-        "n_total": len(outcomes),
-    }
-
-
-def _interval(outcomes: Sequence[Outcome], correlation: float) -> JsonObject | None:
-    rate = _rate(outcomes)
-    if rate is None:
+def _interval(cell: Estimate) -> JsonObject | None:
+    if cell.rate is None:
         return None
-    sizes = Counter(base_id(one.key.scenario_id) for one in outcomes)
-    effective = effective_size(list(sizes.values()), correlation)
-    interval = wilson(rate, effective)
     return {
-        "low": round(interval.low, 6),
-        "high": round(interval.high, 6),
-        "n": len(outcomes),
-        "n_effective": round(effective, 3),
-        "base_scenarios": len(sizes),
+        "low": _rounded(cell.low),
+        "high": _rounded(cell.high),
+        "n": cell.scored,
+        "n_effective": _rounded(cell.effective_n, 3),
+        "base_scenarios": cell.base_scenarios,
+        "too_few_scenarios": cell.too_few,
     }
 
 
-def _agreement(outcomes: Sequence[Outcome]) -> JsonObject | None:
-    """Between the samples of one scenario."""
-    samples: defaultdict[str, list[bool | None]] = defaultdict(list)
-    for one in outcomes:
-        samples[one.key.scenario_id].append(one.passed)
-    found = agreement(samples.values())
-    return None if found is None else {"between": "samples", **asdict(found)}
+def _agreement(analysis: Analysis, one: TargetResult) -> JsonObject:
+    """Null where nothing was answered twice; between judges it is the same for every target."""
+    return {
+        "samples": None if one.agreement is None else _concord(one.agreement),
+        "judges": _all_of(analysis.agreement, "judges"),
+        "passes": _all_of(analysis.agreement, "passes"),
+    }
 
 
-def _notes(is_scripted: bool, left_out: LeftOut) -> list[str]:  # noqa: FBT001  (see `_row`)
-    notes = []
-    if is_scripted:
-        notes.append("Scripted models took part; they are not language models.")
-    if left_out.conversations:
-        notes.append(
-            f"{left_out.conversations} stored conversations are not part of the present benchmark "
-            "and are not counted."
-        )
-    if left_out.targets:
-        notes.append("Targets no longer in the configuration: " + ", ".join(left_out.targets))
-    return notes
+def _all_of(concords: Iterable[Concord], between: str) -> list[JsonObject]:
+    return [{"of": one.of, **_concord(one)} for one in concords if one.between == between]
+
+
+def _concord(concord: Concord) -> JsonObject:
+    return {
+        "things": concord.things,
+        "percent": _figure(concord.percent),
+        "unanimous": _figure(concord.unanimous),
+        "gwet_ac1": _figure(concord.ac1),
+        "krippendorff_alpha": _figure(concord.alpha),
+        "fleiss_kappa": _figure(concord.kappa),
+    }
+
+
+def _figure(figure: Figure | None) -> JsonObject | None:
+    if figure is None:
+        return None
+    return {
+        "value": _rounded(figure.value),
+        "low": _rounded(figure.low),
+        "high": _rounded(figure.high),
+    }
+
+
+def _comparisons(analysis: Analysis, target: str) -> JsonObject:
+    """Of this target: with every other one, and between people it was made to talk with."""
+    return {
+        "targets": [
+            _against(pair, turned=pair.right == target)
+            for pair in analysis.comparisons
+            if target in (pair.left, pair.right)
+        ],
+        "demographics": [_gap(gap) for gap in analysis.gaps if gap.target == target],
+        "demographics_of_all_targets": [_gap(gap) for gap in analysis.gaps if gap.target is None],
+        "metrics_without_signal": [one.metric_id for one in analysis.no_signal],
+    }
+
+
+def _against(pair: Comparison, *, turned: bool) -> JsonObject:
+    """Positive where the row's own target passes more often."""
+    low, high = pair.low, pair.high
+    if turned:
+        low, high = (None if high is None else -high), (None if low is None else -low)
+    return {
+        "with": pair.left if turned else pair.right,
+        "track": "all" if pair.track is None else str(pair.track),
+        "difference": _rounded(-pair.difference if turned else pair.difference),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "p": _rounded(pair.p),
+        "p_holm": _rounded(pair.p_adjusted),
+        "real": pair.real,
+        "n": pair.rows,
+        "base_scenarios": pair.base_scenarios,
+        "method": pair.method,
+    }
+
+
+def _gap(gap: Gap) -> JsonObject:
+    return {
+        "axis": gap.axis,
+        "value": gap.left,
+        "against": gap.right,
+        "difference": _rounded(gap.difference),
+        "low": _rounded(gap.low),
+        "high": _rounded(gap.high),
+        "p": _rounded(gap.p),
+        "p_holm": _rounded(gap.p_adjusted),
+        "real": gap.real,
+        "base_scenarios": gap.base_scenarios,
+    }
+
+
+def _rounded(value: float | None, digits: int = _DIGITS) -> float | None:
+    return None if value is None else round(value, digits)

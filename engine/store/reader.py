@@ -119,9 +119,11 @@ class Reader:
         was said of runs what is older than that."""
         return plan_prune(self._store, before)
 
-    def find_ids(self, prefix: str, limit: int = 20) -> list[tuple[str, str, str]]:
+    def find_ids(
+        self, prefix: str, limit: int = 20, *, without: str = ""
+    ) -> list[tuple[str, str, str]]:
         """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
-        `conversation`, in this order."""
+        `conversation`, in this order. `without` is a kind that is left out."""
         starts = "substr(id, 1, length(?)) = ?"
         rows = self._store.all(
             "SELECT benchmark, id, kind FROM ("
@@ -131,8 +133,8 @@ class Reader:
             "    AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
             "      AND n.scenario_id = s.scenario_id) UNION"
             f"  SELECT benchmark, {_CONV_ID}, 'conversation', 2 FROM take"
-            f") WHERE {starts} ORDER BY rank, id, benchmark LIMIT ?",
-            (prefix, prefix, limit),
+            f") WHERE {starts} AND kind <> ? ORDER BY rank, id, benchmark LIMIT ?",
+            (prefix, prefix, without, limit),
         )
         return [(row["benchmark"], row["id"], row["kind"]) for row in rows]
 

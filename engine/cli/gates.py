@@ -1,0 +1,207 @@
+"""Gates: bounds that pass rates are held to, and what the intervals say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from engine.benchmark import Track
+from engine.cli.arguments import nearest_word
+from engine.errors import InputError, Problem
+from engine.stages.analysis import Analysis, Estimate
+from engine.stages.findings import percent, plural
+
+OPTION: Final = "--fail-under"
+MET_CODE, MISSED_CODE, OPEN_CODE = 0, 1, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A track's rate that every target must reach."""
+
+    track: Track
+    bound: float
+    """0 to 1."""
+
+    def __str__(self) -> str:
+        return f"{self.track} {_exact(self.bound)}"
+
+
+class Ruling(StrEnum):
+    """What an interval says about a bound."""
+
+    MET = "met"
+    MISSED = "missed"
+    OPEN = "open"
+    """The interval holds the bound, or what is missing could turn it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One gate for one target of one benchmark."""
+
+    benchmark: str
+    target: str
+    gate: Gate
+    estimate: Estimate
+    ruling: Ruling
+
+    def __str__(self) -> str:
+        return (
+            f"{self.benchmark}, {self.target}: {self.gate.track} {_rate(self.estimate)}, "
+            f"gate {_exact(self.gate.bound)}: {self.ruling}{self._why}"
+        )
+
+    @property
+    def _why(self) -> str:
+        if self.ruling is not Ruling.OPEN:
+            return ""
+        if not self.estimate.scored:
+            return ", nothing is scored"
+        if _ruling_of_interval(self.estimate, self.gate.bound) is not Ruling.OPEN:
+            return f", {plural(self.estimate.missing, 'unscored conversation')} could turn it"
+        return ", the interval holds the bound"
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """What the gates said, one line for each gate and target."""
+
+    judged: Sequence[Judged]
+
+    @property
+    def exit_code(self) -> int:
+        rulings = {one.ruling for one in self.judged}
+        if Ruling.MISSED in rulings:
+            return MISSED_CODE
+        return OPEN_CODE if Ruling.OPEN in rulings else MET_CODE
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """For people, on stderr."""
+        counts = [(sum(one.ruling is ruling for one in self.judged), ruling) for ruling in Ruling]
+        total = ", ".join(f"{count} {ruling}" for count, ruling in counts if count)
+        return [*(f"gate: {one}" for one in self.judged), f"gates: {total}"]
+
+    def __add__(self, other: GateOutcome) -> GateOutcome:
+        return GateOutcome([*self.judged, *other.judged])
+
+
+def parse_gates(words: Sequence[str]) -> tuple[Gate, ...]:
+    """From `positive=0.8`. Raises `InputError` with every word that is no gate."""
+    problems: list[Problem] = []
+    gates: list[Gate] = []
+    for word in words:
+        found = _parse(word)
+        if isinstance(found, Problem):
+            problems.append(found)
+        elif any(gate.track is found.track for gate in gates):
+            problems.append(_problem(word, f"{found.track} is given twice", "say it once"))
+        else:
+            gates.append(found)
+    if problems:
+        raise InputError(problems)
+    return tuple(gates)
+
+
+def _parse(word: str) -> Gate | Problem:
+    track, equals, number = word.partition("=")
+    shape = "write it as positive=0.8"
+    if not equals:
+        return _problem(word, "expected TRACK=RATE", shape)
+    if track not in set(Track):
+        near = nearest_word(track, Track)
+        hint = f"did you mean {near}={number}?" if near else shape
+        return _problem(word, f"there is no track {track!r}, expected {' or '.join(Track)}", hint)
+    try:
+        bound = float(number.removesuffix("%"))
+    except ValueError:
+        return _problem(word, f"{number!r} is no number from 0 to 1", shape)
+    if number.endswith("%") or 1 < bound <= 100:
+        hint = f"did you mean {track}={bound / 100:g}?"
+        return _problem(word, "a rate is a number from 0 to 1", hint)
+    if not 0 < bound <= 1:
+        return _problem(word, f"{number!r} is no rate above 0 and up to 1", shape)
+    return Gate(Track(track), bound)
+
+
+def _problem(word: str, what: str, hint: str) -> Problem:
+    return Problem(what, key=f"{OPTION} {word}", hint=hint)
+
+
+def judge_gates(
+    analysis: Analysis, gates: Sequence[Gate], targets: frozenset[str] | None = None
+) -> GateOutcome:
+    """Hold every target, or `targets`, to every gate whose track the benchmark has.
+
+    A gate is met where the whole interval lies at or above the bound, missed where it lies below;
+    and in either case only where what is unscored could not turn it.
+    """
+    return GateOutcome(list(_judged(analysis, gates, targets)))
+
+
+def judge_all(
+    analyses: Sequence[Analysis], gates: Sequence[Gate], targets: frozenset[str] | None = None
+) -> GateOutcome:
+    """Over several benchmarks. Raises `InputError` for a gate that is about none of them."""
+    idle = [gate for gate in gates if not any(gate.track in one.tracks for one in analyses)]
+    if idle and analyses:
+        names = ", ".join(one.benchmark for one in analyses)
+        raise InputError(
+            [
+                _problem(
+                    f"{gate.track}={gate.bound:g}",
+                    f"no {gate.track} metric in {names}",
+                    "leave this gate out, or name a benchmark that has such metrics",
+                )
+                for gate in idle
+            ]
+        )
+    return sum((judge_gates(one, gates, targets) for one in analyses), GateOutcome(()))
+
+
+def _judged(
+    analysis: Analysis, gates: Sequence[Gate], targets: frozenset[str] | None
+) -> Iterator[Judged]:
+    for gate in gates:
+        if gate.track not in analysis.tracks:
+            continue
+        for one in analysis.targets:
+            if targets is None or one.target in targets:
+                estimate = one.tracks[gate.track]
+                ruling = _ruling(estimate, gate.bound)
+                yield Judged(analysis.benchmark, one.target, gate, estimate, ruling)
+
+
+def _ruling(estimate: Estimate, bound: float) -> Ruling:
+    ruling = _ruling_of_interval(estimate, bound)
+    worst, best = estimate.if_missing_failed, estimate.if_missing_passed
+    if worst is None or best is None:
+        return Ruling.OPEN
+    if (ruling is Ruling.MET and worst < bound) or (ruling is Ruling.MISSED and best >= bound):
+        return Ruling.OPEN
+    return ruling
+
+
+def _ruling_of_interval(estimate: Estimate, bound: float) -> Ruling:
+    if estimate.low is None or estimate.high is None:
+        return Ruling.OPEN
+    if estimate.low >= bound:
+        return Ruling.MET
+    return Ruling.MISSED if estimate.high < bound else Ruling.OPEN
+
+
+def _rate(estimate: Estimate) -> str:
+    if estimate.rate is None or estimate.low is None or estimate.high is None:
+        return "—"
+    return (
+        f"{percent(estimate.rate)} [{_exact(estimate.low)} to {_exact(estimate.high)}], "
+        f"{estimate.passed}/{estimate.scored} in {plural(estimate.base_scenarios, 'scenario')}"
+    )
+
+
+def _exact(rate: float) -> str:
+    """To a tenth of a per cent: an end of an interval must not be rounded onto the bound."""
+    return f"{round(rate * 100, 1):g}%"

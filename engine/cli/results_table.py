@@ -1,0 +1,205 @@
+"""Results as text: rates with what they rest on, and what is sure about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Final
+
+from engine.benchmark import Track
+from engine.cli.console import table
+from engine.stages.analysis import (
+    Analysis,
+    Comparison,
+    Concord,
+    Estimate,
+    Figure,
+    Gap,
+    TargetResult,
+)
+from engine.stages.findings import (
+    chance,
+    coefficient,
+    findings,
+    metrics_of,
+    percent,
+    points,
+    reach,
+    span,
+    whose,
+)
+
+NARROW: Final = 80
+WIDE: Final = 120
+LEGEND: Final = "rate [95 %] passed/rows in base scenarios · agree: samples of one scenario"
+_SHORTEST_NAME: Final = 8
+
+
+def results_table(analysis: Analysis, *, width: int = NARROW, details: bool = False) -> str:
+    """For people: the rates, then what is sure about them; with `details` each table behind it."""
+    parts = [analysis.benchmark, _leaderboard(analysis, width), *_wrapped(LEGEND, width)]
+    for finding in findings(analysis):
+        parts += wrap(str(finding), width, subsequent_indent="  ")
+    for note in analysis.notes:
+        parts += _wrapped(note, width)
+    if details:
+        for title, drawn in _details(analysis, width):
+            parts += ["", title, drawn]
+    return "\n".join(parts)
+
+
+def _leaderboard(analysis: Analysis, width: int) -> str:
+    wide = width >= WIDE
+    head = ["target", "positive", "negative", "scored", "agree"]
+    body = [
+        [
+            one.target,
+            *(_cell(one, track, ranked=wide) for track in Track),
+            f"{one.scored}/{one.of}",
+            "—" if one.agreement is None else percent(one.agreement.percent.value),
+        ]
+        for one in analysis.targets
+    ]
+    right = {3, 4}
+    if wide:
+        head += ["AC1", "for new metrics"]
+        right |= {5}
+        for row, one in zip(body, analysis.targets, strict=True):
+            row += [_value(None if one.agreement is None else one.agreement.ac1), _new(one)]
+    return _fitting(head, body, right, width)
+
+
+def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
+    estimate = one.tracks[track]
+    rank = one.ranks.get(track)
+    place = f" #{rank}" if ranked and rank is not None else ""
+    return _estimate(estimate) + place
+
+
+def _estimate(estimate: Estimate) -> str:
+    if estimate.rate is None:
+        return "—"
+    return (
+        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} "
+        f"{estimate.passed}/{estimate.scored} in {estimate.base_scenarios}"
+    )
+
+
+def _new(one: TargetResult) -> str:
+    said = [
+        f"{'+' if track is Track.POSITIVE else '−'} {span(found.low, found.high)}"
+        for track, found in one.new_metrics.items()
+        if found is not None
+    ]
+    return " ".join(said) or "—"
+
+
+def _value(figure: Figure | None) -> str:
+    return "—" if figure is None else coefficient(figure.value)
+
+
+# Details
+
+
+def _details(analysis: Analysis, width: int) -> Iterator[tuple[str, str]]:
+    yield "metric by target", _metrics(analysis, width)
+    for track in analysis.compared_on:
+        title = f"target against target, {metrics_of(track)}"
+        yield title, _pairs(analysis.compared(track), width)
+    if analysis.gaps:
+        yield "between people, within a scenario", _gaps(analysis.gaps, width)
+    if concords := _all_concords(analysis):
+        yield "agreement", _concords(concords, width)
+
+
+def _metrics(analysis: Analysis, width: int) -> str:
+    """Targets stand below each other: there may be many, and their names are long."""
+    rows = [
+        [
+            f"{metric.id} {metric.name}" if number == 0 else "",
+            one.target,
+            _estimate(one.metrics[metric.id]) if metric.id in one.metrics else "—",
+        ]
+        for metric in analysis.metrics
+        for number, one in enumerate(analysis.targets)
+    ]
+    return _fitting(["metric", "target", "passes"], rows, set(), width)
+
+
+def _pairs(pairs: Sequence[Comparison], width: int) -> str:
+    rows = []
+    for pair in sorted(pairs, key=lambda one: (not one.real, -abs(one.difference))):
+        turned = pair.difference < 0
+        rows.append(
+            [
+                f"{pair.right} > {pair.left}" if turned else f"{pair.left} > {pair.right}",
+                f"{points(pair.difference)} {reach(pair.low, pair.high, turned=turned)}",
+                str(pair.base_scenarios),
+                chance(pair.p_adjusted),
+                "real" if pair.real else "may be chance",
+            ]
+        )
+    return _fitting(["more often > than", "by", "scenarios", "Holm", ""], rows, {2}, width)
+
+
+def _gaps(gaps: Sequence[Gap], width: int) -> str:
+    rows = []
+    for gap in gaps:
+        turned = gap.difference < 0
+        first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
+        rows.append(
+            [
+                f"{first} > {second}",
+                gap.target or "all",
+                f"{points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}",
+                "real" if gap.real else "may be chance",
+            ]
+        )
+    return _fitting(["more often with > than", "target", "by", ""], rows, set(), width)
+
+
+def _all_concords(analysis: Analysis) -> list[Concord]:
+    of_targets = [one.agreement for one in analysis.targets if one.agreement is not None]
+    return [*of_targets, *analysis.agreement]
+
+
+def _concords(concords: Sequence[Concord], width: int) -> str:
+    rows = [
+        [
+            whose(one),
+            percent(one.percent.value),
+            percent(one.unanimous.value),
+            _value(one.ac1),
+            _value(one.alpha),
+            _value(one.kappa),
+            f"{one.things:,}",
+        ]
+        for one in concords
+    ]
+    head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
+    return _fitting(head, rows, {1, 2, 3, 4, 5, 6}, width)
+
+
+def _fitting(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], width: int
+) -> str:
+    """The first column gives way where the table is wider than it may be."""
+    drawn = table(head, rows, right=frozenset(right))
+    over = max(map(len, drawn.splitlines())) - width
+    if over <= 0 or not rows:
+        return drawn
+    room = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - over)
+    shorter = [[_shortened(row[0], room), *row[1:]] for row in rows]
+    return table(head, shorter, right=frozenset(right))
+
+
+def _shortened(name: str, room: int) -> str:
+    """Both ends stay: that is where names of one kind differ."""
+    if len(name) <= room:
+        return name
+    tail = (room - 1) // 2
+    return f"{name[: room - 1 - tail]}…{name[-tail:]}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width) or [""]

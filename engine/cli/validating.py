@@ -1,0 +1,296 @@
+"""The command that validates: does a ranking hold with another model in one role?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from engine.benchmark import Role
+from engine.cli.console import out, out_json, table, tell
+from engine.cli.headless import run_headless
+from engine.cli.running import DONE, FAILED, STOPPED, usd
+from engine.cli.session import Session, open_session
+from engine.errors import InputError, Problem, WorkspaceBusyError
+from engine.pipeline.estimate import FREE
+from engine.pipeline.validation import (
+    PricedCalls,
+    Validation,
+    check_validation,
+    place_branch,
+    plan_validation,
+    report_json,
+    report_of,
+    validations,
+    write_report,
+)
+from engine.stages.validation_report import Shift, TrackReport, Turn, ValidationReport
+from engine.statistics.agreement import Agreement, Coefficient, Flips
+from engine.statistics.intervals import Interval
+from engine.statistics.ranks import Correlation
+from engine.store.database import empty_reader, open_reader
+
+LEGEND = "rates in per cent · [95 % interval over scenarios like these]"
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    if arguments.report:
+        return _show_again(session, arguments)
+    asked = _asked(session, arguments)
+    with session.planning() as pipeline:
+        check_validation(asked, pipeline.reader)
+        priced = plan_validation(asked, pipeline, stale=arguments.stale)
+    if arguments.dry_run:
+        return _explain(asked, priced, as_json=arguments.json)
+    if not _confirmed(asked, priced, arguments):
+        return STOPPED
+    return _run(session, asked, arguments)
+
+
+def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
+    """Raises `InputError` with everything that is missing or names nothing."""
+    problems = [
+        Problem(f"{option} is missing", hint="see `crosswind validate --help`")
+        for option, given in (("--swap", arguments.swap), ("--with", arguments.model))
+        if given is None
+    ]
+    for look in (
+        lambda: session.workspace.require_benchmarks([arguments.benchmark]),
+        lambda: session.config.model_named(arguments.model or next(iter(_targets(session)))),
+    ):
+        try:
+            look()
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return _validation(session, arguments)
+
+
+def _targets(session: Session) -> Sequence[str]:
+    return [target.id for target in session.config.targets]
+
+
+def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
+    swap = Role(arguments.swap)
+    return Validation(session.workspace, session.config, arguments.benchmark, swap, arguments.model)
+
+
+def _run(session: Session, asked: Validation, arguments: argparse.Namespace) -> int:
+    holder = session.holder()
+    if holder is not None:
+        # before anything is written into a folder that another engine may be working in
+        raise WorkspaceBusyError(
+            f"another engine is at work on {session.workspace.root} (process {holder.pid}): wait "
+            "until it ends, or end it with `crosswind stop`"
+        )
+    place_branch(asked)
+    order = asked.order(stale=arguments.stale)
+    session.check(order)
+    infos = session.infos(order.benchmarks)
+    plain = getattr(arguments, "plain", False)
+    result = run_headless(session.place, session.store_path, order, infos, plain=plain)
+    if result.stopped:
+        tell("stopped before the end; the same command goes on from here")
+        return STOPPED
+    with closing(open_reader(session.store_path)) as reader:
+        report = report_of(asked, reader)
+    path = write_report(asked, report)
+    _show([report], as_json=arguments.json)
+    tell(f"written to {path.relative_to(session.workspace.root)}")
+    if result.failed:
+        tell(f"{result.failed} rows failed; the same command tries them again")
+    return FAILED if result.failed else DONE
+
+
+def _show_again(session: Session, arguments: argparse.Namespace) -> int:
+    """What the validation runs of a benchmark say, from what the store holds now."""
+    session.workspace.require_benchmarks([arguments.benchmark])
+    begun = [
+        one
+        for one in validations(session.workspace, session.config, arguments.benchmark)
+        if arguments.swap in {None, one.swap.value} and arguments.model in {None, one.name}
+    ]
+    if not begun:
+        what = f"there is no such validation run of `{arguments.benchmark}` yet"
+        hint = "begin one with `crosswind validate BENCHMARK --swap ROLE --with NAME`"
+        raise InputError(Problem(what, hint=hint))
+    path = session.store_path
+    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+        reports = [report_of(one, reader) for one in begun]
+    _show(reports, as_json=arguments.json)
+    return DONE
+
+
+# Before money is spent
+
+
+def _explain(asked: Validation, priced: PricedCalls, *, as_json: bool) -> int:
+    if as_json:
+        out_json(
+            {
+                "benchmark": asked.played,
+                "calls": [
+                    {
+                        "stage": calls.stage,
+                        "target": calls.target,
+                        "rows": calls.rows,
+                        "calls": calls.calls,
+                        "at_most": calls.at_most,
+                        "low_usd": None if price is None else price.low,
+                        "high_usd": None if price is None else price.high,
+                    }
+                    for calls, price in zip(priced.plan.calls, priced.prices, strict=True)
+                ],
+                "assumption": priced.plan.unknown,
+            }
+        )
+    else:
+        out("\n".join(_plan_lines(asked, priced)))
+    return DONE
+
+
+def _plan_lines(asked: Validation, priced: PricedCalls) -> Iterator[str]:
+    plan = priced.plan
+    yield f"{asked.played}: {asked.other.label} as {asked.swap.value}"
+    for calls, price in zip(plan.calls, priced.prices, strict=True):
+        who = f" {calls.target}" if calls.target else ""
+        most = "at most " if calls.at_most else ""
+        yield f"  {calls.stage}{who}: {calls.rows} rows, {most}{calls.calls} calls, {usd(price)}"
+    if not plan.calls:
+        yield "  nothing is missing"
+    if plan.unknown:
+        yield f"  {plan.unknown}"
+    if plan.stale:
+        yield f"  {len(plan.stale)} rows are stale; `--stale` does them again"
+    yield f"all together: {_total(priced)}"
+
+
+def _total(priced: PricedCalls) -> str:
+    count = sum(calls.calls for calls in priced.plan.calls)
+    known = [price for price in priced.prices if price is not None]
+    if len(known) < len(priced.prices):
+        return f"{count} calls, and prices that are not known"
+    return f"{count} calls, {usd(sum(known, FREE))}"
+
+
+def _confirmed(asked: Validation, priced: PricedCalls, arguments: argparse.Namespace) -> bool:
+    """Whether to go on: asked on a terminal before real money is spent, unless `--yes` is given."""
+    free = all(price is not None and price.high == 0 for price in priced.prices)
+    if free:
+        return True
+    for line in _plan_lines(asked, priced):
+        tell(line)
+    if asked.config.run.budget is not None:
+        tell(f"the run stops before it has cost more than ${asked.config.run.budget:.2f}")
+    if arguments.yes or not sys.stdin.isatty():
+        return True
+    tell("go on? [y/N]")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+# What came of it
+
+
+def _show(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
+    if as_json:
+        found = [json.loads(json.dumps(report_json(report))) for report in reports]
+        out_json(found[0] if len(found) == 1 else found)
+        return
+    for number, report in enumerate(reports):
+        if number:
+            out()
+        out("\n".join(report_lines(report)))
+
+
+def report_lines(report: ValidationReport) -> Iterator[str]:
+    """For people, within 80 columns."""
+    swap = report.swap
+    yield f"{swap.benchmark}: {report.after} as {swap.role.value} in place of {report.before}"
+    for track in report.tracks:
+        yield ""
+        yield from _track_lines(track)
+    if report.agreement is not None and report.flips is not None:
+        yield ""
+        yield from _agreement_lines(report.agreement, report.flips, report.conversations)
+    unscored = report.unscored_before, report.unscored_after
+    if any(unscored):
+        yield f"unscored: {unscored[0]} before, {unscored[1]} after"
+    yield ""
+    for sentence in report.says:
+        yield from _wrapped(sentence)
+
+
+def _track_lines(track: TrackReport) -> Iterator[str]:
+    head = [f"{track.track.value} metrics", "before", "after", "shift", "rows", "scenarios"]
+    rows = [_shift_cells(shift) for shift in track.shifts]
+    yield table(head, rows, right=frozenset({1, 2, 4, 5}))
+    yield LEGEND
+    yield f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
+    words = {
+        Turn.TURNS: "{} was ahead of {} and is behind",
+        Turn.LEVELS: "{} was ahead of {} and is level",
+        Turn.PARTS: "{} and {} were level and are not",
+    }
+    for pair in track.changed:
+        yield f"  {words[pair.turn].format(pair.left, pair.right)}"
+
+
+def _shift_cells(shift: Shift) -> list[str]:
+    points = f"{shift.shift * 100:+.0f}"
+    moved = f"{points} {_interval(shift.interval, 100)}" if shift.interval else points
+    return [
+        shift.target,
+        f"{shift.before * 100:.0f}",
+        f"{shift.after * 100:.0f}",
+        moved,
+        str(shift.rows),
+        str(shift.base_scenarios),
+    ]
+
+
+def _correlation(found: Correlation | None) -> str:
+    if found is None:
+        return "—"
+    if found.scenarios is None:
+        return f"{found.value:.2f}"
+    return f"{found.value:.2f} {_interval(found.scenarios)}"
+
+
+def _interval(interval: Interval, factor: int = 1) -> str:
+    digits = 0 if factor > 1 else 2
+    low, high = interval.low * factor, interval.high * factor
+    return f"[{low:.{digits}f} to {high:.{digits}f}]"
+
+
+def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iterator[str]:
+    yield f"both sides on the same {conversations} conversations"
+    yield table(
+        ["", "passes after", "fails after"],
+        [
+            ["passed before", str(flips.both), str(flips.left_only)],
+            ["failed before", str(flips.right_only), str(flips.neither)],
+        ],
+        right=frozenset({1, 2}),
+    )
+    parts = [f"agree {_coefficient(found.percent)}"]
+    parts += [
+        f"{name} {_coefficient(value)}"
+        for name, value in (("AC1", found.ac1), ("alpha", found.alpha))
+        if value is not None
+    ]
+    yield " · ".join(parts)
+
+
+def _coefficient(found: Coefficient) -> str:
+    interval = "" if found.interval is None else f" {_interval(found.interval)}"
+    return f"{found.value:.2f}{interval}"
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 80, break_on_hyphens=False)

@@ -1,0 +1,230 @@
+"""From what counts on each conversation to what it says, and how surely. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.benchmark import Track
+from engine.stages.analysis import (
+    Analysis,
+    Estimate,
+    JudgeInfo,
+    LeftOut,
+    MetricInfo,
+    NoSignal,
+    Outcome,
+    RankRange,
+    Tally,
+    TargetResult,
+)
+from engine.stages.concord import agreement_of_samples, agreements
+from engine.stages.contrasts import comparisons, gaps, ranks
+from engine.stages.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
+from engine.statistics.clusters import Stratum, intraclass_correlation
+from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
+from engine.statistics.signal import no_signal
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an analysis is told beside the outcomes."""
+
+    benchmark: str
+    title: str
+    metrics: Sequence[MetricInfo]
+    targets: Mapping[str, str]
+    """The label of each target's model, by the target's id."""
+    scripted: frozenset[str] = frozenset()
+    """Targets in whose conversations a scripted model had a part."""
+    scripted_models: Sequence[str] = ()
+    """The labels of all scripted models that had a part, judges too."""
+    headline_rule: str = ""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    other_judges: Mapping[str, int] = field(default_factory=dict)
+    """How many conversations count by judges that are not the configuration's, by judge."""
+
+
+def analyse(outcomes: Iterable[Outcome], about: About) -> Analysis:
+    """What the outcomes of a benchmark say. Seeded where chance is drawn: twice the same is said
+    twice the same way."""
+    outcomes = list(outcomes)
+    tallies = tally(outcomes, list(about.targets))
+    correlation = _correlation(tallies)
+    places = ranks(tallies)
+    results = [
+        _target(target, found, about, correlation, places.get(target, {}))
+        for target, found in tallies.items()
+    ]
+    results.sort(key=_standing)
+    ordered = {one.target: tallies[one.target] for one in results}
+    return Analysis(
+        benchmark=about.benchmark,
+        title=about.title,
+        metrics=about.metrics,
+        targets=results,
+        comparisons=comparisons(ordered),
+        gaps=gaps(ordered),
+        agreement=agreements(ordered, outcomes),
+        no_signal=_no_signal(results, about.metrics),
+        judges=_judges(outcomes),
+        headline_rule=about.headline_rule,
+        correlation=correlation or 0.0,
+        scripted_models=about.scripted_models,
+        left_out=about.left_out,
+        notes=_notes(about),
+    )
+
+
+def _standing(one: TargetResult) -> tuple[bool, float, float, str]:
+    positive, negative = one.tracks[Track.POSITIVE].rate, one.tracks[Track.NEGATIVE].rate
+    return one.scored == 0, -(positive or 0.0), -(negative or 0.0), one.target
+
+
+def _correlation(tallies: Mapping[str, TargetTally]) -> float | None:
+    """Pooled over the run: one cell's few scenarios say too little about it."""
+    return intraclass_correlation(
+        list(clusters.values()) for found in tallies.values() for clusters in found.layers.values()
+    )
+
+
+def _target(
+    target: str,
+    found: TargetTally,
+    about: About,
+    correlation: float | None,
+    places: Mapping[Track, RankRange],
+) -> TargetResult:
+    asked = Counter[str]()
+    for one in found.scenarios.values():
+        asked[one.metric_id] += one.of
+    of_track = {track: sum(one.of for one in found.of_track(track)) for track in Track}
+    on_track = {track: found.layers_on(track) for track in Track}
+    return TargetResult(
+        target=target,
+        model=about.targets[target],
+        scripted=target in about.scripted,
+        tracks={
+            track: _said(benchmark_rate(_strata(on_track[track]), correlation), of_track[track])
+            for track in Track
+        },
+        new_metrics={
+            track: _new_metrics(on_track[track], correlation, of_track[track]) for track in Track
+        },
+        ranks=places,
+        metrics={
+            metric: _said(metric_rate(list(found.layers.get(metric, {}).values()), correlation), of)
+            for metric, of in sorted(asked.items())
+        },
+        scenarios={
+            one.scenario_id: Tally(one.passed, one.scored) for one in found.scenarios.values()
+        },
+        base_scenarios=_bases(found.layers),
+        demographics={
+            axis: {
+                value: _of_people(rows, correlation)
+                for value, rows in found.grouped(_value_of(axis)).items()
+            }
+            for axis in sorted(
+                {axis for one in found.scenarios.values() for axis in one.demographic}
+            )
+        },
+        samples={number: Tally(*pair) for number, pair in sorted(found.samples.items())},
+        unscored=dict(sorted(found.unscored.items())),
+        agreement=agreement_of_samples({target: found}, of=target),
+    )
+
+
+def _value_of(axis: str) -> Callable[[ScenarioTally], str | None]:
+    return lambda one: one.demographic.get(axis)
+
+
+def _strata(layers: Layers) -> list[Stratum]:
+    return [list(bases.values()) for bases in layers.values()]
+
+
+def _bases(layers: Layers) -> dict[str, Tally]:
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for bases in layers.values():
+        for base, cluster in bases.items():
+            sums[base][0] += round(cluster.total)
+            sums[base][1] += cluster.size
+    return {base: Tally(*sums[base]) for base in sorted(sums)}
+
+
+def _of_people(rows: Sequence[ScenarioTally], correlation: float | None) -> Estimate:
+    found = benchmark_rate(_strata(layers_of(rows)), correlation)
+    return _said(found, sum(one.of for one in rows))
+
+
+def _new_metrics(layers: Layers, correlation: float | None, of: int) -> Estimate | None:
+    found = new_metrics_rate(_strata(layers), correlation)
+    return None if found is None else _said(found, of)
+
+
+def _said(found: Rate | None, of: int) -> Estimate:
+    if found is None:
+        return Estimate(None, None, None, 0, 0, of, 0, 0.0)
+    return Estimate(
+        rate=found.rate,
+        low=found.interval.low,
+        high=found.interval.high,
+        passed=found.passed,
+        scored=found.scored,
+        of=of,
+        base_scenarios=found.clusters,
+        effective_n=found.effective,
+    )
+
+
+def _no_signal(
+    results: Sequence[TargetResult], metrics: Sequence[MetricInfo]
+) -> Sequence[NoSignal]:
+    """One target alone is nobody to be told apart from."""
+    scored = {
+        metric.id: [
+            (cell.passed, cell.scored)
+            for one in results
+            if (cell := one.metrics.get(metric.id)) is not None and cell.scored
+        ]
+        for metric in metrics
+    }
+    found = no_signal({metric: cells for metric, cells in scored.items() if len(cells) > 1})
+    return [NoSignal(metric, passed) for metric, passed in found.items()]
+
+
+def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
+    usable: Counter[str] = Counter()
+    unusable: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
+    passes: defaultdict[str, set[int]] = defaultdict(set)
+    for one in outcomes:
+        for vote in one.votes:
+            passes[vote.judge].add(vote.number)
+            (unusable if vote.passed is None else usable)[vote.judge] += 1
+            counted[vote.judge] += vote.counts and vote.passed is not None
+    return [
+        JudgeInfo(judge, len(numbers), usable[judge], unusable[judge], counted[judge])
+        for judge, numbers in sorted(passes.items())
+    ]
+
+
+def _notes(about: About) -> list[str]:
+    notes = []
+    if about.scripted_models:
+        notes.append("Scripted models took part; they are not language models.")
+    if about.left_out.conversations:
+        notes.append(
+            f"{about.left_out.conversations} stored conversations are not part of the present "
+            "benchmark and are not counted."
+        )
+    if about.left_out.targets:
+        gone = ", ".join(about.left_out.targets)
+        notes.append(f"Targets no longer in the configuration: {gone}")
+    for judge, count in about.other_judges.items():
+        notes.append(
+            f"{count} conversations count by the verdicts of {judge}, which is no judge of the "
+            "present configuration; `run --stale` has them judged anew."
+        )
+    return notes

@@ -1,0 +1,311 @@
+"""What the verdicts of a benchmark say, and how surely: values that a screen can draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.benchmark import ConversationKey, Track, base_id
+
+ENOUGH_SCENARIOS: Final = 8
+"""Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""
+LEVEL: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One judge's answer on a conversation in one pass; the newest where there are several."""
+
+    judge: str
+    number: int
+    """Which pass of this judge, 0-based."""
+    passed: bool | None
+    """None where this answer cannot be used."""
+    counts: bool = True
+    """Whether it has a say in what counts: not where it cannot be used, nor that of a judge who was
+    only asked for a second opinion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What counts for one conversation that belongs to the present benchmark."""
+
+    key: ConversationKey
+    metric_id: str
+    track: Track
+    demographic: Mapping[str, str]
+    passed: bool | None
+    unscored: str | None
+    """Why there is no verdict; None where there is one."""
+    votes: Sequence[Vote] = ()
+    """Of every judge and pass, whether they agree or not."""
+
+    @property
+    def base(self) -> str:
+        return base_id(self.key.scenario_id)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What the store holds but the present benchmark does not, and so does not count."""
+
+    conversations: int = 0
+    targets: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A pass rate, and how surely it is known."""
+
+    rate: float | None
+    """Of what was scored; None where nothing was."""
+    low: float | None
+    high: float | None
+    """The 95 % interval; None where there is no rate."""
+    passed: int
+    scored: int
+    of: int
+    """Conversations that the benchmark asks for; `of - scored` have no verdict."""
+    base_scenarios: int
+    """Scored ones. What the interval rests on: rows of one base scenario are not independent."""
+    effective_n: float
+    """How many independent rows the scored ones are worth."""
+
+    @property
+    def too_few(self) -> bool:
+        return self.base_scenarios < ENOUGH_SCENARIOS
+
+    @property
+    def missing(self) -> int:
+        return self.of - self.scored
+
+    @property
+    def if_missing_failed(self) -> float | None:
+        return self.passed / self.of if self.of else None
+
+    @property
+    def if_missing_passed(self) -> float | None:
+        return (self.passed + self.missing) / self.of if self.of else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A plain count, where no interval is said."""
+
+    passed: int
+    scored: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.passed / self.scored if self.scored else None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """What a metric's id stands for."""
+
+    id: str
+    name: str
+    track: Track
+
+
+@dataclass(frozen=True, slots=True)
+class RankRange:
+    """Between which places a target stands, 1 is the best."""
+
+    best: int
+    worst: int
+
+    def __str__(self) -> str:
+        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A coefficient with its interval, where one can be given."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Concord:
+    """How far repeated answers on the same thing agree."""
+
+    between: str
+    """`samples`, `judges`, or `passes` of one judge."""
+    of: str
+    """A target's id for its samples, `` for those of all targets; the judge's name for its passes,
+    the names of all for judges."""
+    things: int
+    """Answered at least twice."""
+    percent: Figure
+    """Of all pairs of answers on one thing, the share that agree."""
+    unanimous: Figure
+    """The share of things on which all answers agree."""
+    ac1: Figure | None
+    alpha: Figure | None
+    kappa: Figure | None
+    """Fleiss'; only where everything was answered equally often."""
+
+    @property
+    def divided(self) -> int:
+        """Things on which not all answers agree."""
+        return self.things - round(self.unanimous.value * self.things)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """Everything about one target."""
+
+    target: str
+    model: str
+    """The label of the model behind it."""
+    scripted: bool
+    """Whether a scripted model had a part in its conversations."""
+    tracks: Mapping[Track, Estimate]
+    new_metrics: Mapping[Track, Estimate | None]
+    """The same rate for metrics like these, not only for these: clustered by metric. None below
+    two metrics."""
+    ranks: Mapping[Track, RankRange]
+    """Empty for a track where a ranking would rest on too little."""
+    metrics: Mapping[str, Estimate]
+    scenarios: Mapping[str, Tally]
+    base_scenarios: Mapping[str, Tally]
+    demographics: Mapping[str, Mapping[str, Estimate]]
+    """By axis, then by value."""
+    samples: Mapping[int, Tally]
+    unscored: Mapping[str, int]
+    """How many conversations have no verdict, by reason."""
+    agreement: Concord | None
+    """Between the samples of one scenario; None where each was played once."""
+
+    @property
+    def scored(self) -> int:
+        return sum(one.scored for one in self.tracks.values())
+
+    @property
+    def of(self) -> int:
+        return sum(one.of for one in self.tracks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One target against another on the scenarios that both were scored on."""
+
+    track: Track | None
+    """None for both together, which rests on twice as much."""
+    left: str
+    right: str
+    difference: float
+    """`left` minus `right`, in rates: 0.1 is ten points."""
+    low: float | None
+    high: float | None
+    """The 95 % interval; None where there are fewer than two scenarios."""
+    p: float | None
+    p_adjusted: float | None
+    """After Holm, over all pairs of the same `track`."""
+    base_scenarios: int
+    rows: int
+    """Scenarios (variants counted singly) that both were scored on."""
+    method: str
+
+    @property
+    def real(self) -> bool:
+        """Whether chance alone is an unlikely explanation, all pairs considered."""
+        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One demographic value against another, within the same base scenarios."""
+
+    axis: str
+    left: str
+    right: str
+    target: str | None
+    """None for all targets pooled."""
+    difference: float
+    """`left` minus `right`, in rates of passing."""
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    """After Holm, over the gaps of this target (or of the pool) on all axes."""
+    base_scenarios: int
+
+    @property
+    def real(self) -> bool:
+        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class NoSignal:
+    """A metric that tells no targets apart: all pass it always, or all never."""
+
+    metric_id: str
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeInfo:
+    """One who gave verdicts that are looked at here."""
+
+    name: str
+    passes: int
+    verdicts: int
+    """Usable ones."""
+    unusable: int
+    counting: int
+    """Of the usable ones, those that have a say in what counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a benchmark's verdicts say."""
+
+    benchmark: str
+    title: str
+    metrics: Sequence[MetricInfo]
+    """In the order of the benchmark's file."""
+    targets: Sequence[TargetResult]
+    """The highest positive rate first, then the highest negative one, no data last."""
+    comparisons: Sequence[Comparison]
+    """Of every pair, on both tracks together, then on each; in the order of `targets`, in which
+    `left` stands before `right`."""
+    gaps: Sequence[Gap]
+    """Pooled ones first."""
+    agreement: Sequence[Concord]
+    """Between samples over all targets, then between judges, then between passes."""
+    no_signal: Sequence[NoSignal]
+    judges: Sequence[JudgeInfo]
+    headline_rule: str
+    """How several verdicts on one conversation become the one that counts, in a sentence."""
+    correlation: float
+    """How alike the rows of one base scenario are (intra-class), pooled over the run."""
+    scripted_models: Sequence[str] = ()
+    """The labels of those that took part: they are no language models."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    notes: Sequence[str] = ()
+
+    def target(self, name: str) -> TargetResult | None:
+        return next((one for one in self.targets if one.target == name), None)
+
+    def compared(self, track: Track | None) -> Sequence[Comparison]:
+        return [one for one in self.comparisons if one.track is track]
+
+    @property
+    def compared_on(self) -> Sequence[Track | None]:
+        """What targets are compared on, None being both tracks together."""
+        return list(dict.fromkeys(one.track for one in self.comparisons))
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        """Those that the benchmark has metrics of."""
+        return [track for track in Track if any(one.track is track for one in self.metrics)]
+
+    @property
+    def axes(self) -> Sequence[str]:
+        return sorted({axis for one in self.targets for axis in one.demographics})

@@ -1,0 +1,358 @@
+"""What an analysis comes to, in sentences: what is sure, what is not, what rests on little."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from engine.benchmark import Track
+from engine.stages.analysis import (
+    ENOUGH_SCENARIOS,
+    LEVEL,
+    Analysis,
+    Comparison,
+    Concord,
+    Estimate,
+    Gap,
+    RankRange,
+    TargetResult,
+)
+
+_FEW: Final = 6
+"""Pairs that are told one by one; more of them are counted."""
+
+
+class Kind(StrEnum):
+    """How far a sentence can be relied on."""
+
+    REAL = "real"
+    """Chance is an unlikely explanation."""
+    OPEN = "open"
+    """Seen, but chance may explain it."""
+    CAUTION = "caution"
+    """Something to know before the numbers are used."""
+
+
+MARKS: Final = {Kind.REAL: "✓", Kind.OPEN: "·", Kind.CAUTION: "!"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: Kind
+    text: str
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.kind]} {self.text}"
+
+
+def findings(analysis: Analysis) -> list[Finding]:
+    """The most telling first."""
+    return [
+        *_comparisons(analysis),
+        *_ranks(analysis),
+        *_gaps(analysis),
+        *_too_few(analysis),
+        *_agreement(analysis),
+        *_no_signal(analysis),
+        *_unscored(analysis),
+        *_judges(analysis),
+    ]
+
+
+# Words for numbers
+
+
+def percent(rate: float | None) -> str:
+    """`97%`; `100%` and `0%` are said only where they are meant."""
+    if rate is None:
+        return "—"
+    if 0 < rate < 1:
+        return f"{min(99, max(1, round(rate * 100)))}%"
+    return f"{rate:.0%}"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval in whole per cents: `[84–100]`."""
+    if low is None or high is None:
+        return ""
+    return f"[{round(low * 100)}–{round(high * 100)}]"
+
+
+def points(difference: float) -> str:
+    """`28 points`, without its sign."""
+    size = round(abs(difference) * 100)
+    if size == 0 and difference:
+        return "less than a point"
+    return "1 point" if size == 1 else f"{size} points"
+
+
+def reach(low: float | None, high: float | None, *, turned: bool = False) -> str:
+    """An interval of a difference in points: `[9 to 47]`; `turned` as seen from the other side."""
+    if low is None or high is None:
+        return ""
+    ends = (-high, -low) if turned else (low, high)
+    first, last = (round(end * 100) for end in ends)
+    return f"[{_signed(first)} to {_signed(last)}]"
+
+
+def _signed(number: int) -> str:
+    return f"−{-number}" if number < 0 else str(number)
+
+
+def coefficient(value: float) -> str:
+    """`0.97`, `−0.10`."""
+    return f"{round(value, 2) + 0:.2f}".replace("-", "−")
+
+
+def chance(p: float | None) -> str:
+    """`p < .001`, `p = .012`."""
+    if p is None:
+        return ""
+    if p > 0.999:
+        return "p = 1"
+    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+# What is found
+
+
+def metrics_of(track: Track | None) -> str:
+    """`all metrics`, `positive metrics`: what targets are compared on."""
+    return "all metrics" if track is None else f"{track} metrics"
+
+
+def _comparisons(analysis: Analysis) -> Iterator[Finding]:
+    families = analysis.compared_on
+    for track in families:
+        pairs = analysis.compared(track)
+        real = [pair for pair in pairs if pair.real]
+        if len(pairs) > _FEW:
+            yield _counted(analysis, track, pairs, real)
+            continue
+        yield from (Finding(Kind.REAL, _difference(pair)) for pair in real)
+        others = [pair for pair in pairs if not pair.real]
+        if track is None or len(families) == 1:
+            yield from (Finding(Kind.OPEN, _difference(pair)) for pair in others)
+        elif others:
+            yield Finding(Kind.OPEN, _others(track, others, len(pairs)))
+
+
+def _counted(
+    analysis: Analysis, track: Track | None, pairs: Sequence[Comparison], real: Sequence[Comparison]
+) -> Finding:
+    where = metrics_of(track)
+    if not real:
+        text = f"{where}: none of {len(pairs)} differences between targets is real"
+        return Finding(Kind.OPEN, f"{text}: chance may explain every one")
+    text = f"{where}: {len(real)} of {len(pairs)} differences between targets are real"
+    return Finding(Kind.REAL, text + _leaders(analysis, track))
+
+
+def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
+    """What one track says by itself is told in short: it rests on less."""
+    fewest = min(pair.base_scenarios for pair in others)
+    return (
+        f"{metrics_of(track)} alone: {len(others)} of {plural(of, 'difference')} between targets "
+        f"may be chance ({plural(fewest, 'scenario')})"
+    )
+
+
+def _difference(pair: Comparison) -> str:
+    turned = pair.difference < 0
+    first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
+    where = f"({plural(pair.base_scenarios, 'scenario')})"
+    metrics = metrics_of(pair.track)
+    if pair.difference == 0:
+        return f"{metrics}: {first} and {second} pass equally often {where}"
+    text = (
+        f"{metrics}: {first} passes more often than {second}, by {points(pair.difference)} "
+        f"{reach(pair.low, pair.high, turned=turned)}"
+    ).rstrip()
+    if pair.real:
+        return text
+    if pair.p is not None and pair.p < 1 - LEVEL:
+        return f"{text}: may be chance, as one pair of several {where}"
+    return f"{text}: may be chance {where}"
+
+
+def _leaders(analysis: Analysis, track: Track | None) -> str:
+    """Who is behind nobody for sure."""
+    behind: set[str] = set()
+    compared: list[str] = []
+    for pair in analysis.compared(track):
+        compared += [pair.left, pair.right]
+        if pair.real:
+            behind.add(pair.right if pair.difference > 0 else pair.left)
+    first = [name for name in dict.fromkeys(compared) if name not in behind]
+    return f"; surely behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
+
+
+def _ranks(analysis: Analysis) -> Iterator[Finding]:
+    for track in analysis.tracks:
+        ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
+        if ranked:
+            places = [f"{name} {place}" for name, place in sorted(ranked, key=_by_place)]
+            yield Finding(Kind.REAL, f"{track}: ranks in 95 % of resamples: {', '.join(places)}")
+
+
+def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
+    name, place = ranked
+    return place.best, place.worst, name
+
+
+def _gaps(analysis: Analysis) -> Iterator[Finding]:
+    real = [gap for gap in analysis.gaps if gap.real]
+    told = real if len(real) <= _FEW else [gap for gap in real if gap.target is None]
+    for gap in told:
+        yield Finding(Kind.REAL, _gap(gap))
+    if len(told) < len(real):
+        count = len(real) - len(told)
+        yield Finding(Kind.REAL, f"{plural(count, 'demographic gap')} of single targets are real")
+    if analysis.gaps and not real:
+        axes = listed(analysis.axes)
+        text = f"no target treats people differently by {axes} more than chance may explain"
+        yield Finding(Kind.OPEN, text)
+
+
+def _gap(gap: Gap) -> str:
+    turned = gap.difference < 0
+    more, less = (gap.right, gap.left) if turned else (gap.left, gap.right)
+    who = gap.target or "all targets together"
+    return (
+        f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{more}” than with "
+        f"“{less}”, by {points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}"
+    )
+
+
+def _too_few(analysis: Analysis) -> Iterator[Finding]:
+    few: dict[int, list[str]] = {}
+    for track in analysis.tracks:
+        counts = [one.tracks[track] for one in analysis.targets if one.tracks[track].scored]
+        if counts and any(one.too_few for one in counts):
+            few.setdefault(min(one.base_scenarios for one in counts), []).append(track)
+    for count, tracks in few.items():
+        yield Finding(
+            Kind.CAUTION,
+            f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: too few for a "
+            f"ranking, {ENOUGH_SCENARIOS} are needed",
+        )
+
+
+def _agreement(analysis: Analysis) -> Iterator[Finding]:
+    split = {
+        one.target: concord
+        for one in analysis.targets
+        if (concord := one.agreement) is not None and concord.divided
+    }
+    if len(split) > _FEW:
+        yield Finding(Kind.CAUTION, _samples_of_many(split, analysis.agreement))
+    else:
+        for target, concord in split.items():
+            yield Finding(
+                Kind.CAUTION,
+                f"{target}: samples disagree in {_share(concord)}{_coefficients(concord)}",
+            )
+    for concord in analysis.agreement:
+        if concord.between != "samples":
+            yield Finding(
+                Kind.CAUTION,
+                f"{whose(concord)} agree in {percent(concord.percent.value)} of "
+                f"{plural(concord.things, 'conversation')}{_coefficients(concord)}",
+            )
+
+
+def whose(concord: Concord) -> str:
+    """`samples of steadfast`, `judges strict, mild`."""
+    if concord.between == "judges":
+        return f"judges {concord.of}"
+    return f"{concord.between} of {concord.of or 'all targets'}"
+
+
+def _share(concord: Concord) -> str:
+    return f"{concord.divided:,} of {plural(concord.things, 'scenario')}"
+
+
+def _samples_of_many(split: Mapping[str, Concord], together: Sequence[Concord]) -> str:
+    def share(target: str) -> float:
+        return split[target].divided / split[target].things
+
+    least, most = min(split, key=share), max(split, key=share)
+    pooled = next((one for one in together if one.between == "samples"), None)
+    text = f"samples of {len(split)} targets disagree"
+    if pooled is not None:
+        text += f" in {_share(pooled)}{_coefficients(pooled)}"
+    return f"{text}; least {least}, {_share(split[least])}; most {most}, {_share(split[most])}"
+
+
+def _coefficients(concord: Concord) -> str:
+    said = [
+        f"{name} {coefficient(figure.value)}"
+        for name, figure in (("AC1", concord.ac1), ("α", concord.alpha))
+        if figure is not None
+    ]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _no_signal(analysis: Analysis) -> Iterator[Finding]:
+    for passed in (True, False):
+        silent = [one.metric_id for one in analysis.no_signal if one.passed is passed]
+        if silent:
+            how = "pass always" if passed else "never pass"
+            tells = "tells" if len(silent) == 1 else "tell"
+            text = f"{listed(silent)} {tells} nobody apart: all targets {how}"
+            yield Finding(Kind.CAUTION, text)
+
+
+def _unscored(analysis: Analysis) -> Iterator[Finding]:
+    lacking = [one for one in analysis.targets if one.unscored]
+    if len(lacking) > _FEW:
+        reasons = sum((Counter(one.unscored) for one in lacking), Counter[str]())
+        of = sum(one.of for one in analysis.targets)
+        most = max(lacking, key=lambda one: (one.of - one.scored) / one.of)
+        yield Finding(
+            Kind.CAUTION,
+            f"{reasons.total():,} of {plural(of, 'conversation')} unscored, of {len(lacking)} "
+            f"targets ({_reasons(reasons)}); most: {_missing(most)}",
+        )
+        return
+    for one in lacking:
+        yield Finding(Kind.CAUTION, _missing(one))
+
+
+def _missing(one: TargetResult) -> str:
+    unscored = sum(one.unscored.values())
+    return f"{one.target}: {unscored} of {one.of} unscored ({_reasons(one.unscored)}){_bounds(one)}"
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{why} {count:,}" for why, count in counts.items())
+
+
+def _bounds(one: TargetResult) -> str:
+    said = [
+        f"{track} {percent(estimate.if_missing_failed)} to {percent(estimate.if_missing_passed)}"
+        for track, estimate in one.tracks.items()
+        if _opens(estimate)
+    ]
+    return f"; had they all failed or all passed: {', '.join(said)}" if said else ""
+
+
+def _opens(estimate: Estimate) -> bool:
+    return bool(estimate.scored and estimate.missing)
+
+
+def _judges(analysis: Analysis) -> Iterator[Finding]:
+    if len(analysis.judges) > 1 or any(judge.passes > 1 for judge in analysis.judges):
+        yield Finding(Kind.CAUTION, analysis.headline_rule.rstrip("."))

@@ -1,0 +1,1 @@
+"""Numbers that can be published: pure functions over verdicts, each with its formula's source."""

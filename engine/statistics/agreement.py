@@ -1,0 +1,270 @@
+"""How far repeated answers on the same thing agree: samples, judges, passes of a judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import sqrt
+from typing import Final
+
+from engine.statistics.distributions import chi_square_tail, critical
+from engine.statistics.intervals import Interval, wilson
+
+_ROUNDING: Final = 1e-9
+
+Ratings = Sequence[Sequence[bool | None]]
+"""Things, each with one answer by each rater; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """A figure of agreement and its interval over things, clusters of them drawn as one."""
+
+    value: float
+    interval: Interval | None
+    """None for fewer than two clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far answers on the same thing agree; things answered once are left out."""
+
+    things: int
+    """Answered at least twice."""
+    clusters: int
+    percent: Coefficient
+    """Of all pairs of answers on one thing, the share that agree; things weigh alike."""
+    unanimous: Coefficient
+    """The share of things on which all answers agree."""
+    ac1: Coefficient | None
+    alpha: Coefficient | None
+    """None where only one answer was ever given: chance cannot be told from agreement."""
+    kappa: Coefficient | None
+    """Fleiss'; None as for alpha, and where things were answered unequally often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """Where two raters answer the same thing, how their answers fall."""
+
+    both: int
+    left_only: int
+    """Passed by the left one, failed by the right one."""
+    right_only: int
+    neither: int
+
+
+def flip_matrix(left: Sequence[bool | None], right: Sequence[bool | None]) -> Flips:
+    """Two raters' answers in the same order of things; those with one answer are left out."""
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
+    both = sum(a and b for a, b in pairs)
+    left_only = sum(a and not b for a, b in pairs)
+    right_only = sum(b and not a for a, b in pairs)
+    return Flips(both, left_only, right_only, len(pairs) - both - left_only - right_only)
+
+
+@dataclass(frozen=True, slots=True)
+class CochranQ:
+    """Whether raters pass unequally often."""
+
+    q: float
+    freedom: int
+    p: float
+
+
+def cochran_q(ratings: Ratings) -> CochranQ | None:
+    """Over the things that every rater answered; None for fewer than two raters or where no thing
+    divides them. W. G. Cochran, Biometrika 37 (1950) 256-266. Assumes independent things."""
+    rows = [[bool(one) for one in row] for row in ratings if None not in row]
+    raters = len(rows[0]) if rows else 0
+    columns = [sum(column) for column in zip(*rows, strict=True)]
+    sums = [sum(row) for row in rows]
+    spread = raters * sum(sums) - sum(one * one for one in sums)
+    if raters < 2 or not spread:
+        return None
+    uneven = raters * sum(one * one for one in columns) - sum(columns) ** 2
+    q = (raters - 1) * uneven / spread
+    return CochranQ(q, raters - 1, chi_square_tail(q, raters - 1))
+
+
+def agreement(
+    ratings: Iterable[Sequence[bool | None]], clusters: Iterable[Hashable] | None = None
+) -> Agreement | None:
+    """Of answers on things; `clusters` names each thing's base scenario, without it each stands
+    alone. None where nothing was answered twice.
+
+    Percent and AC1: K. L. Gwet, British Journal of Mathematical and Statistical Psychology 61
+    (2008) 29-48, eq. 5 and 6. Alpha, nominal: K. Krippendorff, Content Analysis (2013), chapter
+    12. Kappa: J. L. Fleiss, Psychological Bulletin 76 (1971) 378-382. Intervals leave out one
+    cluster after the other (jackknife: B. Efron, The Jackknife, the Bootstrap and Other
+    Resampling Plans (1982), eq. 3.13) with Student's t; of the two shares it is Wilson's.
+    """
+    places: Iterable[Hashable] = count() if clusters is None else clusters
+    alike: Counter[tuple[Hashable, int, int]] = Counter()
+    for answers, place in zip(ratings, places, strict=clusters is not None):
+        given = [answer for answer in answers if answer is not None]
+        if len(given) > 1:
+            alike[place, sum(given), len(given)] += 1
+    sums: dict[Hashable, _Sums] = {}
+    for (place, passed, rated), things in alike.items():
+        sums[place] = sums.get(place, _NOTHING) + _Sums.of(passed, rated, things)
+    if not sums:
+        return None
+    parts = list(sums.values())
+    whole = sum(parts, _NOTHING)
+    left_out = [whole - part for part in parts]
+    percent = _share(_Sums.percent, whole, left_out)
+
+    def corrected(formula: _Formula, expected: _Formula) -> Coefficient | None:
+        return _corrected(formula, expected, percent, whole, left_out)
+
+    return Agreement(
+        things=whole.things,
+        clusters=len(parts),
+        percent=percent,
+        unanimous=_share(_Sums.all_alike, whole, left_out),
+        ac1=corrected(_Sums.ac1, _Sums.ac1_expected),
+        alpha=corrected(_Sums.alpha, _Sums.alpha_expected),
+        kappa=corrected(_Sums.kappa, _Sums.kappa_expected)
+        if len({rated for _, _, rated in alike}) == 1
+        else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What every figure is made of, added up over things."""
+
+    things: int = 0
+    answers: int = 0
+    passed: int = 0
+    alike: float = 0.0
+    """Of each thing, the share of its pairs of answers that agree."""
+    unanimous: int = 0
+    share: float = 0.0
+    """Of each thing, the share of its answers that pass."""
+    apart: float = 0.0
+    """Of each thing, its pairs of answers that differ, each weighted 1 / (answers - 1)."""
+
+    @classmethod
+    def of(cls, passed: int, answers: int, things: int) -> _Sums:
+        """Of things that were each answered so often, so many of the answers passing."""
+        failed = answers - passed
+        pairs = answers * (answers - 1) / 2
+        return cls(
+            things,
+            things * answers,
+            things * passed,
+            things * (1 - passed * failed / pairs),
+            things * int(not passed or not failed),
+            things * passed / answers,
+            things * passed * failed / (answers - 1),
+        )
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.things + other.things,
+            self.answers + other.answers,
+            self.passed + other.passed,
+            self.alike + other.alike,
+            self.unanimous + other.unanimous,
+            self.share + other.share,
+            self.apart + other.apart,
+        )
+
+    def __sub__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.things - other.things,
+            self.answers - other.answers,
+            self.passed - other.passed,
+            self.alike - other.alike,
+            self.unanimous - other.unanimous,
+            self.share - other.share,
+            self.apart - other.apart,
+        )
+
+    def percent(self) -> float:
+        return self.alike / self.things
+
+    def all_alike(self) -> float:
+        return self.unanimous / self.things
+
+    def ac1_expected(self) -> float:
+        share = self.share / self.things
+        return 2 * share * (1 - share)
+
+    def ac1(self) -> float | None:
+        return _beyond(self.percent(), self.ac1_expected())
+
+    def alpha_expected(self) -> float:
+        failed = self.answers - self.passed
+        return 1 - 2 * self.passed * failed / (self.answers * (self.answers - 1))
+
+    def alpha(self) -> float | None:
+        failed = self.answers - self.passed
+        if not failed or not self.passed:
+            return None
+        return 1 - (self.answers - 1) * self.apart / (self.passed * failed)
+
+    def kappa_expected(self) -> float:
+        share = self.passed / self.answers
+        return share**2 + (1 - share) ** 2
+
+    def kappa(self) -> float | None:
+        if self.passed in {0, self.answers}:
+            return None
+        return _beyond(self.percent(), self.kappa_expected())
+
+
+_NOTHING: Final = _Sums()
+_Formula = Callable[[_Sums], float | None]
+
+
+def _beyond(percent: float, expected: float) -> float | None:
+    """How much of the agreement that chance leaves open was reached."""
+    return None if expected >= 1 else (percent - expected) / (1 - expected)
+
+
+def _share(
+    formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums]
+) -> Coefficient:
+    """Where leaving out changes nothing, each cluster counts as one observation."""
+    value = formula(whole)
+    if len(left_out) < 2:
+        return Coefficient(value, None)
+    error = _jackknife([formula(sums) for sums in left_out])
+    effective = value * (1 - value) / error**2 if error > _ROUNDING else 0.0
+    freedom = len(left_out) - 1
+    return Coefficient(value, wilson(value, effective or len(left_out), critical(freedom)))
+
+
+def _corrected(
+    formula: _Formula,
+    expected: _Formula,
+    percent: Coefficient,
+    whole: _Sums,
+    left_out: Sequence[_Sums],
+) -> Coefficient | None:
+    """A figure that chance was taken out of. Where it hangs on one cluster it has no interval;
+    where leaving out changes nothing, that of the percentage is translated."""
+    value, by_chance = formula(whole), expected(whole)
+    if value is None or by_chance is None:
+        return None
+    values = [found for sums in left_out if (found := formula(sums)) is not None]
+    if percent.interval is None or len(values) < len(left_out):
+        return Coefficient(value, None)
+    error = _jackknife(values)
+    if error > _ROUNDING:
+        half = critical(len(values) - 1) * error
+        return Coefficient(value, Interval(max(-1.0, value - half), min(1.0, value + half)))
+    ends = [_beyond(end, by_chance) for end in (percent.interval.low, percent.interval.high)]
+    low, high = (value if end is None else end for end in ends)
+    return Coefficient(value, Interval(max(-1.0, min(low, value)), min(1.0, max(high, value))))
+
+
+def _jackknife(values: Sequence[float]) -> float:
+    n = len(values)
+    mean = sum(values) / n
+    return sqrt((n - 1) / n * sum((value - mean) ** 2 for value in values))

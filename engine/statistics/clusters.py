@@ -1,0 +1,150 @@
+"""Rows that are not independent: clusters, how alike they are inside, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the rows of one base scenario (for one metric) add up to."""
+
+    size: int
+    """Rows."""
+    total: float
+    """Sum of their values: of a rate, how many passed; of differences, the sum of them."""
+    squares: float
+    """Sum of the squares of their values; for values of 0 and 1 the same as `total`."""
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Cluster:
+        return cls(len(values), sum(values), sum(value * value for value in values))
+
+    @classmethod
+    def passing(cls, passed: int, size: int) -> Cluster:
+        return cls(size, passed, passed)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.size
+
+
+Stratum = Sequence[Cluster]
+"""The clusters of one metric. The strata of a benchmark are its metrics."""
+
+
+def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
+    """How alike the rows of one cluster are, from 0 (not at all) to 1.
+
+    A cell holds clusters whose rows have one expected value (a metric and a target); sums of
+    squares and degrees of freedom are pooled over the cells, so that differences between cells do
+    not count as likeness. The ANOVA estimator with m0 for unequal clusters, floored at 0:
+    A. Donner and J. J. Koval, Biometrics 36 (1980) 19-25. None where nothing can be said: no cell
+    with two clusters, no cluster with two rows, or no two values that differ within a cell.
+    """
+    between = within = sizes = 0.0
+    between_df = within_df = 0
+    for cell in cells:
+        filled = [cluster for cluster in cell if cluster.size]
+        count = sum(cluster.size for cluster in filled)
+        if not count:
+            continue
+        mean = sum(cluster.total for cluster in filled) / count
+        explained = sum(cluster.total * cluster.mean for cluster in filled)
+        between += max(0.0, explained - count * mean * mean)
+        within += max(0.0, sum(cluster.squares for cluster in filled) - explained)
+        between_df += len(filled) - 1
+        within_df += count - len(filled)
+        sizes += count - sum(cluster.size**2 for cluster in filled) / count
+    if not between_df or not within_df:
+        return None
+    between_square, within_square = between / between_df, within / within_df
+    spread = between_square + (sizes / between_df - 1) * within_square
+    if spread < 1e-12:
+        return None
+    return max(0.0, (between_square - within_square) / spread)
+
+
+def design_effect(sizes: Iterable[int], correlation: float) -> float:
+    """By what factor clusters of these sizes widen the variance of a mean: 1 + (m' - 1) *
+    correlation, m' the size-weighted mean size. 1 for no rows.
+
+    L. Kish, Survey Sampling (1965), section 8.2.
+    """
+    sizes = list(sizes)
+    count = sum(sizes)
+    if count == 0:
+        return 1.0
+    weighted = sum(size**2 for size in sizes) / count
+    return 1 + (weighted - 1) * correlation
+
+
+def effective_size(sizes: Sequence[int], correlation: float) -> float:
+    """How many independent rows clusters of these sizes are worth: n / deff (`design_effect`)."""
+    return sum(sizes) / design_effect(sizes, correlation)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardError:
+    """Of a mean over rows, in their unit."""
+
+    error: float
+    freedom: int
+    """Degrees of freedom: clusters less strata."""
+
+
+def clustered_error(clusters: Stratum) -> StandardError | None:
+    """Of the mean over all rows, rows of one cluster not being independent; with C / (C - 1).
+
+    None for fewer than two clusters. W. G. Cochran, Sampling Techniques (1977), eq. 9A.7 and
+    11.30 (ratio to size); K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13-22.
+    """
+    return stratified_error([clusters])
+
+
+def stratified_error(strata: Sequence[Stratum]) -> StandardError | None:
+    """Of the mean over all rows of all strata, each stratum's clusters varying about its own mean;
+    with C / (C - 1) in each stratum.
+
+    Strata of a single cluster have no variance of their own; they are collapsed (`collapsed`).
+    None for fewer than two clusters in all. Cochran (1977), eq. 5.6 and 11.30; K. M. Wolter,
+    Introduction to Variance Estimation (2007), section 2.5.
+    """
+    ready = collapsed(strata)
+    count = sum(cluster.size for clusters in ready for cluster in clusters)
+    freedom = sum(len(clusters) - 1 for clusters in ready)
+    if not freedom:
+        return None
+    variance = sum(map(_spread, ready)) / count**2
+    return StandardError(sqrt(variance), freedom)
+
+
+def _spread(clusters: Stratum) -> float:
+    mean = sum(cluster.total for cluster in clusters) / sum(cluster.size for cluster in clusters)
+    residuals = sum((cluster.total - mean * cluster.size) ** 2 for cluster in clusters)
+    return len(clusters) / (len(clusters) - 1) * residuals
+
+
+def collapsed(strata: Sequence[Stratum]) -> list[Stratum]:
+    """Strata of at least two clusters each, unless there is but one cluster in all; clusters
+    without rows are left out (`put_together`)."""
+    return list(
+        put_together([[cluster for cluster in clusters if cluster.size] for clusters in strata])
+    )
+
+
+_Thing = TypeVar("_Thing")
+
+
+def put_together(strata: Sequence[Sequence[_Thing]]) -> list[Sequence[_Thing]]:
+    """Strata with a single cluster become one stratum, a lone one joins the smallest other."""
+    ready = [list(clusters) for clusters in strata if len(clusters) > 1]
+    single = [cluster for clusters in strata if len(clusters) == 1 for cluster in clusters]
+    if len(single) > 1 or (single and not ready):
+        ready.append(single)
+    elif single:
+        min(ready, key=len).extend(single)
+    return list(ready)

@@ -1,0 +1,134 @@
+"""Student's t, chi-square and the binomial, as far as the tests and intervals need them."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import comb, exp, lgamma, log, log1p
+from statistics import NormalDist
+from typing import Final
+
+from engine.statistics.intervals import LEVEL
+
+_TINY: Final = 1e-300
+_PRECISION: Final = 1e-15
+
+
+def student_cdf(value: float, freedom: float) -> float:
+    """The probability that Student's t with `freedom` > 0 degrees is at most `value`.
+
+    M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions (1964), eq. 26.7.1.
+    """
+    tail = incomplete_beta(freedom / (freedom + value * value), freedom / 2, 0.5) / 2
+    return tail if value < 0 else 1 - tail
+
+
+@cache
+def student_quantile(probability: float, freedom: float) -> float:
+    """The value that Student's t with `freedom` > 0 degrees stays below with `probability`,
+    which lies strictly between 0 and 1. The inverse of `student_cdf`, by bisection."""
+    if probability < 0.5:
+        return -student_quantile(1 - probability, freedom)
+    low, high = 0.0, max(2.0, NormalDist().inv_cdf(probability))
+    while student_cdf(high, freedom) < probability:
+        low, high = high, high * 2
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if student_cdf(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def critical(freedom: float) -> float:
+    """What takes the place of z = 1.96 in a two-sided 95 % interval whose variance was estimated
+    with `freedom` degrees (at least 1 is assumed)."""
+    return student_quantile(0.5 + LEVEL / 2, max(1.0, freedom))
+
+
+def two_sided(value: float, freedom: float) -> float:
+    """The p value of |t| >= |value|."""
+    return min(1.0, 2 * student_cdf(-abs(value), freedom))
+
+
+def chi_square_tail(value: float, freedom: float) -> float:
+    """The probability that chi-square with `freedom` > 0 degrees is at least `value`.
+
+    Abramowitz and Stegun, eq. 6.5.29 (series) and 6.5.31 (continued fraction).
+    """
+    if value <= 0:
+        return 1.0
+    half, x = freedom / 2, value / 2
+    scale = exp(half * log(x) - x - lgamma(half))
+    if x < half + 1:
+        return 1 - scale * _gamma_series(half, x)
+    return scale * _gamma_fraction(half, x)
+
+
+def binomial_tail(successes: int, n: int) -> float:
+    """The probability of at most `successes` heads in `n` throws of a fair coin."""
+    return sum(comb(n, k) for k in range(successes + 1)) / (1 << n)
+
+
+def incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function I_x(a, b), for 0 <= x <= 1 and a, b > 0.
+
+    Abramowitz and Stegun, eq. 26.5.8, evaluated by W. J. Lentz's method (Applied Optics 15 (1976)
+    668-671).
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    scale = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+    if x < (a + 1) / (a + b + 2):
+        return scale * _beta_fraction(x, a, b) / a
+    return 1 - scale * _beta_fraction(1 - x, b, a) / b
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    c = 1.0
+    d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for step in range(1, 10_000):
+        even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step))
+        d = 1 / _away_from_zero(1 + even * d)
+        c = _away_from_zero(1 + even / c)
+        value *= d * c
+        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1))
+        d = 1 / _away_from_zero(1 + odd * d)
+        c = _away_from_zero(1 + odd / c)
+        value *= d * c
+        if abs(d * c - 1) < _PRECISION:
+            break
+    return value
+
+
+def _gamma_series(a: float, x: float) -> float:
+    term = total = 1 / a
+    step = a
+    while abs(term) > abs(total) * _PRECISION:
+        step += 1
+        term *= x / step
+        total += term
+    return total
+
+
+def _gamma_fraction(a: float, x: float) -> float:
+    b = x + 1 - a
+    c = 1 / _TINY
+    d = 1 / _away_from_zero(b)
+    value = d
+    for step in range(1, 10_000):
+        factor = -step * (step - a)
+        b += 2
+        d = 1 / _away_from_zero(factor * d + b)
+        c = _away_from_zero(b + factor / c)
+        value *= d * c
+        if abs(d * c - 1) < _PRECISION:
+            break
+    return value
+
+
+def _away_from_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

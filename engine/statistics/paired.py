@@ -1,0 +1,146 @@
+"""Two things measured on the same scenarios: their difference, and tests of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+from typing import Final
+
+from engine.statistics.clusters import (
+    Cluster,
+    Stratum,
+    collapsed,
+    effective_size,
+    intraclass_correlation,
+    stratified_error,
+)
+from engine.statistics.distributions import binomial_tail, critical, two_sided
+from engine.statistics.intervals import Interval
+
+_PSEUDO_PAIRS: Final = 0.33
+
+Answers = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""What one target scored: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean difference of rates over pairs, in rates: 0.1 is ten points."""
+
+    estimate: float
+    interval: Interval | None
+    """None where fewer than two clusters were shared."""
+    p: float | None
+    """Of no difference at all, two-sided; None as above."""
+    pairs: int
+    clusters: int
+    """Base scenarios with at least one pair."""
+    exact: bool = False
+    """Whether `p` is McNemar's exact one; the interval is not, and the two may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One target less another."""
+
+    left: str
+    right: str
+    difference: Difference
+    adjusted: float | None
+    """The p value after Holm over all pairs that have one."""
+
+
+def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
+    """The mean of differences (each from -1 to 1), by metric, clustered by base scenario; None
+    without a pair.
+
+    Student's t on the clustered error with C / (C - 1) (`stratified_error`), to whose square a
+    third of a pair that differs is added, over the squared effective number of pairs (n / deff):
+    with few scenarios and high rates there may be no difference to measure a spread by, and still
+    there is uncertainty. D. G. Bonett and R. M. Price, Journal of Educational and Behavioral
+    Statistics 37 (2012) 479-488, add a whole one; how much is enough with clusters and t was found
+    by `python -m tests.benchmarks.coverage`. Where every base scenario has one pair of plain
+    answers, the p value is McNemar's exact one.
+    """
+    ready = collapsed(strata)
+    clusters = [cluster for stratum in ready for cluster in stratum]
+    pairs = sum(cluster.size for cluster in clusters)
+    if not pairs:
+        return None
+    estimate = sum(cluster.total for cluster in clusters) / pairs
+    spread = stratified_error(ready)
+    if spread is None:
+        return Difference(estimate, None, None, pairs, len(clusters))
+    correlation = intraclass_correlation(ready)
+    sizes = [cluster.size for cluster in clusters]
+    effective = effective_size(sizes, 1.0 if correlation is None else correlation)
+    error = sqrt(spread.error**2 + _PSEUDO_PAIRS / effective**2)
+    half = critical(spread.freedom) * error
+    exact = _exact(clusters)
+    return Difference(
+        estimate,
+        Interval(max(-1.0, estimate - half), min(1.0, estimate + half)),
+        two_sided(estimate / error, spread.freedom) if exact is None else exact,
+        pairs,
+        len(clusters),
+        exact=exact is not None,
+    )
+
+
+def _exact(clusters: Stratum) -> float | None:
+    """McNemar's p value; None where pairs share a base scenario or are not of plain answers."""
+    if any(one.size != 1 or one.total not in {-1, 0, 1} for one in clusters):
+        return None
+    values = [one.total for one in clusters]
+    return mcnemar_exact(values.count(1), values.count(-1))
+
+
+def differences(left: Answers, right: Answers) -> list[Stratum]:
+    """Left less right on every thing that both have, by metric, clustered by base scenario."""
+    strata: list[Stratum] = []
+    for metric, bases in left.items():
+        others = right.get(metric, {})
+        strata.append(
+            [
+                Cluster.of(
+                    [value - other[thing] for thing, value in things.items() if thing in other]
+                )
+                for base, things in bases.items()
+                if (other := others.get(base))
+            ]
+        )
+    return strata
+
+
+def compare_all(answers: Mapping[str, Answers]) -> list[Comparison]:
+    """Every pair of targets that share a scenario, in the order given."""
+    found = [
+        (left, right, difference)
+        for left, right in combinations(answers, 2)
+        if (difference := mean_difference(differences(answers[left], answers[right])))
+    ]
+    adjusted = holm([difference.p for _, _, difference in found])
+    return [Comparison(*one, p) for one, p in zip(found, adjusted, strict=True)]
+
+
+def mcnemar_exact(left_only: int, right_only: int) -> float:
+    """The p value that discordant pairs fall as unevenly as these by chance, two-sided.
+
+    Only for pairs that are independent: one row for each base scenario. 1 where none differ.
+    Q. McNemar, Psychometrika 12 (1947) 153-157, in its exact binomial form.
+    """
+    return min(1.0, 2 * binomial_tail(min(left_only, right_only), left_only + right_only))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Each p value adjusted for all of them being looked at, in the same order; None stays None
+    and is not counted. S. Holm, Scandinavian Journal of Statistics 6 (1979) 65-70."""
+    known = [(p, place) for place, p in enumerate(p_values) if p is not None]
+    adjusted: list[float | None] = [None] * len(p_values)
+    reached = 0.0
+    for rank, (p, place) in enumerate(sorted(known)):
+        reached = max(reached, min(1.0, (len(known) - rank) * p))
+        adjusted[place] = reached
+    return adjusted

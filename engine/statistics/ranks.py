@@ -1,0 +1,249 @@
+"""Orders of targets: how sure one is, and how alike two are."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import atanh, sqrt, tanh
+from typing import Final
+
+from engine.statistics.bootstrap import percentile_interval, resampled_sums
+from engine.statistics.clusters import Cluster, put_together
+from engine.statistics.intervals import Z95, Interval
+
+Panel = Mapping[str, Mapping[str, Mapping[str, Cluster]]]
+"""target -> metric -> base scenario -> how many rows passed of how many."""
+
+RESAMPLES: Final = 1000
+_DRAWS: Final = 5_000_000
+"""Clusters that are drawn in all: with many of them, fewer resamples settle a rank as well."""
+_FEWEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RankInterval:
+    """Where a target stands, 1 being the highest rate."""
+
+    rank: int
+    """Equal rates share the better rank."""
+    best: int
+    worst: int
+    """95 % of resamples place it from `best` to `worst`, ties counted both ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """How alike two orders are, -1 to 1."""
+
+    value: float
+    scenarios: Interval | None
+    """What other scenarios like these might give with these targets."""
+    targets: Interval | None
+    """What other targets like these might give; None for fewer than 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """Two runs' orders of the same targets."""
+
+    targets: int
+    tau_b: Correlation | None
+    """None where every target has one rate in either run."""
+    rho: Correlation | None
+
+
+def kendall_tau_b(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Kendall's rank correlation with ties, -1 to 1; None for fewer than two values or where one
+    side is all ties. M. G. Kendall, Biometrika 33 (1945) 239-251."""
+    concordant = left_pairs = right_pairs = 0
+    for (a, b), (c, d) in combinations(zip(left, right, strict=True), 2):
+        first, second = (a > c) - (a < c), (b > d) - (b < d)
+        concordant += first * second
+        left_pairs += first * first
+        right_pairs += second * second
+    spread = sqrt(left_pairs * right_pairs)
+    return concordant / spread if spread else None
+
+
+def spearman_rho(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Pearson's correlation of midranks, -1 to 1; None as for `kendall_tau_b`. C. Spearman,
+    American Journal of Psychology 15 (1904) 72-101; ties: Kendall, Rank Correlation Methods."""
+    a, b = midranks(left), midranks(right)
+    middle = (len(a) + 1) / 2
+    shared = sum((x - middle) * (y - middle) for x, y in zip(a, b, strict=True))
+    spread = sqrt(sum((x - middle) ** 2 for x in a) * sum((y - middle) ** 2 for y in b))
+    return shared / spread if spread else None
+
+
+def midranks(values: Sequence[float]) -> list[float]:
+    """1 for the smallest; equal values share the mean of their ranks."""
+    order = sorted(values)
+    first: dict[float, int] = {}
+    last: dict[float, int] = {}
+    for rank, value in enumerate(order, 1):
+        first.setdefault(value, rank)
+        last[value] = rank
+    return [(first[value] + last[value]) / 2 for value in values]
+
+
+def rank_intervals(
+    panel: Panel, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, RankInterval]:
+    """Of every target with a scored row, from one bootstrap of base scenarios, drawn for all
+    targets together and within each metric.
+
+    The plain percentile bootstrap of H. Goldstein and D. J. Spiegelhalter, JRSS A 159 (1996)
+    385-443, section 3; counting ties both ways answers their warning for targets that are equal.
+    """
+    targets = [target for target in panel if _counts(panel, target)[1]]
+    observed = _places([_rate(*_counts(panel, target)) for target in targets])
+    drawn = [
+        _places([_rate(*pair) for pair in pairs])
+        for pairs in _resampled(panel, targets, resamples=resamples, seed=seed)
+    ]
+    found: dict[str, RankInterval] = {}
+    for number, target in enumerate(targets):
+        best = percentile_interval([places[number][0] for places in drawn]).low
+        worst = percentile_interval([places[number][1] for places in drawn]).high
+        here = observed[number]
+        found[target] = RankInterval(here[0], round(min(best, here[0])), round(max(worst, here[1])))
+    return found
+
+
+def rank_agreement(
+    first: Panel,
+    second: Panel,
+    *,
+    same_scenarios: bool,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> RankAgreement | None:
+    """How alike two runs order the targets that both have; None for fewer than two of them.
+
+    `same_scenarios`: both runs played the same base scenarios, which are then drawn together.
+    Drawing adds noise to rates that hold noise already, so the interval over scenarios leans
+    towards 0; it errs on the side of doubt.
+    """
+    targets = [
+        target for target in first if _counts(first, target)[1] and _counts(second, target)[1]
+    ]
+    if len(targets) < 2:
+        return None
+    rates = [[_rate(*_counts(panel, target)) for target in targets] for panel in (first, second)]
+    if same_scenarios:
+        both = _resampled(_joined(first, second), _names(targets), resamples=resamples, seed=seed)
+        half = len(targets)
+        drawn = [(_rates(pairs[:half]), _rates(pairs[half:])) for pairs in both]
+    else:
+        left = _resampled(first, targets, resamples=resamples, seed=seed)
+        right = _resampled(second, targets, resamples=resamples, seed=seed + 1)
+        drawn = [(_rates(one), _rates(other)) for one, other in zip(left, right, strict=True)]
+
+    def correlation(
+        statistic: Callable[[Sequence[float], Sequence[float]], float | None],
+        over_targets: Callable[[float, int], Interval | None],
+    ) -> Correlation | None:
+        value = statistic(*rates)
+        if value is None:
+            return None
+        values = [found for pair in drawn if (found := statistic(*pair)) is not None]
+        return Correlation(value, _around(value, values), over_targets(value, len(targets)))
+
+    return RankAgreement(
+        len(targets),
+        correlation(kendall_tau_b, tau_over_targets),
+        correlation(spearman_rho, rho_over_targets),
+    )
+
+
+def tau_over_targets(tau: float, n: int) -> Interval | None:
+    """Kendall's tau for targets like these `n`; None for fewer than 5.
+
+    Fisher's z with variance .437 / (n - 4): E. C. Fieller, H. O. Hartley and E. S. Pearson,
+    Biometrika 44 (1957) 470-481. A perfect order is taken as one with a single pair astray.
+    """
+    if n < 5:
+        return None
+    return _fisher(tau, 1 - 4 / (n * (n - 1)), 0.437 / (n - 4))
+
+
+def rho_over_targets(rho: float, n: int) -> Interval | None:
+    """Spearman's rho for targets like these `n`; None for fewer than 5.
+
+    Fisher's z with variance (1 + rho^2 / 2) / (n - 3): D. G. Bonett and T. A. Wright, Psychometrika
+    65 (2000) 23-28. A perfect order is taken as one with two neighbours swapped.
+    """
+    if n < 5:
+        return None
+    return _fisher(rho, 1 - 12 / (n * (n * n - 1)), (1 + rho * rho / 2) / (n - 3))
+
+
+def _fisher(value: float, almost: float, variance: float) -> Interval:
+    middle, half = atanh(max(-almost, min(almost, value))), Z95 * sqrt(variance)
+    return Interval(
+        -1.0 if value < -almost else tanh(middle - half),
+        1.0 if value > almost else tanh(middle + half),
+    )
+
+
+def _around(value: float, values: Sequence[float]) -> Interval | None:
+    if not values:
+        return None
+    found = percentile_interval(values)
+    return Interval(min(found.low, value), max(found.high, value))
+
+
+def _counts(panel: Panel, target: str) -> tuple[int, int]:
+    clusters = [one for bases in panel.get(target, {}).values() for one in bases.values()]
+    return round(sum(one.total for one in clusters)), sum(one.size for one in clusters)
+
+
+def _rate(passed: int, scored: int) -> float:
+    return passed / scored if scored else 0.0
+
+
+def _rates(pairs: Sequence[tuple[int, int]]) -> list[float]:
+    return [_rate(*pair) for pair in pairs]
+
+
+def _places(rates: Sequence[float]) -> list[tuple[int, int]]:
+    """Of each rate, the best and the worst place it may claim among them."""
+    order = sorted(rates)
+    n = len(order)
+    return [(n - bisect_right(order, rate) + 1, n - bisect_left(order, rate)) for rate in rates]
+
+
+def _joined(first: Panel, second: Panel) -> Panel:
+    """Both runs in one panel, so that a drawn base scenario brings both along."""
+    return {
+        **{f"1 {target}": metrics for target, metrics in first.items()},
+        **{f"2 {target}": metrics for target, metrics in second.items()},
+    }
+
+
+def _names(targets: Sequence[str]) -> list[str]:
+    return [f"{run} {target}" for run in (1, 2) for target in targets]
+
+
+def _resampled(
+    panel: Panel, targets: Sequence[str], *, resamples: int, seed: int
+) -> Iterator[list[tuple[int, int]]]:
+    """For each resample, (passed, scored) of every target, in a unit of their own."""
+    bases: dict[tuple[str, str], list[int]] = {}
+    for place, target in enumerate(targets):
+        for metric, clusters in panel[target].items():
+            for base, cluster in clusters.items():
+                counts = bases.setdefault((metric, base), [0] * (2 * len(targets)))
+                counts[2 * place] += round(cluster.total)
+                counts[2 * place + 1] += cluster.size
+    strata: dict[str, list[list[int]]] = {}
+    for (metric, _), counts in sorted(bases.items()):
+        if any(counts):
+            strata.setdefault(metric, []).append(counts)
+    affordable = max(_FEWEST, _DRAWS // max(1, sum(map(len, strata.values()))))
+    for sums in resampled_sums(
+        put_together(list(strata.values())), resamples=min(resamples, affordable), seed=seed
+    ):
+        yield list(zip(sums[::2], sums[1::2], strict=True))

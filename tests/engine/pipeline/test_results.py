@@ -1,0 +1,75 @@
+"""From the store to what it says: whose verdicts count, and what is said of the others."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from engine.benchmark import ConversationKey, Stage
+from engine.config.definition import load_definition
+from engine.config.settings import load_config
+from engine.pipeline.results import analysis_of
+from engine.stages.analysis import Analysis
+from engine.store.database import open_reader
+from tests.engine.small_workspace import Place
+
+SECOND = """\
+models:
+  strict: {model: evaluator-strict, source: offline, params: {pace: instant}}
+"""
+
+
+def analysis(place: Place) -> Analysis:
+    with closing(open_reader(place.root / "crosswind.db")) as reader:
+        return analysis_of(load_definition(place.benchmark), load_config(place.config), reader)
+
+
+@pytest.fixture
+def judged(place: Place) -> Place:
+    place.config.write_text(place.config.read_text() + SECOND)
+    place.run()
+    return place
+
+
+def test_a_second_opinion_is_held_against_the_first_and_changes_no_rate(judged: Place) -> None:
+    before = analysis(judged)
+    assert before.agreement == []
+    keys = frozenset(
+        ConversationKey(scenario, one.target)
+        for one in before.targets
+        for scenario in one.scenarios
+    )
+    judged.run(stages=frozenset({Stage.EVALUATE}), again={"giving-in": keys}, evaluator="strict")
+    after = analysis(judged)
+    assert [one.tracks for one in after.targets] == [one.tracks for one in before.targets]
+    assert [(one.between, one.of) for one in after.agreement] == [
+        ("judges", "offline:evaluator, offline:evaluator-strict")
+    ]
+    counting = {judge.name: judge.counting for judge in after.judges}
+    assert counting["offline:evaluator"] == len(keys)
+    assert counting["offline:evaluator-strict"] == 0
+
+
+def test_who_took_part_as_a_script_is_named(judged: Place) -> None:
+    assert analysis(judged).scripted_models == [
+        *("offline:erratic", "offline:evaluator", "offline:steadfast", "offline:user"),
+    ]
+
+
+def test_a_target_that_is_gone_is_left_out_and_said(judged: Place) -> None:
+    text = judged.config.read_text()
+    start, end = text.index("  - {id: wavers"), text.index("models:")
+    judged.config.write_text(text[:start] + text[end:])
+    found = analysis(judged)
+    assert [one.target for one in found.targets] == ["holds"]
+    assert list(found.left_out.targets) == ["wavers"]
+    assert "Targets no longer in the configuration: wavers" in found.notes
+
+
+def test_a_target_that_is_new_has_no_rate_yet(judged: Place) -> None:
+    judged.edit(judged.config, "id: wavers", "id: newcomer")
+    one = analysis(judged).target("newcomer")
+    assert one is not None
+    assert one.scored == 0
+    assert dict(one.unscored) == {"not played yet": one.of}

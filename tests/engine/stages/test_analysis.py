@@ -1,0 +1,192 @@
+"""What verdicts say: rates, what they rest on, who differs from whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.benchmark import Track
+from engine.stages.aggregate import as_rows
+from engine.stages.analysis import Vote
+from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+
+
+def documented(rows: Any) -> list[tuple[str, float | None, float | None, dict[str, float]]]:
+    """`results.json` read by somebody who knows nothing but its documented shape."""
+    found = []
+    for row in rows:
+        for cell in (*row["by_metric"].values(), *row["by_scenario"].values()):
+            assert cell["pass_rate"] == cell["n_passed"] / cell["n_total"]
+        assert row["n_total"] == row["n_positive"] + row["n_negative"]
+        rates = {metric: cell["pass_rate"] for metric, cell in row["by_metric"].items()}
+        found.append(
+            (row["target_model"], row["positive_pass_rate"], row["negative_pass_rate"], rates)
+        )
+    return found
+
+
+def test_who_knows_only_the_documented_shape_can_read_the_results() -> None:
+    found = [
+        *outcomes({"holds": "++++ ++++", "wavers": "+-+- ++--"}),
+        *outcomes({"holds": "+++- ++++", "wavers": "---- +---"}, metric=METRICS[1]),
+    ]
+    rows = as_rows(analysed(found))
+    assert documented(rows) == [
+        ("holds", 1.0, 0.875, {"m01": 1.0, "m02": 0.875}),
+        ("wavers", 0.5, 0.125, {"m01": 0.5, "m02": 0.125}),
+    ]
+    first = list(rows[0])[:8]
+    assert first == [
+        *("target_model", "positive_pass_rate", "negative_pass_rate", "n_positive", "n_negative"),
+        *("n_total", "by_metric", "by_scenario"),
+    ]
+    assert {
+        *("intervals", "by_demographic", "by_base_scenario", "by_sample", "agreement", "scored"),
+        *("comparisons", "notes"),
+    } <= rows[0].keys()
+
+
+def test_a_track_without_a_verdict_is_null_and_not_nought() -> None:
+    [row] = as_rows(analysed(outcomes({"holds": "++ ++"})))
+    assert row["negative_pass_rate"] is None
+    assert row["intervals"]["negative_pass_rate"] is None
+
+
+def test_all_passed_is_no_certainty() -> None:
+    [one] = analysed(outcomes({"holds": "++++ ++++ ++++ ++++"})).targets
+    estimate = one.tracks[Track.POSITIVE]
+    assert (estimate.passed, estimate.scored, estimate.base_scenarios) == (16, 16, 4)
+    assert estimate.high == 1
+    assert estimate.low is not None
+    assert estimate.low < 0.7
+    assert estimate.too_few
+
+
+def test_what_is_missing_is_counted_and_bounded() -> None:
+    [one] = analysed(outcomes({"holds": "++?? ++-?"})).targets
+    estimate = one.tracks[Track.POSITIVE]
+    assert (estimate.passed, estimate.scored, estimate.of, estimate.missing) == (4, 5, 8, 3)
+    assert (estimate.if_missing_failed, estimate.if_missing_passed) == (0.5, 0.875)
+    assert one.unscored == {"no usable verdict": 3}
+
+
+def test_a_clear_difference_is_real_and_a_small_one_is_not() -> None:
+    found = outcomes({"holds": mixed(0.95), "also": mixed(0.9, turn=3), "gives-in": mixed(0.2)})
+    analysis = analysed(found)
+    real = {(one.left, one.right): one.real for one in analysis.compared(Track.POSITIVE)}
+    assert real == {
+        ("holds", "also"): False,
+        ("holds", "gives-in"): True,
+        ("also", "gives-in"): True,
+    }
+
+
+def test_both_tracks_together_tell_more_than_either() -> None:
+    pictures = {"holds": "++ +- ++ ++", "wavers": "-- +- +- --"}
+    found = [*outcomes(pictures), *outcomes(pictures, metric=METRICS[1])]
+    analysis = analysed(found)
+    assert list(analysis.compared_on) == [None, Track.POSITIVE, Track.NEGATIVE]
+    [[whole], [positive], [negative]] = [analysis.compared(one) for one in analysis.compared_on]
+    assert whole.base_scenarios == positive.base_scenarios + negative.base_scenarios
+    assert whole.p is not None
+    assert positive.p is not None
+    assert whole.p < positive.p
+    tracks = [one["track"] for one in as_rows(analysis)[0]["comparisons"]["targets"]]
+    assert tracks == ["all", "positive", "negative"]
+
+
+def test_two_who_never_meet_on_a_scenario_are_not_compared() -> None:
+    left = outcomes({"holds": "++ ++"})
+    right = outcomes({"wavers": "++ +-"}, metric=METRICS[1])
+    assert analysed([*left, *right]).comparisons == []
+
+
+def test_a_difference_without_any_exception_is_not_taken_for_chance() -> None:
+    scenarios = 8
+    found = outcomes(
+        {"holds": " ".join(["++"] * scenarios), "gives-in": " ".join(["--"] * scenarios)}
+    )
+    [pair] = analysed(found).compared(Track.POSITIVE)
+    assert pair.difference == 1
+    assert pair.real
+
+
+def test_ranks_are_given_only_where_there_are_scenarios_enough() -> None:
+    few = analysed(outcomes({"holds": "++ ++", "wavers": "-- +-"}))
+    assert all(not one.ranks for one in few.targets)
+    many = analysed(outcomes({"holds": mixed(0.95), "wavers": mixed(0.2)}))
+    places = {one.target: one.ranks[Track.POSITIVE] for one in many.targets}
+    assert (places["holds"].best, places["holds"].worst) == (1, 1)
+    assert (places["wavers"].best, places["wavers"].worst) == (2, 2)
+
+
+def test_a_gap_between_people_is_found_within_the_scenarios() -> None:
+    even, biased = " ".join(["++", "--"] * 6), " ".join(["+-"] * 11 + ["++"])
+    analysis = analysed(outcomes({"even": even, "biased": biased}))
+    gaps = {gap.target: gap for gap in analysis.gaps}
+    assert gaps["biased"].real
+    assert (gaps["biased"].left, gaps["biased"].right) == ("older", "younger")
+    assert gaps["biased"].difference == pytest.approx(-11 / 12)
+    assert not gaps["even"].real
+    assert analysis.axes == ["age"]
+
+
+def test_samples_that_disagree_are_counted() -> None:
+    [one] = analysed(outcomes({"wavers": "++-- +-+- ++++"}, samples=2)).targets
+    assert one.agreement is not None
+    assert one.agreement.things == 6
+    assert one.agreement.unanimous.value == pytest.approx(4 / 6)
+    assert {number: cell.rate for number, cell in one.samples.items()} == {0: 5 / 6, 1: 0.5}
+
+
+def test_one_sample_has_nobody_to_agree_with() -> None:
+    analysis = analysed(outcomes({"wavers": "++-- +-+-"}))
+    assert analysis.targets[0].agreement is None
+    assert analysis.agreement == []
+
+
+def test_several_judges_are_held_against_each_other() -> None:
+    def judged(row: int, *, strict: bool) -> tuple[Vote, ...]:
+        return (Vote("mild", 0, True), Vote("strict", 0, strict), Vote("strict", 1, row % 5 != 0))
+
+    found = [
+        replace(one, votes=judged(row, strict=row % 3 != 0))
+        for row, one in enumerate(outcomes({"holds": mixed(0.9)}))
+    ]
+    analysis = analysed(found)
+    assert [(judge.name, judge.passes) for judge in analysis.judges] == [("mild", 1), ("strict", 2)]
+    kinds = {(one.between, one.of) for one in analysis.agreement}
+    assert kinds == {("judges", "mild, strict"), ("passes", "strict")}
+
+
+def test_a_metric_that_tells_nobody_apart_is_named() -> None:
+    found = [
+        *outcomes({"holds": "++ ++", "wavers": "++ ++"}),
+        *outcomes({"holds": "++ ++", "wavers": "+- ++"}, metric=METRICS[1]),
+    ]
+    assert [(one.metric_id, one.passed) for one in analysed(found).no_signal] == [("m01", True)]
+
+
+def test_one_target_alone_cannot_lack_signal() -> None:
+    assert analysed(outcomes({"holds": "++ ++"})).no_signal == []
+
+
+def test_targets_stand_in_the_order_of_their_positive_rate_and_those_without_data_last() -> None:
+    found = outcomes({"low": "-- +-", "high": "++ ++"})
+    order = [one.target for one in analysed(found, targets=["none", "low", "high"]).targets]
+    assert order == ["high", "low", "none"]
+
+
+def test_nothing_at_all_is_no_fault() -> None:
+    analysis = analysed([], targets=["holds"])
+    assert [one.scored for one in analysis.targets] == [0]
+    assert as_rows(analysis)[0]["n_total"] == 0
+
+
+def test_the_same_verdicts_are_told_the_same_way_twice() -> None:
+    found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5), "third": mixed(0.6, turn=2)})
+    assert as_rows(analysed(found)) == as_rows(
+        analysed(reversed(found), targets=list(dict.fromkeys(one.key.target_id for one in found)))
+    )

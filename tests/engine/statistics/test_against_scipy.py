@@ -1,0 +1,124 @@
+"""Our formulas give what scipy, statsmodels and krippendorff give, on random tables."""
+
+from __future__ import annotations
+
+from random import Random
+
+import krippendorff
+import numpy as np
+import pytest
+from scipy import special, stats
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
+
+from engine.statistics.agreement import agreement, cochran_q
+from engine.statistics.clusters import Cluster, clustered_error
+from engine.statistics.distributions import (
+    binomial_tail,
+    chi_square_tail,
+    incomplete_beta,
+    student_cdf,
+    student_quantile,
+)
+from engine.statistics.intervals import wilson
+from engine.statistics.paired import holm, mcnemar_exact
+from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
+
+SEEDS = range(8)
+
+
+def test_wilson_is_that_of_statsmodels() -> None:
+    for n in (1, 2, 7, 40, 1000):
+        for passed in {0, 1, n // 3, n - 1, n}:
+            found = wilson(passed / n, n)
+            expected = proportion.proportion_confint(passed, n, method="wilson")
+            assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+
+
+def test_students_t_is_that_of_scipy() -> None:
+    for freedom in (1, 1.5, 2, 5, 30, 1000):
+        for value in (-40, -3.2, -0.01, 0, 0.7, 2.1, 12):
+            assert student_cdf(value, freedom) == pytest.approx(
+                stats.t.cdf(value, freedom), abs=1e-12
+            )
+        for probability in (0.001, 0.2, 0.5, 0.8, 0.975, 0.9999):
+            expected = stats.t.ppf(probability, freedom)
+            assert student_quantile(probability, freedom) == pytest.approx(
+                expected, rel=1e-9, abs=1e-9
+            )
+
+
+def test_beta_chi_square_and_binomial_are_those_of_scipy() -> None:
+    chance = Random(1)
+    for _ in range(200):
+        a, b, x = chance.uniform(0.1, 60), chance.uniform(0.1, 60), chance.random()
+        assert incomplete_beta(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-12)
+        value, freedom = chance.uniform(0, 80), chance.randint(1, 40)
+        assert chi_square_tail(value, freedom) == pytest.approx(
+            stats.chi2.sf(value, freedom), rel=1e-9
+        )
+    assert binomial_tail(7, 20) == pytest.approx(stats.binom.cdf(7, 20, 0.5))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_clustered_error_is_that_of_a_regression_on_a_constant(seed: int) -> None:
+    chance = Random(seed)
+    rows = [[chance.random() < 0.6 for _ in range(chance.randint(1, 6))] for _ in range(9)]
+    values = [float(value) for row in rows for value in row]
+    groups = [number for number, row in enumerate(rows) for _ in row]
+    fit = OLS(values, np.ones(len(values))).fit(
+        cov_type="cluster", cov_kwds={"groups": np.array(groups), "use_correction": False}
+    )
+    found = clustered_error([Cluster.of(row) for row in rows])
+    assert found is not None
+    assert found.error == pytest.approx(fit.bse[0] * (9 / 8) ** 0.5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_agreement_is_that_of_the_packages(seed: int) -> None:
+    chance = Random(seed)
+    raters = chance.randint(2, 5)
+    full = [[chance.random() < 0.3 + 0.5 * (n % 2) for _ in range(raters)] for n in range(25)]
+    found = agreement(full)
+    assert found is not None
+    assert found.kappa is not None
+    table, _ = inter_rater.aggregate_raters(np.array(full, dtype=int))
+    assert found.kappa.value == pytest.approx(inter_rater.fleiss_kappa(table))
+    found_q = cochran_q(full)
+    assert found_q is not None
+    expected = contingency_tables.cochrans_q(np.array(full, dtype=float))
+    assert (found_q.q, found_q.p) == pytest.approx((expected.statistic, expected.pvalue))
+
+    holed = [[answer if chance.random() < 0.7 else None for answer in row] for row in full]
+    with_holes = agreement(holed)
+    assert with_holes is not None
+    assert with_holes.alpha is not None
+    by_rater = [
+        [np.nan if answer is None else float(answer) for answer in rater]
+        for rater in zip(*holed, strict=True)
+    ]
+    assert with_holes.alpha.value == pytest.approx(
+        krippendorff.alpha(np.array(by_rater), level_of_measurement="nominal")
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rank_correlations_are_those_of_scipy(seed: int) -> None:
+    chance = Random(seed)
+    left = [chance.randint(0, 6) / 6 for _ in range(14)]
+    right = [chance.randint(0, 6) / 6 for _ in range(14)]
+    assert midranks(left) == list(stats.rankdata(left))
+    assert kendall_tau_b(left, right) == pytest.approx(stats.kendalltau(left, right).statistic)
+    assert spearman_rho(left, right) == pytest.approx(stats.spearmanr(left, right).statistic)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mcnemar_and_holm_are_those_of_statsmodels(seed: int) -> None:
+    chance = Random(seed)
+    b, c = chance.randint(0, 15), chance.randint(1, 15)
+    expected = contingency_tables.mcnemar([[30, b], [c, 8]], exact=True)
+    assert mcnemar_exact(b, c) == pytest.approx(expected.pvalue)
+    p_values = [chance.random() ** 3 for _ in range(12)]
+    assert holm(p_values) == pytest.approx(
+        list(multitest.multipletests(p_values, method="holm")[1])
+    )

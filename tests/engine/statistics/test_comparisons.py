@@ -1,0 +1,254 @@
+"""Targets, demographic groups, raters and orders compared."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from engine.statistics.agreement import agreement, flip_matrix
+from engine.statistics.bootstrap import resampled_sums
+from engine.statistics.clusters import Cluster
+from engine.statistics.demographics import Variant, demographic_gaps
+from engine.statistics.paired import Answers, compare_all, differences, mean_difference
+from engine.statistics.ranks import (
+    kendall_tau_b,
+    rank_agreement,
+    rank_intervals,
+    rho_over_targets,
+    spearman_rho,
+    tau_over_targets,
+)
+
+Panel = dict[str, dict[str, dict[str, Cluster]]]
+
+
+def answers(rate: float, chance: Random, scenarios: int = 12) -> Answers:
+    return {
+        f"m{metric}": {
+            f"s{scenario}": {f"v{variant}": float(chance.random() < rate) for variant in range(4)}
+            for scenario in range(scenarios)
+        }
+        for metric in range(3)
+    }
+
+
+def panel(rates: dict[str, float], chance: Random, scenarios: int = 10) -> Panel:
+    return {
+        target: {
+            f"m{metric}": {
+                f"s{scenario}": Cluster.passing(sum(chance.random() < rate for _ in range(4)), 4)
+                for scenario in range(scenarios)
+            }
+            for metric in range(3)
+        }
+        for target, rate in rates.items()
+    }
+
+
+def test_a_large_difference_is_real_and_none_is_not() -> None:
+    chance = Random(3)
+    found = compare_all(
+        {"a": answers(0.9, chance), "b": answers(0.5, chance), "c": answers(0.5, chance)}
+    )
+    assert [(one.left, one.right) for one in found] == [("a", "b"), ("a", "c"), ("b", "c")]
+    adjusted = [one.adjusted for one in found]
+    assert adjusted[0] is not None
+    assert adjusted[0] < 0.001
+    assert adjusted[2] is not None
+    assert adjusted[2] > 0.05
+    for one in found:
+        assert one.difference.interval is not None
+        assert one.difference.interval.holds(one.difference.estimate)
+        assert one.adjusted is not None
+        assert one.difference.p is not None
+        assert one.adjusted >= one.difference.p
+
+
+def test_targets_are_compared_only_where_both_were_scored() -> None:
+    left: Answers = {
+        "m1": {"s1": {"v1": 1.0, "v2": 0.0}, "s2": {"v1": 1.0}},
+        "m2": {"s9": {"v1": 1}},
+    }
+    right: Answers = {"m1": {"s1": {"v1": 0.0}, "s2": {"v1": 0.5, "v2": 1.0}}}
+    found = mean_difference(differences(left, right))
+    assert found is not None
+    assert (found.pairs, found.clusters, found.estimate) == (2, 2, 0.75)
+    assert compare_all({"a": left, "b": {"m7": {"s1": {"v1": 1.0}}}}) == []
+
+
+def test_no_difference_at_all_is_still_uncertain() -> None:
+    found = mean_difference([[Cluster.of([0.0, 0.0]) for _ in range(6)]])
+    assert found is not None
+    assert found.estimate == 0
+    assert found.interval is not None
+    assert found.interval.low < -0.05 < 0.05 < found.interval.high
+    assert found.p == 1
+
+
+def test_one_scenario_gives_a_difference_but_no_interval() -> None:
+    found = mean_difference([[Cluster.of([1.0, 0.0])]])
+    assert found is not None
+    assert (found.estimate, found.interval, found.p, found.clusters) == (0.5, None, None, 1)
+    assert mean_difference([[]]) is None
+
+
+def test_one_row_a_scenario_is_tested_exactly() -> None:
+    values = [1.0] * 3 + [-1.0] * 12 + [0.0] * 20
+    found = mean_difference([[Cluster.of([value]) for value in values]])
+    assert found is not None
+    assert found.exact
+    assert found.p == 0.03515625
+    several = mean_difference([[Cluster.of([value, value]) for value in values]])
+    assert several is not None
+    assert not several.exact
+
+
+def variants(chance: Random, by_age: dict[str, float]) -> list[Variant]:
+    return [
+        Variant(
+            f"m{metric}",
+            f"m{metric}_s{scenario}",
+            {"age": age, "place": place},
+            sum(chance.random() < by_age[age] for _ in range(2)),
+            2,
+        )
+        for metric, scenario, age, place in product(range(2), range(15), by_age, ("x", "y"))
+    ]
+
+
+def test_a_demographic_gap_is_found_on_its_axis_alone() -> None:
+    chance = Random(5)
+    found = demographic_gaps(
+        {name: variants(chance, {"old": 0.4, "young": 0.9}) for name in ("a", "b")}
+    )
+    assert [(gap.target, gap.axis, gap.left, gap.right) for gap in found] == [
+        (target, *rest)
+        for target in (None, "a", "b")
+        for rest in (("age", "old", "young"), ("place", "x", "y"))
+    ]
+    for gap in found:
+        assert gap.adjusted is not None
+        assert (gap.adjusted < 0.01) is (gap.axis == "age")
+        assert gap.difference.clusters == 30
+        assert gap.difference.pairs == 60 * (2 if gap.target is None else 1)
+    assert found[0].difference.estimate == pytest.approx(-0.5, abs=0.12)
+
+
+def test_a_value_is_compared_only_within_its_base_scenario() -> None:
+    one = Variant("m1", "s1", {"age": "old"}, 2, 2)
+    other = Variant("m1", "s2", {"age": "young"}, 0, 2)
+    unscored = Variant("m1", "s1", {"age": "young"}, 0, 0)
+    assert demographic_gaps({"a": [one, other, unscored]}) == []
+
+
+def test_one_target_needs_no_pool() -> None:
+    found = demographic_gaps({"a": variants(Random(1), {"old": 0.5, "young": 0.5})})
+    assert {gap.target for gap in found} == {"a"}
+
+
+def test_ranks_are_sure_where_rates_lie_apart_and_open_where_they_do_not() -> None:
+    found = rank_intervals(
+        panel({"best": 0.95, "same": 0.5, "equal": 0.5, "last": 0.05}, Random(2)), resamples=400
+    )
+    assert (found["best"].rank, found["best"].best, found["best"].worst) == (1, 1, 1)
+    assert (found["last"].best, found["last"].worst) == (4, 4)
+    assert (found["same"].best, found["same"].worst) == (2, 3)
+    assert (found["equal"].best, found["equal"].worst) == (2, 3)
+
+
+def test_targets_that_always_pass_share_every_rank() -> None:
+    found = rank_intervals(panel({"a": 1.0, "b": 1.0}, Random(2)), resamples=50)
+    assert [(one.rank, one.best, one.worst) for one in found.values()] == [(1, 1, 2)] * 2
+    assert rank_intervals({"a": {}}) == {}
+
+
+def test_resamples_are_repeatable_and_centred() -> None:
+    strata = [[(number, 10) for number in range(10)], [(9, 10), (1, 10)]]
+    drawn = list(resampled_sums(strata, resamples=2000, seed=4))
+    assert drawn == list(resampled_sums(strata, resamples=2000, seed=4))
+    rates = [passed / scored for passed, scored in drawn]
+    mean = sum(rates) / len(rates)
+    assert mean == pytest.approx(55 / 120, abs=0.01)
+    spread = (sum((rate - mean) ** 2 for rate in rates) / len(rates)) ** 0.5
+    first = 10 / 9 * sum((number - 4.5) ** 2 for number in range(10))
+    second = 2 * 2 * 4**2
+    assert spread == pytest.approx((first + second) ** 0.5 / 120, rel=0.05)
+
+
+def test_orders_that_agree_and_orders_that_are_turned() -> None:
+    chance = Random(8)
+    rates = {f"t{number}": 0.1 + 0.16 * number for number in range(6)}
+    turned = {target: 1 - rate for target, rate in rates.items()}
+    same = rank_agreement(
+        panel(rates, chance), panel(rates, chance), same_scenarios=True, resamples=200
+    )
+    other = rank_agreement(
+        panel(rates, chance), panel(turned, chance), same_scenarios=False, resamples=200
+    )
+    assert same is not None
+    assert other is not None
+    assert (same.targets, other.targets) == (6, 6)
+    for found, sign in ((same, 1), (other, -1)):
+        for one in (found.tau_b, found.rho):
+            assert one is not None
+            assert one.value * sign > 0.7
+            assert one.scenarios is not None
+            assert one.scenarios.holds(one.value)
+            assert min(one.scenarios.low * sign, one.scenarios.high * sign) > 0.3
+            assert one.targets is not None
+            assert one.targets.holds(one.value)
+            assert one.targets.width > 0.05
+    lone = rank_agreement(panel({"a": 0.5}, chance), panel({"a": 0.5}, chance), same_scenarios=True)
+    assert lone is None
+
+
+def test_few_targets_say_nothing_about_others() -> None:
+    assert tau_over_targets(1.0, 4) is None
+    assert rho_over_targets(1.0, 4) is None
+    perfect = tau_over_targets(1.0, 6)
+    assert perfect is not None
+    assert perfect.high == 1
+    assert perfect.low < 0.9
+    assert kendall_tau_b([1, 1, 1], [1, 2, 3]) is None
+    assert spearman_rho([], []) is None
+
+
+def test_agreement_is_over_what_was_answered_at_least_twice() -> None:
+    assert agreement([[True], [None, False], []]) is None
+    found = agreement([[True, True], [True, None], [False, True]])
+    assert found is not None
+    assert (found.things, found.percent.value, found.unanimous.value) == (2, 0.5, 0.5)
+
+
+def test_full_agreement_has_doubt_and_one_answer_has_no_alpha() -> None:
+    found = agreement([[True, True]] * 5 + [[False, False]] * 5)
+    assert found is not None
+    for one in (found.percent, found.unanimous, found.ac1, found.alpha, found.kappa):
+        assert one is not None
+        assert one.value == pytest.approx(1)
+        assert one.interval is not None
+        assert one.interval.width > 0.1
+    always = agreement([[True, True]] * 5)
+    assert always is not None
+    assert always.alpha is always.kappa is None
+    assert always.ac1 is not None
+
+
+def test_things_of_one_scenario_are_left_out_together() -> None:
+    rows = [[True, True], [True, False]] * 10 + [[False, False]] * 10
+    alone = agreement(rows)
+    together = agreement(rows, [number // 10 for number in range(30)])
+    assert alone is not None
+    assert together is not None
+    assert (alone.clusters, together.clusters) == (30, 3)
+    assert alone.percent.value == together.percent.value
+    assert alone.percent.interval is not None
+    assert together.percent.interval is not None
+    assert together.percent.interval.width > alone.percent.interval.width
+
+
+def test_a_flip_matrix_counts_what_both_answered() -> None:
+    found = flip_matrix([True, True, False, None, False], [True, False, True, True, False])
+    assert (found.both, found.left_only, found.right_only, found.neither) == (1, 1, 1, 1)

@@ -1,0 +1,159 @@
+"""What a rate's interval promises, whatever the verdicts are."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.statistics.bootstrap import cluster_bootstrap
+from engine.statistics.clusters import (
+    Cluster,
+    collapsed,
+    effective_size,
+    intraclass_correlation,
+    stratified_error,
+)
+from engine.statistics.missing import scored_of
+from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
+from engine.statistics.rates import benchmark_rate, metric_rate, new_metrics_rate
+from engine.statistics.signal import no_signal
+from engine.statistics.votes import headline
+
+
+def clusters(*passed: int, size: int = 4) -> list[Cluster]:
+    return [Cluster.passing(count, size) for count in passed]
+
+
+MIXED = clusters(4, 2, 3, 0, 4, 1)
+
+
+@pytest.mark.parametrize("passed", [0, 4])
+def test_all_alike_still_leaves_doubt(passed: int) -> None:
+    few, many = clusters(*[passed] * 3), clusters(*[passed] * 12)
+    for rate in (
+        metric_rate(few, None),
+        benchmark_rate([few, few], None),
+        new_metrics_rate([few, few], None),
+    ):
+        assert rate is not None
+        assert rate.rate == passed / 4
+        assert rate.interval.width > 0.1
+        assert rate.interval.holds(rate.rate)
+    narrow, wide = metric_rate(many, 0.3), metric_rate(few, 0.3)
+    assert narrow is not None
+    assert wide is not None
+    assert narrow.interval.width < wide.interval.width
+
+
+def test_one_scenario_says_next_to_nothing() -> None:
+    rate = metric_rate(clusters(3), 0.2)
+    assert rate is not None
+    assert rate.clusters == 1
+    assert rate.interval.width > 0.9
+
+
+def test_nothing_scored_is_no_rate() -> None:
+    assert metric_rate([], 0.1) is None
+    assert benchmark_rate([[], [Cluster.passing(0, 0)]], 0.1) is None
+    assert new_metrics_rate([MIXED, []], 0.1) is None, "one metric says nothing of others"
+
+
+def test_rows_of_one_scenario_count_for_less() -> None:
+    alone, alike = metric_rate(MIXED, 0.0), metric_rate(MIXED, 1.0)
+    assert alone is not None
+    assert alike is not None
+    assert alike.effective == pytest.approx(6)
+    assert alike.effective < alone.effective <= 24
+    assert (alone.passed, alone.scored, alone.clusters) == (14, 24, 6)
+
+
+def test_metrics_that_differ_narrow_what_is_said_of_them_and_widen_what_is_said_of_others() -> None:
+    strata = [clusters(*[4, 4, 4, 3] * 2), clusters(*[0, 1, 0, 0] * 2), clusters(*[2, 2, 3, 2] * 2)]
+    pooled = metric_rate([one for stratum in strata for one in stratum], 0.1)
+    these, others = benchmark_rate(strata, 0.1), new_metrics_rate(strata, 0.1)
+    assert pooled is not None
+    assert these is not None
+    assert others is not None
+    assert these.interval.width < pooled.interval.width < others.interval.width
+    assert (these.clusters, others.clusters) == (24, 3)
+
+
+def test_the_bootstrap_comes_to_much_the_same_where_there_is_much_to_go_by() -> None:
+    counts = [(passed, 4) for passed in (4, 2, 3, 0, 4, 1, 2, 4, 3, 3)] * 6
+    drawn = cluster_bootstrap([counts])
+    rate = metric_rate([Cluster.passing(*pair) for pair in counts], 0.3)
+    assert drawn is not None
+    assert rate is not None
+    assert drawn.low == pytest.approx(rate.interval.low, abs=0.03)
+    assert drawn.high == pytest.approx(rate.interval.high, abs=0.03)
+    assert drawn == cluster_bootstrap([counts])
+    assert cluster_bootstrap([]) is None
+
+
+def test_likeness_is_pooled_and_knows_what_it_cannot_say() -> None:
+    easy, hard = clusters(2, 1, 2, 1, size=2), clusters(0, 1, 0, 1, size=2)
+    assert intraclass_correlation([easy, hard]) == intraclass_correlation([easy]) == 0
+    assert (intraclass_correlation([[*easy, *hard]]) or 0) > 0
+    assert intraclass_correlation([clusters(2, 0, 2, 0, size=2)]) == 1
+    assert intraclass_correlation([clusters(1, 0, 1, size=1)]) is None, "one row a scenario"
+    assert intraclass_correlation([clusters(2, 2, 2, size=2)]) is None, "nothing differs"
+    assert intraclass_correlation([]) is None
+    assert effective_size([2] * 4, 1.0) == 4
+    assert effective_size([], 0.3) == 0
+
+
+def test_a_stratum_of_one_cluster_is_put_to_another() -> None:
+    one, two = clusters(1), clusters(2)
+    assert collapsed([one, MIXED, []]) == [[*MIXED, *one]]
+    assert collapsed([one, MIXED, two]) == [MIXED, [*one, *two]]
+    assert collapsed([one]) == [one]
+    assert stratified_error([one]) is None
+    found = stratified_error([one, two])
+    assert found is not None
+    assert found.error == pytest.approx((2 * 2 * 0.5**2) ** 0.5 / 8)
+
+
+def test_missing_verdicts_are_counted_and_bounded() -> None:
+    found = scored_of(6, 8, ["refused", "tied", "refused"])
+    assert (found.of, found.unscored) == (11, {"refused": 2, "tied": 1})
+    assert found.bounds is not None
+    assert (found.bounds.low, found.bounds.high) == (6 / 11, 9 / 11)
+    assert scored_of(0, 0, []).bounds is None
+
+
+def test_a_metric_that_all_pass_or_none_tells_nothing_apart() -> None:
+    found = no_signal(
+        {"m1": [(4, 4), (2, 2)], "m2": [(0, 3), (0, 0)], "m3": [(4, 4), (3, 4)], "m4": []}
+    )
+    assert found == {"m1": True, "m2": False}
+
+
+def test_a_larger_plan_finds_smaller_differences() -> None:
+    plan = Plan(metrics=4, scenarios=10, variants=4, samples=2)
+    found = smallest_difference(plan)
+    assert plan.rows == 320
+    assert found is not None
+    assert 0.05 < found < 0.3
+    larger = smallest_difference(Plan(4, 40, 4, 2))
+    assert larger is not None
+    assert larger == pytest.approx(found / 2, rel=0.05)
+    more_samples = smallest_difference(Plan(4, 10, 4, 4), Assumed(correlation=1.0))
+    assert more_samples == smallest_difference(plan, Assumed(correlation=1.0)), "only repeats"
+    assert smallest_difference(Plan(1, 1, 4, 2)) is None
+    assert smallest_difference(Plan(1, 2, 1, 1)) is None, "more than everything would be needed"
+    assert detectable(0.05, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("votes", "counts"),
+    [
+        ([], None),
+        ([None], None),
+        ([True], True),
+        ([True, False], None),
+        ([True, False, False], False),
+    ],
+)
+def test_the_majority_counts_and_a_tie_does_not(
+    votes: list[bool | None], counts: bool | None
+) -> None:
+    assert headline(votes) is counts
