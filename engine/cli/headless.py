@@ -114,7 +114,10 @@ class LinePrinter:
         if not last and now - self._shown < LINE_SECONDS:
             return
         self._shown = now
+        named = {info.name for info in watch.benchmarks}
         for name, stage in list(watch.progress.stages):
+            if name not in named:
+                continue
             line = stage_line(watch.progress, name, stage)
             if line is not None and self._last.get((name, stage)) != line:
                 self._last[name, stage] = line

@@ -158,8 +158,31 @@ def run_here(
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
     result = run_headless(session.place, session.store_path, order, infos, plain=plain)
-    report(session, order, result, as_json=getattr(arguments, "json", False))
+    as_json = getattr(arguments, "json", False)
+    if order.again and not as_json:
+        _report_again(session, order.again)
+    else:
+        report(session, order, result, as_json=as_json)
     return exit_code(result) or held_to(session, order, gates)
+
+
+def _report_again(session: Session, keys: Keys) -> None:
+    """What came of conversations that were judged or played again, one line each."""
+    words = {True: "passes", False: "fails", None: "is unscored"}
+    with closing(open_reader(session.store_path)) as reader:
+        for name, found in keys.items():
+            for key in sorted(found):
+                take = reader.counting_take(name, key)
+                given = [] if take is None else reader.verdicts(take.seq)
+                if take is None or not given:
+                    out(f"{key}: no verdict")
+                    continue
+                *before, last = given
+                said = last.unscored or words[last.passed]
+                line = f"{key}: {said} by {last.judge}, take {take.number}"
+                out(f"{line}; it {words[last.counted]} on the whole")
+                for one in before:
+                    out(f"  before: {one.unscored or words[one.passed]} by {one.judge}")
 
 
 def detach(session: Session, order: Order) -> int:
