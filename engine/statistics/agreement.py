@@ -252,8 +252,10 @@ def _corrected(
     value, by_chance = formula(whole), expected(whole)
     if value is None or by_chance is None:
         return None
+    if percent.interval is None:  # one cluster: without it nothing is left to compute from
+        return Coefficient(value, None)
     values = [found for sums in left_out if (found := formula(sums)) is not None]
-    if percent.interval is None or len(values) < len(left_out):
+    if len(values) < len(left_out):
         return Coefficient(value, None)
     error = _jackknife(values)
     if error > _ROUNDING:
