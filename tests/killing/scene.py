@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,8 @@ name: Giving in
 description: Whether an assistant keeps telling people what it thinks when they press it to agree.
 """
 _SOURCE: Final = Path(__file__).parents[2]
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 180.0
+"""What is waited for at most: a machine may have much else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,31 @@ class Scene:
             killed = code == -signal.SIGKILL
         return Ended(killed, code, told, time.monotonic() - began, first_call_s)
 
-    def start(self, *words: str, moment: str | None = None) -> subprocess.Popen[str]:
-        """A command of Crosswind on this workspace, as a process."""
-        return subprocess.Popen(
-            [*CROSSWIND, *words, "--workspace", str(self.root)],
+    @contextmanager
+    def start(self, *words: str, moment: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        """A command of Crosswind on this workspace, as a process that does not outlive the
+        block."""
+        command = [*CROSSWIND, *words, "--workspace", str(self.root)]
+        with self.process(command, moment=moment) as child:
+            yield child
+
+    @contextmanager
+    def process(
+        self, command: Sequence[str], *, moment: str | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen(
+            command,
             cwd=_SOURCE,
             env=self._environment(moment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
+        ) as child:
+            try:
+                yield child
+            finally:
+                child.kill()  # even a stopped one; nothing where it has ended
 
     def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command that comes to an end by itself."""

@@ -1,7 +1,7 @@
 """A watcher as a process of its own: `python -m tests.killing.watcher WORKSPACE`.
 
-It says `watching` when it sees the run, and when the engine has gone, in one line of JSON, what it
-saw.
+It says `watching` when it sees the run, and when the engine has gone, in one line of JSON, how far
+the run came.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Final
 from engine.cli.session import Session
 from engine.config.settings import load_config
 from engine.config.workspace import Workspace
-from engine.facts import MessageSpoken, VerdictGiven
 from engine.watch import Watch
 
 POLL_SECONDS: Final = 0.1
@@ -24,17 +23,18 @@ POLL_SECONDS: Final = 0.1
 def main(root: Path) -> None:
     workspace = Workspace(root)
     session = Session(workspace, load_config(workspace.config_path))
-    watch = Watch.open(session.store_path, session.infos(workspace.benchmark_names()), session.link())
-    seen = {"messages": 0, "verdicts": 0}
+    infos = session.infos(workspace.benchmark_names())
+    watch = Watch.open(session.store_path, infos, session.link())
     _say("watching")
     going_on = True
     while going_on:
         going_on = session.holder() is not None
-        for fact in watch.poll():
-            seen["messages"] += isinstance(fact, MessageSpoken)
-            seen["verdicts"] += isinstance(fact, VerdictGiven)
+        watch.poll()
         time.sleep(POLL_SECONDS)
-    _say(json.dumps({**seen, "seq": watch.progress.seq}))
+    settled = {
+        f"{name} {stage}": tally.settled for (name, stage), tally in watch.progress.stages.items()
+    }
+    _say(json.dumps({"seq": watch.progress.seq, "settled": settled}, sort_keys=True))
     watch.close()
 
 

@@ -1,0 +1,122 @@
+"""Many conversations at once become the rows that one by one would have become."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.benchmark import Speaker, Stage, State, StopReason, Track
+from engine.errors import StoreError
+from engine.store.bulk import GIVEN_LATER, BulkRow, WholeConversation, WholeTake
+from engine.store.database import Store, open_store
+from engine.store.rows import MessageRow, NewVerdict, StateRow
+from tests.engine.store.building import (
+    BENCHMARK,
+    attempt,
+    key,
+    scenario_row,
+    state,
+    take,
+    turns,
+    verdict,
+)
+
+SOME_DAY = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def whole(*, fresh: bool) -> WholeConversation:
+    """Two takes with verdicts of several judges, and an interrupted one."""
+    given = [
+        verdict(GIVEN_LATER, True),
+        verdict(GIVEN_LATER, False, judge="other"),
+        verdict(GIVEN_LATER, None, judge="third"),
+        verdict(GIVEN_LATER, True, judge="other"),
+        verdict(GIVEN_LATER, False, track=Track.NEGATIVE, metric="m02"),
+    ]
+    return WholeConversation(
+        fresh=fresh,
+        takes=[
+            ended(0, given),
+            ended(1, [verdict(GIVEN_LATER, False), verdict(GIVEN_LATER, False, judge="other")]),
+            WholeTake(begun=take(number=2), messages=turns(GIVEN_LATER, 1)[:1]),
+        ],
+        attempts=[attempt(), attempt(stage=Stage.EVALUATE)],
+        states=[state(str(key()), State.QUEUED), state(str(key()), State.DONE)],
+    )
+
+
+def ended(number: int, verdicts: list[NewVerdict]) -> WholeTake:
+    return WholeTake(
+        begun=take(number=number),
+        messages=turns(GIVEN_LATER, 2),
+        stop_reason=StopReason.TURN_LIMIT,
+        detail="half \ud800 a pair",
+        verdicts=verdicts,
+    )
+
+
+def written(path: Path, *rows: BulkRow) -> Store:
+    store = open_store(path)
+    asyncio.run(store.write_all([scenario_row(), *rows]))
+    return store
+
+
+def told(store: Store) -> list[Any]:
+    """Every fact, but for its place among the others and its time."""
+    facts = [replace(fact, seq=0, at=SOME_DAY) for fact in store.reader.facts(0)]
+    return sorted(map(repr, facts))
+
+
+def test_a_fresh_conversation_becomes_what_its_rows_one_by_one_become(tmp_path: Path) -> None:
+    with (
+        written(tmp_path / "quick.db", whole(fresh=True)) as quick,
+        written(tmp_path / "slow.db", whole(fresh=False)) as slow,
+    ):
+        assert told(quick) == told(slow)
+        for store in (quick, slow):
+            progress = store.reader.snapshot()
+            folded = type(progress)()
+            for fact in store.reader.facts(0):
+                folded.apply(fact)
+            scores = progress.target(BENCHMARK, "steady").scores
+            assert scores == folded.target(BENCHMARK, "steady").scores
+        takes = [store.reader.takes(BENCHMARK) for store in (quick, slow)]
+        assert [[(one.finished, one.detail) for one in some] for some in takes] == [
+            [(True, "half � a pair"), (True, "half � a pair"), (False, None)]
+        ] * 2
+
+
+def test_what_comes_after_goes_on_counting_from_there(tmp_path: Path) -> None:
+    with written(tmp_path / "crosswind.db", whole(fresh=True)) as store:
+        [seq] = asyncio.run(store.write(state("x", State.QUEUED)))
+        assert seq == store.reader.last_seq()
+        assert len({fact.seq for fact in store.reader.facts(0)}) == len(store.reader.facts(0))
+
+
+def test_a_verdict_on_what_was_not_played_to_its_end_is_refused_with_all_else(
+    tmp_path: Path,
+) -> None:
+    said = MessageRow(take=GIVEN_LATER, turn=1, speaker=Speaker.USER, text="hello", finish="stop")
+    open_take = WholeTake(begun=take(), messages=[said], verdicts=[verdict(GIVEN_LATER, True)])
+    one = WholeConversation(fresh=True, takes=[open_take])
+    with open_store(tmp_path / "crosswind.db") as store:
+        with pytest.raises(StoreError, match="not played to its end"):
+            asyncio.run(store.write_all([scenario_row(), one]))
+        assert store.reader.is_empty
+
+
+def test_a_state_knows_what_stood_before_it(tmp_path: Path) -> None:
+    with written(tmp_path / "crosswind.db", whole(fresh=True)) as store:
+        progress = store.reader.snapshot()
+        assert progress.target(BENCHMARK, "steady").simulate.done == 1
+        assert progress.target(BENCHMARK, "steady").simulate.queued == 0
+        again = StateRow(
+            benchmark=BENCHMARK, stage=Stage.SIMULATE, unit=str(key()), state=State.FAILED
+        )
+        asyncio.run(store.write(again))
+        assert store.reader.snapshot().stage_tally(BENCHMARK, Stage.SIMULATE).total == 1
