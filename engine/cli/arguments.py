@@ -126,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
         return commands.add_parser(
             name,
             help=text,
-            description=text[0].upper() + text[1:] + ".",
+            description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
             epilog=epilog,
             parents=[shared],
             formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -20,7 +20,7 @@ def leaderboard(analysis: Analysis, frame: Frame) -> Markup:
         wanted = "should be there" if track is Track.POSITIVE else "should not be there"
         tables += [
             frame.heading(f"{str(track).capitalize()} metrics"),
-            _ranking(analysis, track, f"Behaviour that {wanted}: how often it was so."),
+            _ranking(analysis, track, f"Behaviour that {wanted}: how often that held."),
         ]
     why = (
         "The dot is the pass rate of what was judged, the line its 95 % interval: were the "
