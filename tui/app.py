@@ -7,45 +7,79 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter
+from textual.filter import LineFilter, NoColor
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from engine.display import clean
-from engine.errors import CrosswindError
-from engine.link import Command, EngineState, Request
-from engine.watch import Watch
+from engine.errors import CrosswindError, InputError
+from engine.link import Answer, Board, Command, EngineLink, EngineState, Request
+from engine.pipeline.order import Order
+from engine.watch import BenchmarkInfo, Watch
 from tui.congestion import Gated
 from tui.display import Inert
+from tui.errands import order_for
 from tui.keys import Deed, deeds_by_place, key
-from tui.screens.live import LiveScreen
-from tui.screens.quit import Leaving, QuitScreen
+from tui.line import go_at_once, is_cut
+from tui.manners import Manners
+from tui.places import PLACES
+from tui.remembered import Choices, Memory
 from tui.situation import current_benchmark, situation
-from tui.themes import INKS, THEMES, theme_for
-from tui.ticker import Moment, Ticker, hertz, now
+from tui.taking import Taking
+from tui.themes import INKS, SIXTEEN, THEMES, theme_for
+from tui.ticker import Moment, Ticker, Watching, hertz, now
 
-SIGNALS: Final = {signal.SIGHUP: 129, signal.SIGTERM: 143}
-"""What to leave with, by the custom of shells: 128 and the signal's number."""
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+    from tui.results.report import Report
+    from tui.screens.quit import Leaving
+
+LINE_SECONDS: Final = 2.0
+"""Between two looks at whether the terminal is still there."""
+
+SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
+"""A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
 
 
-class CrosswindApp(Gated, App[None], inherit_bindings=False):
+def id_commands() -> type[Provider]:
+    """Ids in the palette; loaded with it."""
+    from tui.found_ids import FoundIds
+
+    return FoundIds
+
+
+class CrosswindApp(Gated, Taking, inherit_bindings=False):
     """A face for what `watch` tells. `run()` returns when it is left; `return_code` says how."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS = App.COMMANDS | {id_commands}
     BINDINGS: ClassVar[list[BindingType]] = [
+        *(key(place.key, f"go('{place.name}')", "screens", place.meaning) for place in PLACES),
+        key("q", "back", "back", "back to where you came from"),
+        key("escape,backspace", "back", "back", "back to where you came from", show=False),
+        key("q", "leave_root", "quit", "leave; asks what is to become of the run"),
         key("question_mark,f1", "help", "help", "what every key does"),
         key("colon,ctrl+p", "command_palette", "commands", "all commands, by name"),
+        key("i", "go_to", "go to id", "go to a scenario or conversation by its id"),
+        key("slash", "search", "find", "find words in everything that was said"),
         key("P", "pause", "pause", "pause the run, or let it go on"),
+        key("x", "stop", "stop", "stop the run; asks how"),
+        key("y", "copy", "copy", "copy the conversation, its id, a command, or the screen"),
+        key("e", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
+        key("E", "export", "export", "write the conversation or the screen into a file"),
         key("tab", "focus_next", "pane", "go to the next pane"),
         key("shift+tab", "focus_previous", "pane before", "go to the pane before", show=False),
-        key("T", "theme", "theme", "dark, light, or the terminal's own colours"),
+        key("T", "theme", "theme", "dark, light, high contrast, or the terminal's own colours"),
         key("ctrl+l", "repaint", "repaint", "draw the whole screen again", show=False),
         Binding(
             "ctrl+c,ctrl+q",
@@ -62,28 +96,73 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
         watch: Watch,
         *,
         title: str = "Crosswind",
+        place: str | None = None,
         theme: str | None = None,
+        attach: str | None = None,
+        start: Callable[[Order | None], None] | None = None,
+        cost: Callable[[Order], str | None] | None = None,
+        make: Callable[[str], BenchmarkInfo] | None = None,
+        report: Callable[[str], Report] | None = None,
+        memory: Memory | None = None,
+        slow: bool = False,
         moment: Callable[[], Moment] = now,
     ) -> None:
-        super().__init__()
+        """`attach` is the command that shows a run again that was left running. `start` starts an
+        engine, with nothing to do yet where there is no order, blocks until it is ready, and
+        raises `CrosswindError`; `cost` says what that would be paid, None where it is free. `make`
+        makes a benchmark of that name, `report` adds up what the verdicts of one say; both raise
+        the same. `memory` keeps what a person chooses for the next time. `slow` draws seldom, for
+        thin lines."""
+        kept = Choices() if memory is None else memory.choices
+        super().__init__(watch, place or _known(kept.place) or HOME)
         self.title = title
-        self._watch = watch
         self._ticker = Ticker(watch, moment)
+        self._attach_command = attach or f"crosswind watch --workspace {watch.reader.path.parent}"
+        self._start = start
+        self._cost = cost
+        self._make = make
+        self._report = report
+        self._listeners: set[Watching] = set()
+        self._moment = moment
+        self._manners = Manners(self.to_terminal)
+        self._memory = memory
+        self._choices = kept
+        self._slow = slow
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
         for ours in THEMES:
             self.register_theme(ours)
-        self.theme = theme or theme_for(self.console.color_system)
+        self.animation_level = "none"
+        self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), _INERT]
+        plain = [NoColor()] if self.no_color else []
+        return [*super().get_line_filters(), *plain, _INERT]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """For themes that are not ours."""
         return {f"ink-{name}": "ansi_default" for name in INKS}
 
-    def get_default_screen(self) -> Screen[None]:
-        return LiveScreen(self._watch)
+    @property
+    def listeners(self) -> set[Watching]:
+        return self._listeners
+
+    @property
+    def board(self) -> Board | None:
+        return self._ticker.board
+
+    @property
+    def engine_is_at_work(self) -> bool:
+        return self.board is not None and self.board.state not in _GONE
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "back":
+                return not self.at_root
+            case "leave_root":
+                return self.at_root
+            case _:
+                return super().check_action(action, parameters)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         for _place, found in deeds_by_place(screen):
@@ -97,8 +176,15 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._answer_signals()
-        self.set_interval(1 / hertz(os.environ), self.tick)
+        self._manners.begin()
+        self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
         self.call_after_refresh(self.tick)
+        self._say_memory_notice()
+
+    def on_unmount(self) -> None:
+        self._manners.end()
+        if self._memory is not None:
+            self._memory.keep(replace(self.choices, place=self.place))
 
     def on_app_blur(self) -> None:
         self._ticker.pace.blurred_at = now().seconds
@@ -110,17 +196,38 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
         """Pull, fold, draw."""
         try:
             with self.batch_update():
-                self._ticker.tick(self.screen_stack)
+                self._ticker.tick(self.screen_stack, self._listeners)
         except CrosswindError as error:
             self.leave_with(error)
             return
-        board = self._ticker.board
-        if self._leaving and (board is None or board.state is EngineState.STOPPED):
+        ended = self._manners.look(self._watch, self.board, self._moment().seconds)
+        if ended is not None:
+            self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
+        if self._leaving and not self.engine_is_at_work:
             self.exit()
+
+    def to_terminal(self, text: str) -> None:
+        """Past the picture; our own words only. The driver is not public, and without it nothing is
+        lost but a title."""
+        write = getattr(self._driver, "write", None)
+        if write is not None:
+            write(text)
+
+    def look(self) -> None:
+        self.call_after_refresh(self.tick)
 
     def leave_with(self, error: CrosswindError) -> None:
         """Go, with the error's message and exit code."""
         self.exit(return_code=error.exit_code, message=Text(clean(str(error))))
+
+    def action_go(self, name: str) -> None:
+        self.go(name)
+
+    async def action_back(self) -> None:
+        self.back()
+
+    def action_leave_root(self) -> None:
+        self.action_leave()
 
     def action_help(self) -> None:
         # Imported when it is first asked for, which is seldom at the start.
@@ -131,31 +238,73 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Go at once where the run is over; else ask. Asked a second time, stop in good order."""
+        from tui.screens.quit import Leaving, QuitScreen
+
         if isinstance(self.screen, QuitScreen):
             self.screen.dismiss(Leaving.AFTER_SPOKEN)
             return
-        board = self._ticker.board
+        board = self.board
         benchmark = current_benchmark(self._watch)
         phase = situation(self._watch.progress, board, benchmark).phase
         if board is None or phase.over:
             self.exit()
             return
-        self.push_screen(QuitScreen(len(board.speaking)), self._leave_as_decided)
+        self.push_screen(QuitScreen(board), self._leave_as_decided)
 
     def action_pause(self) -> None:
-        """Pause, or go on."""
-        board = self._ticker.board
-        if board is None:
-            self.notify("No engine is at work.", markup=False)
+        """Pause, or go on; where no engine is at work, have one do what is left."""
+        if not self.engine_is_at_work:
+            names = tuple(info.name for info in self._watch.benchmarks)
+            self.start_engine(Order(benchmarks=names))
             return
-        paused = board.state is EngineState.PAUSED
-        self._command(Command.RESUME if paused else Command.PAUSE)
+        paused = self.board is not None and self.board.state is EngineState.PAUSED
+        self.ask(Request(Command.RESUME if paused else Command.PAUSE))
+
+    def action_stop(self) -> None:
+        """Stop the run without leaving."""
+        from tui.screens.quit import StopScreen
+
+        if self.board is None or not self.engine_is_at_work:
+            self.tell("No engine is at work.")
+            return
+        self.push_screen(StopScreen(self.board), self._stop_as_decided)
+
+    def action_search(self) -> None:
+        self.open_search()
+
+    def action_go_to(self) -> None:
+        from tui.screens.go_to import GoToScreen
+
+        self.push_screen(GoToScreen(self._watch.reader), self.open_found)
 
     def action_theme(self) -> None:
         """The next of our themes."""
         names = [theme.name for theme in THEMES]
         index = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(index + 1) % len(names)]
+        self.tell(f"Theme: {self.theme.removeprefix('crosswind-')}")
+        self.choose(replace(self.choices, theme=self.theme))
+
+    @property
+    def choices(self) -> Choices:
+        return self._choices
+
+    def choose(self, choices: Choices) -> None:
+        self._choices = choices
+        if self._memory is not None:
+            self._memory.keep(choices)
+            self._say_memory_notice()
+
+    def _kept_theme(self, kept: Choices) -> str | None:
+        """Without colours, the terminal's own theme is the one that says all by other means."""
+        if self.no_color:
+            return SIXTEEN.name
+        return kept.theme if kept.theme in {ours.name for ours in THEMES} else None
+
+    def _say_memory_notice(self) -> None:
+        if self._memory is not None and self._memory.notice is not None:
+            self.tell(self._memory.notice, bad=True)
+            self._memory.notice = None
 
     def action_repaint(self) -> None:
         self.refresh(layout=True)
@@ -167,36 +316,136 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
     async def _do(self, deed: Deed) -> None:
         await self.run_action(deed.action, deed.node)
 
+    def ask(self, request: Request, then: Callable[[Answer], None] | None = None) -> None:
+        link = self._watch.link
+        if link is None or not self.engine_is_at_work:
+            order = order_for(request)
+            if order is None:
+                self.tell("No engine is at work.")
+            else:
+                self.start_engine(order, request)
+            return
+        self.run_worker(self._ask(link, request, then or self._show), group="ask")
+
+    async def _ask(
+        self, link: EngineLink, request: Request, then: Callable[[Answer], None]
+    ) -> None:
+        answer = await asyncio.to_thread(link.ask, request)
+        then(answer)
+        self.tick()
+
+    def _show(self, answer: Answer) -> None:
+        """What the engine says, where it says something."""
+        if answer.text or not answer.accepted:
+            self.tell(answer.text or "The engine refused.", bad=not answer.accepted)
+
+    def start_engine(self, order: Order, request: Request | None = None) -> None:
+        if self._start is None:
+            names = " ".join(order.benchmarks)
+            self.tell(f"No engine is at work here: `crosswind run {names}` starts one.", bad=True)
+            return
+        starting = self._start_engine(self._start, order, request)
+        self.run_worker(starting, group="ask")
+
+    async def _start_engine(
+        self, start: Callable[[Order | None], None], order: Order, request: Request | None
+    ) -> None:
+        """With the order, or with nothing to do and then asked for what led to this."""
+        try:
+            if not await self._agreed(order):
+                return
+            self.tell("An engine is being started.")
+            await asyncio.to_thread(start, order if request is None else None)
+        except CrosswindError as error:
+            self.tell(str(error), bad=True)
+            return
+        if request is not None and self._watch.link is not None:
+            await self._ask(self._watch.link, request, self._show)
+        self.tick()
+
+    def cost(self, order: Order) -> str | None:
+        return None if self._cost is None else self._cost(order)
+
+    async def _agreed(self, order: Order) -> bool:
+        """Whether a person lets it cost what it costs. Raises `CrosswindError`."""
+        from tui.screens.choice import ChoiceScreen, Offer
+
+        cost = None if self._cost is None else await asyncio.to_thread(self._cost, order)
+        if cost is None:
+            return True
+        go = Offer("y", "go on", "an engine is started")
+        chosen = await self.push_screen_wait(
+            ChoiceScreen(cost, (go, Offer("n", "leave it", "nothing is called")))
+        )
+        return chosen == go
+
+    def report(self, benchmark: str) -> Report:
+        if self._report is None:
+            raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
+        return self._report(benchmark)
+
+    def make_benchmark(self, name: str) -> None:
+        if self._make is None:
+            self.tell(f"`crosswind new {name}` makes it.", bad=True)
+            return
+        self.run_worker(self._make_benchmark(self._make, name), group="ask")
+
+    async def _make_benchmark(self, make: Callable[[str], BenchmarkInfo], name: str) -> None:
+        try:
+            made = await asyncio.to_thread(make, name)
+        except CrosswindError as error:
+            self.tell(str(error), bad=True)
+            return
+        self._watch.benchmarks = [*self._watch.benchmarks, made]
+        self.tell(f"{name} is made: describe in its benchmark.yaml what it measures, then press b.")
+        self.tick()
+
+    def tell(self, text: str, *, bad: bool = False) -> None:
+        severity: SeverityLevel = "warning" if bad else "information"
+        self.notify(clean(text), severity=severity, markup=False)
+
     def _leave_as_decided(self, decision: Leaving | None) -> None:
+        from tui.screens.quit import Leaving
+
         match decision:
+            case Leaving.RUNNING:
+                self.exit(message=Text(clean(self._attach_line())))
             case Leaving.AFTER_SPOKEN:
                 self._leaving = True
-                self._command(Command.STOP)
+                self.ask(Request(Command.STOP))
             case Leaving.NOW:
-                self._command(Command.STOP_NOW)
-                self.exit()
+                self.ask(Request(Command.STOP_NOW), lambda _answer: self.exit())
             case _:
                 pass
 
-    def _command(self, command: Command) -> None:
-        """Ask the engine, and show what it says where it says something."""
-        if self._watch.link is None:
-            return
-        answer = self._watch.link.ask(Request(command))
-        if answer.text or not answer.accepted:
-            self.notify(
-                clean(answer.text) or "The engine refused.",
-                severity="information" if answer.accepted else "warning",
-                markup=False,
-            )
+    def _stop_as_decided(self, decision: Leaving | None) -> None:
+        from tui.screens.quit import Leaving
+
+        if decision is Leaving.AFTER_SPOKEN:
+            self.ask(Request(Command.STOP))
+        elif decision is Leaving.NOW:
+            self.ask(Request(Command.STOP_NOW))
+
+    def _attach_line(self) -> str:
+        """What to type to see the run again."""
+        return f"the run goes on; `{self._attach_command}` shows it again"
 
     def _answer_signals(self) -> None:
         """A hung-up line or a polite end still leaves the terminal in order."""
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
-        for number, code in SIGNALS.items():
-            loop.add_signal_handler(number, partial(self.exit, return_code=code))
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._go)
+        self.set_interval(LINE_SECONDS, self._go_where_line_is_cut)
+
+    def _go(self) -> None:
+        self._go_where_line_is_cut()
+        self.exit(message=Text(clean(self._attach_line())) if self.engine_is_at_work else None)
+
+    def _go_where_line_is_cut(self) -> None:
+        if is_cut():
+            go_at_once()
 
     def _fatal_error(self) -> None:
         """A fault of ours. Textual would show the values of variables, and they hold what models
@@ -208,4 +457,10 @@ class CrosswindApp(Gated, App[None], inherit_bindings=False):
         self._close_messages_no_wait()
 
 
+def _known(place: str | None) -> str | None:
+    return place if place in {each.name for each in PLACES} else None
+
+
+HOME: Final = "Live"
 _INERT: Final = Inert()
+_GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})

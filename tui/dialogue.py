@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Final
 
 from engine.benchmark import Scenario, Speaker, StopReason
@@ -18,6 +19,10 @@ from tui.spotlight import Shown
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Styled
 from tui.wording import ENDINGS, SPEAKER_NAMES, count
+
+Place = tuple[int, Speaker]
+"""A message of a transcript: its turn, and who said it."""
+Marks = Mapping[Place, Sequence[Styled]]
 
 MESSAGES_KEPT: Final = 256
 _INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
@@ -99,16 +104,16 @@ class Dialogue:
         self,
         *,
         thoughts: Thoughts,
-        marks: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+        marks: Marks | None = None,
     ) -> list[Block]:
-        """The transcript; `marks` are places in the stored text of the target's reply, by turn."""
+        """The transcript; `marks` are places in what is stored of a message."""
         blocks: list[Block] = []
         turn = 0
         for message in self.messages:
             if message.turn != turn:
                 turn = message.turn
                 blocks += self._opening(turn, message.landmark)
-            found = (marks or {}).get(turn, ()) if message.speaker is Speaker.TARGET else ()
+            found = (marks or {}).get((turn, message.speaker), ())
             blocks += _message_blocks(message, tuple(found), thoughts)
         if (live := self.live) is not None:
             if live.turn != turn:
@@ -143,7 +148,7 @@ class Dialogue:
 
 @lru_cache(maxsize=MESSAGES_KEPT)
 def _message_blocks(
-    message: StoredMessage, marks: tuple[tuple[int, int], ...], thoughts: Thoughts
+    message: StoredMessage, marks: tuple[Styled, ...], thoughts: Thoughts
 ) -> Sequence[Block]:
     """A message that is stored never changes, and is asked for again at each look."""
     blocks: list[Block] = []
@@ -195,36 +200,38 @@ def _ending(take: StoredTake, reason: StopReason) -> Passage:
     return Passage("ending", "ended", text, Ink.MUTED, Ink.MUTED if take.finished else Ink.WARN)
 
 
-def _marked(text: str, marks: Sequence[tuple[int, int]]) -> tuple[str, tuple[Styled, ...]]:
+def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
     """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
-    pieces: list[str] = []
-    styles: list[Styled] = []
-    length = done = 0
-    for start, end in sorted(marks):
-        if start < done:
-            continue
-        before, marked = drawn(text[done:start]), drawn(text[start:end])
-        pieces += [before, marked]
-        styles.append(
-            Styled(length + len(before), length + len(before) + len(marked), Ink.EVIDENCE)
-        )
-        length += len(before) + len(marked)
-        done = end
-    return "".join([*pieces, drawn(text[done:])]), tuple(styles)
+    edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.start, mark.end))})
+    pieces = [drawn(text[start:end]) for start, end in pairwise(edges)]
+    places = dict(zip(edges, accumulate(map(len, pieces), initial=0), strict=True))
+    styles = [Styled(places[mark.start], places[mark.end], mark.ink) for mark in marks]
+    return "".join(pieces), tuple(sorted(styles))
 
 
-def evidence(
-    messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]
-) -> dict[int, list[tuple[int, int]]]:
-    """Where in the target's replies the judges' quotes stand, by turn."""
+def evidence(messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]) -> Marks:
+    """Where in the target's replies the judges' quotes stand."""
     replies = {
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
     }
-    found: dict[int, list[tuple[int, int]]] = {}
+    found: dict[Place, list[Styled]] = {}
     for quote in (quote for verdict in verdicts for quote in verdict.quotes):
         if quote.turn is None or quote.turn not in replies:
             continue
-        place = find_quote(replies[quote.turn], quote.text)
-        if place is not None and place not in found.setdefault(quote.turn, []):
-            found[quote.turn].append(place)
+        span = find_quote(replies[quote.turn], quote.text)
+        marks = found.setdefault((quote.turn, Speaker.TARGET), [])
+        if span is not None and not any(_overlaps(mark, span) for mark in marks):
+            marks.append(Styled(*span, Ink.EVIDENCE))
     return found
+
+
+def together(*several: Marks) -> Marks:
+    """All of these marks."""
+    places = {place for marks in several for place in marks}
+    return {
+        place: [style for marks in several for style in marks.get(place, ())] for place in places
+    }
+
+
+def _overlaps(mark: Styled, span: tuple[int, int]) -> bool:
+    return mark.start < span[1] and span[0] < mark.end

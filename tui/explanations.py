@@ -23,8 +23,10 @@ _STATE_WORDS: Final = {
 }
 _TEXTS: Final = {
     Phase.NOTHING: "No engine is at work here, and the store is empty. A run fills this screen.",
-    Phase.WAITING: "No engine is at work on this workspace at the moment. What has been stored so "
-    "far is shown here; the screen goes on by itself as soon as an engine does.",
+    Phase.CUT_OFF: "The run ended before its end, and no engine is at work. What was finished is "
+    "kept; P goes on from there, and this screen with it.",
+    Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. "
+    "Everything that was finished is kept; P starts another one, which goes on from there.",
     Phase.STARTING: "The engine reads the benchmark and finds out what is missing.",
     Phase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, one "
     "yes/no question each.",
@@ -34,10 +36,9 @@ _TEXTS: Final = {
     Phase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
     Phase.PAUSED: "Nothing new begins until you resume with P.",
     Phase.DRAINING: "What is being spoken is finished, and nothing new begins.",
-    Phase.STOPPED: "The run was stopped before its end. Nothing is lost: the next run goes on "
-    "from here.",
-    Phase.FAILED: "The engine came to a halt. What it had stored is safe, and the next run goes "
-    "on from there.",
+    Phase.STOPPED: "The run was stopped before its end. Nothing is lost: P goes on from here.",
+    Phase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "
+    "there.",
 }
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
 
@@ -55,7 +56,7 @@ def explain(situation: Situation, watch: Watch, info: BenchmarkInfo | None) -> l
     stage = _WRITING.get(situation.phase)
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
-    if situation.phase in {Phase.STOPPED, Phase.FAILED}:
+    if situation.phase in {Phase.STOPPED, Phase.FAILED, Phase.LOST, Phase.CUT_OFF}:
         blocks += [*_summary(watch, info), *_next_steps(watch)]
     return blocks
 

@@ -35,6 +35,13 @@ _NAMES: Final = {
     "right_square_bracket": "]",
     "left_curly_bracket": "{",
     "right_curly_bracket": "}",
+    "plus": "+",
+    "minus": "-",
+    "slash": "/",
+    "backslash": "\\",
+    "asterisk": "*",
+    "apostrophe": "'",
+    "equals_sign": "=",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from engine.benchmark import Stage
 from engine.cli.console import tell
@@ -28,6 +29,9 @@ from engine.service.spawning import Job, spawn
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.watch import Watch
+
+if TYPE_CHECKING:
+    from tui.results.report import Report
 
 
 def open_app(arguments: argparse.Namespace) -> int:
@@ -92,8 +96,19 @@ def _show(session: Session, watch: Watch, *, place: str) -> None:
         """In words; None where nothing is paid for."""
         return next(reversed(cost_of(session, order)), None)
 
+    def report(benchmark: str) -> Report:
+        # Imported when results are first asked for: it takes more than the first frame may.
+        from tui.results.adding_up import added_up
+
+        return added_up(session.workspace, session.config, session.store_path, benchmark)
+
     app = CrosswindApp(
-        watch, place=place, start=start, cost=cost, attach=f"crosswind watch{_on(session)}"
+        watch,
+        place=place,
+        start=start,
+        cost=cost,
+        report=report,
+        attach=f"crosswind watch{_on(session)}",
     )
     app.run()
     if app.return_code:

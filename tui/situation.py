@@ -19,7 +19,6 @@ class Phase(Enum):
     """What can be going on: a glyph, a word, an ink."""
 
     NOTHING = ("·", "nothing has run yet", Ink.MUTED)
-    WAITING = ("·", "waiting for the engine", Ink.WARN)
     STARTING = ("·", "starting", Ink.ACCENT)
     METRICS = ("▸", "writing metrics", Ink.ACCENT)
     SCENARIOS = ("▸", "writing scenarios", Ink.ACCENT)
@@ -30,7 +29,8 @@ class Phase(Enum):
     STOPPED = ("·", "stopped", Ink.WARN)
     ENDED = ("✓", "ended", Ink.GOOD)
     FAILED = ("✗", "failed", Ink.BAD)
-    LOST = ("✗", "the engine died; `crosswind run` goes on from here", Ink.BAD)
+    LOST = ("✗", "the engine was killed; the next run goes on from there", Ink.BAD)
+    CUT_OFF = ("·", "was cut off; the next run goes on from there", Ink.WARN)
 
     @property
     def glyph(self) -> str:
@@ -46,7 +46,14 @@ class Phase(Enum):
 
     @property
     def over(self) -> bool:
-        return self in {Phase.NOTHING, Phase.STOPPED, Phase.ENDED, Phase.FAILED, Phase.LOST}
+        return self in {
+            Phase.NOTHING,
+            Phase.STOPPED,
+            Phase.ENDED,
+            Phase.FAILED,
+            Phase.LOST,
+            Phase.CUT_OFF,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ def _without_engine(progress: Progress) -> Phase:
         case NoteKind.RUN_ENDED:
             return Phase.ENDED
         case _:
-            return Phase.WAITING
+            return Phase.CUT_OFF
 
 
 def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
@@ -98,8 +105,9 @@ def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
         case EngineState.LOST:
             return Phase.LOST
         case EngineState.STOPPED:
+            phase = _without_engine(progress)
             drained = any(note.kind is NoteKind.DRAINING for note in _this_run(progress.notes))
-            return Phase.STOPPED if drained else Phase.ENDED
+            return Phase.STOPPED if phase is Phase.ENDED and drained else phase
         case EngineState.RUNNING:
             return _at_work(progress, board, benchmark)
 

@@ -1,7 +1,8 @@
-"""Our own colours: one dark theme, one light, and one for terminals that have only sixteen.
+"""Our own colours: dark, light, high contrast, and one for terminals that have only sixteen.
 
-The first two take theirs from the 256 that nearly every terminal has, so they look the same over a
-line that does not carry more. No colour says anything that a word or a sign does not say as well.
+All but the last take theirs from the 256 that nearly every terminal has, so they look the same
+over a line that does not carry more. No colour says anything that a word or a sign does not say as
+well.
 """
 
 from __future__ import annotations
@@ -119,6 +120,48 @@ LIGHT: Final = Theme(
         "scrollbar-corner-color": "#eeeeee",
     },
 )
+CONTRAST: Final = Theme(
+    name="crosswind-contrast",
+    primary="#00ffff",
+    secondary="#87d7ff",
+    accent="#00ffff",
+    warning="#ffff00",
+    error="#ff875f",
+    success="#5fff87",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#121212",
+    panel="#262626",
+    dark=True,
+    variables={
+        **_variables(
+            "#ffffff",
+            "#d0d0d0",
+            "#bcbcbc",
+            "#8a8a8a",
+            "#00ffff",
+            "#5fff87",
+            "#ff875f",
+            "#ffff00",
+            "#ffd75f",
+            "#87d7ff",
+            "#ff87ff",
+            "#d0d0d0",
+            "#d7ff87",
+            "#ffff00",
+            "#5f00af",
+            "#005f87",
+            "#444444",
+        ),
+        "scrollbar": "#8a8a8a",
+        "scrollbar-hover": "#d0d0d0",
+        "scrollbar-active": "#00ffff",
+        "scrollbar-background": "#000000",
+        "scrollbar-background-hover": "#000000",
+        "scrollbar-background-active": "#000000",
+        "scrollbar-corner-color": "#000000",
+    },
+)
 SIXTEEN: Final = Theme(
     name="crosswind-terminal",
     primary="ansi_cyan",
@@ -157,7 +200,7 @@ SIXTEEN: Final = Theme(
         ),
     },
 )
-THEMES: Final = (DARK, LIGHT, SIXTEEN)
+THEMES: Final = (DARK, LIGHT, CONTRAST, SIXTEEN)
 
 
 def theme_for(colours: str | None) -> str:

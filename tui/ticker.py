@@ -6,7 +6,7 @@ cost of a run does not depend on how much is said in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -19,6 +19,8 @@ from engine.watch import Watch
 LOCAL_HERTZ: Final = 12.0
 REMOTE_HERTZ: Final = 5.0
 """Over SSH, each frame is a packet that somebody waits for."""
+SLOW_HERTZ: Final = 2.0
+"""For lines so thin that a person asks for it."""
 UNSEEN_SECONDS: Final = 1.0
 """Between two looks while nobody looks."""
 UNSEEN_AFTER: Final = 30.0
@@ -36,7 +38,9 @@ def now() -> Moment:
     return Moment(datetime.now(UTC), monotonic())
 
 
-def hertz(environ: Mapping[str, str]) -> float:
+def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
+    if slow:
+        return SLOW_HERTZ
     return REMOTE_HERTZ if environ.get("SSH_CONNECTION") else LOCAL_HERTZ
 
 
@@ -78,8 +82,8 @@ class Ticker:
         self._watch = watch
         self._moment = moment
 
-    def tick(self, screens: Sequence[object]) -> None:
-        """Let all screens hear and the last one draw. Raises `StoreError`."""
+    def tick(self, screens: Sequence[object], others: Collection[Watching] = ()) -> None:
+        """Let all of them hear and the last of `screens` draw. Raises `StoreError`."""
         moment = self._moment()
         if not self.pace.due(moment.seconds):
             return
@@ -88,7 +92,7 @@ class Ticker:
         self.board = None if link is None else link.board()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
-            for screen in watching:
+            for screen in {*watching, *others}:
                 screen.hear(facts)
         if watching and watching[-1] is screens[-1]:
             watching[-1].draw(self.board, moment)

@@ -26,6 +26,16 @@ ENDINGS: Final = {
     StopReason.TARGET_FAILED: "the target failed",
     StopReason.CONTEXT_FULL: "the target's context is full",
     StopReason.CANCELLED: "cancelled",
+    StopReason.UNKNOWN: "it came from a file that does not say how it ended",
+}
+ENDINGS_SHORT: Final = {
+    StopReason.TURN_LIMIT: "all turns",
+    StopReason.USER_ENDED: "by user",
+    StopReason.USER_FAILED: "user model failed",
+    StopReason.TARGET_FAILED: "target failed",
+    StopReason.CONTEXT_FULL: "context full",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.UNKNOWN: "unknown",
 }
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 

@@ -67,6 +67,7 @@ def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
         assert theatre.link.commands == []
 
         await pilot.press("q", "j", "enter")
+        await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP_NOW]
         assert pilot.app._exit
 
@@ -80,7 +81,7 @@ def test_ctrl_c_asks_and_the_second_one_stops_in_good_order(theatre: Theatre) ->
         await pilot.press("ctrl+c")
         assert isinstance(pilot.app.screen, QuitScreen)
         await pilot.press("ctrl+c")
-        await pilot.pause()
+        await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP]
 
     theatre.perform(script)
@@ -138,6 +139,7 @@ def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
         await pilot.pause(0.3)
         await pilot.press("enter")
         await pilot.pause(0.3)
+        await theatre.answered(pilot)
         assert theatre.link.commands == [Command.PAUSE]
 
     theatre.perform(script)
@@ -160,6 +162,7 @@ def test_a_click_on_the_footer_does_what_the_key_does(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         await pilot.click("KeyLine", offset=(footer.index("P pause") + 2, 0))
+        await theatre.answered(pilot)
         assert theatre.link.commands == [Command.PAUSE]
 
     theatre.perform(script)
@@ -186,11 +189,12 @@ def test_every_theme_can_be_chosen(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         seen = [pilot.app.theme]
-        for _ in range(3):
+        for _ in range(4):
             await pilot.press("T")
             await theatre.tick(pilot)
             seen.append(pilot.app.theme)
-        assert seen == ["crosswind-dark", "crosswind-light", "crosswind-terminal", "crosswind-dark"]
+        names = ["dark", "light", "contrast", "terminal", "dark"]
+        assert seen == [f"crosswind-{name}" for name in names]
 
     theatre.perform(script)
 
@@ -223,7 +227,7 @@ def test_text_that_means_harm_is_only_shown(theatre: Theatre, size: tuple[int, i
 
         await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
         await theatre.tick(pilot)
-        for key in ("s", "t", "pagedown", "c", "end"):
+        for key in ("L", "t", "pagedown", "c", "end"):
             await pilot.press(key)
             await theatre.tick(pilot)
             assert stands_still(on_screen(pilot))

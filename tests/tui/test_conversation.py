@@ -65,13 +65,13 @@ def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> No
         assert "Wants to hear that it is fine." not in on_screen(pilot)
         assert "2 words, t opens" in on_screen(pilot)
 
-        await pilot.press("s", "t")
+        await pilot.press("L", "t")
         await theatre.tick(pilot)
         assert "latent    Wants to hear that it is fine." in on_screen(pilot)
         assert "age: Adult (18+)" in on_screen(pilot)
         assert "thought   It wavers." in on_screen(pilot)
 
-        await pilot.press("s", "t")
+        await pilot.press("L", "t")
         await theatre.tick(pilot)
         assert "Wants to hear that it is fine." not in on_screen(pilot)
 

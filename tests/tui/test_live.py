@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind
-from engine.link import Command, EngineState
-from tests.tui.theatre import Theatre, on_screen
+from engine.link import Command, EngineState, Wait
+from tests.tui.theatre import TARGETS, Theatre, on_screen
 from tui.screens.conversation import ConversationScreen
 from tui.spotlight import DWELL
 from tui.widgets.transcript import Transcript
@@ -38,7 +38,7 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
 
         await theatre.prepare()
         await theatre.tick(pilot)
-        assert "waiting for the engine" in on_screen(pilot)
+        assert "was cut off" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -142,7 +142,7 @@ def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(theatre: Th
     theatre.perform(script)
 
 
-def test_f_pins_and_n_goes_to_the_next(theatre: Theatre) -> None:
+def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         takes = [await theatre.begin(number) for number in (1, 2)]
@@ -154,7 +154,7 @@ def test_f_pins_and_n_goes_to_the_next(theatre: Theatre) -> None:
         assert "pinned" in on_screen(pilot)
         pinned = "m01_s001" if "this is m01_s001" in on_screen(pilot) else "m01_s002"
 
-        await pilot.press("n")
+        await pilot.press("right_square_bracket")
         await theatre.tick(pilot)
         assert f"this is {pinned}" not in on_screen(pilot)
         await pilot.press("left_square_bracket")
@@ -334,4 +334,32 @@ def test_opening_late_shows_what_was_before(theatre: Theatre) -> None:
         theatre.speak(take, 2, Speaker.USER, "and now")
 
     asyncio.run(before())
+    theatre.perform(script)
+
+
+def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        before = on_screen(pilot)
+        theatre.link.waits = [Wait("gpt", "429", 12.2, calls=3), Wait("judge", "refused", None)]
+        theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
+        theatre.link.notices = ["config.yaml was edited since"]
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert f"‖ parked  {TARGETS[0]}: 401: the key was refused  U calls it again" in shown
+        assert "… waits  gpt: 429, again in 12 s (3 calls)" in shown
+        assert "… waits  judge: refused" in shown
+        assert "! note  config.yaml was edited since" in shown
+
+        theatre.link.notices *= 2
+        await theatre.tick(pilot)
+        assert "and 2 more" in on_screen(pilot)
+
+        theatre.link.waits, theatre.link.notices, theatre.link.parked = [], [], {}
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
+
     theatre.perform(script)

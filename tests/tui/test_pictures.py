@@ -71,3 +71,20 @@ def test_the_conversation_screen(theatre: Theatre, snap_compare: Compare) -> Non
 
     asyncio.run(a_run(theatre))
     assert snap_compare(theatre.app(), terminal_size=(120, 40), run_before=look)
+
+
+@pytest.mark.parametrize(("key", "name"), [("1", "benchmarks"), ("5", "problems")])
+def test_a_list_with_something_beneath(
+    theatre: Theatre, snap_compare: Compare, key: str, name: str
+) -> None:
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await theatre.tick(pilot)
+        await pilot.press(key)
+        for _ in range(3):
+            await theatre.tick(pilot)
+        await settled(pilot)
+
+    del name  # it names the picture
+    asyncio.run(a_run(theatre))
+    assert snap_compare(theatre.app(), terminal_size=(100, 30), run_before=look)

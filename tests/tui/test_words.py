@@ -136,6 +136,7 @@ def test_nobody_looking_means_one_look_a_second() -> None:
 def test_a_line_over_ssh_is_drawn_less_often() -> None:
     assert hertz({}) == 12
     assert hertz({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}) == 5
+    assert hertz({}, slow=True) == 2
 
 
 def test_sixteen_colours_have_a_theme_of_their_own() -> None:

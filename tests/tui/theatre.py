@@ -25,7 +25,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import NoteKind
-from engine.link import Answer, Board, Command, EngineState, Request
+from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
 from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.records import Quote
@@ -40,7 +40,7 @@ from engine.store.rows import (
     TakeEndRow,
     TakeRow,
 )
-from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.ticker import Moment
 from tui.widgets.transcript import Transcript
@@ -66,10 +66,24 @@ class ScriptedLink:
     voices: dict[ConversationKey, Voice] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    identity: Identity | None = None
+    concurrency: dict[Stage, int] = field(default_factory=dict)
+    parked: dict[str, str] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def board(self) -> Board:
         speeches = (voice.speech for voice in self.voices.values())
-        return Board(self.state, sorted(speeches, key=lambda each: each.began), self.problem)
+        return Board(
+            self.state,
+            sorted(speeches, key=lambda each: each.began),
+            self.problem,
+            parked=self.parked,
+            concurrency=self.concurrency,
+            waits=self.waits,
+            notices=self.notices,
+            engine=self.identity,
+        )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         del benchmark
@@ -126,6 +140,8 @@ class Theatre:
             turns=2,
             targets=targets,
             scripted=True,
+            judges=[JUDGE],
+            evaluators=[EvaluatorInfo("strict", "offline:strict", scripted=True)],
         )
         self.watch = Watch.open(self.store.path, [info], self.link)
         self.scenarios: dict[str, int] = {}
@@ -150,7 +166,7 @@ class Theatre:
         shown = app or self.app()
 
         async def play() -> None:
-            async with shown.run_test(size=size) as pilot:
+            async with shown.run_test(size=size, notifications=True) as pilot:
                 await pilot.pause()
                 await script(pilot)
 
@@ -162,7 +178,13 @@ class Theatre:
         self.at += timedelta(seconds=seconds)
         self.seconds += seconds
         assert isinstance(pilot.app, CrosswindApp)
+        await self.answered(pilot)
         pilot.app.tick()
+        await pilot.pause()
+
+    async def answered(self, pilot: Pilot[None]) -> None:
+        """Let what was asked of the engine or the store come back."""
+        await pilot.app.workers.wait_for_complete()
         await pilot.pause()
 
     def damage_messages(self) -> None:

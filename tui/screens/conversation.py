@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from contextlib import suppress
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.benchmark import ConversationKey, Scenario, Track
+from engine.benchmark import ConversationKey, Scenario, Speaker
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
-from engine.statistics import headline
-from engine.store.records import Quote, StoredTake, StoredVerdict
+from engine.statistics.votes import headline
+from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
-from tui.dialogue import Dialogue, Thoughts, evidence
+from tui.among import Among
+from tui.asking import judge_again, play_again
+from tui.dialogue import Dialogue, Marks, Thoughts, evidence, together
+from tui.judged import VERDICT_INKS, verdict_blocks
 from tui.keys import key
+from tui.matching import PatternFault, matches
 from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
+from tui.shell import Subject
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Piece
+from tui.widgets.ink import Ink, Piece, Styled
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.transcript import Transcript
 from tui.wording import SCRIPTED, SPEAKER_NAMES, verdict
 
-_INKS: Final = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
+
+class At(NamedTuple):
+    """A message of a conversation."""
+
+    take: int
+    turn: int
+    speaker: Speaker
+    needle: str = ""
+    """What was searched for and occurs in it."""
 
 
 class ConversationScreen(WatchingScreen, inherit_bindings=False):
@@ -38,15 +52,43 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("q,escape,backspace", "back", "back", "back to where you came from"),
         key("c", "next_evidence", "evidence", "the next place that a judge quoted"),
-        key("s", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
+        key("slash", "find", "find", "find words or a pattern in this transcript"),
+        key("n", "next_found", "next found", "the next place where it occurs"),
+        key("N", "previous_found", "found before", "the place before this one", show=False),
+        key("right_square_bracket", "next_conversation", "next", "the next of what was filtered"),
+        key(
+            "left_square_bracket",
+            "previous_conversation",
+            "previous",
+            "the one of what was filtered before this one",
+        ),
+        key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
+        key("C", "compare", "compare", "read it side by side with another"),
+        key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
+        key("R", "play_again", "play again", "have it played again; this playing stays"),
+        key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
         key("comma", "earlier_take", "earlier take", "the playing before this one"),
         key("full_stop", "later_take", "later take", "the playing after this one"),
     ]
 
-    def __init__(self, watch: Watch, benchmark: str, key: ConversationKey) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        benchmark: str,
+        key: ConversationKey,
+        *,
+        among: Among | None = None,
+        at: At | None = None,
+    ) -> None:
+        """`among` are the conversations before and after it; `at` is where to begin to read."""
         super().__init__(watch)
+        self._among = among
+        self._at = at
+        self._needle = "" if at is None else at.needle
+        self._found: Marks = {}
+        self._found_number: int | None = None
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._story = Transcript(follow=False, id="story")
@@ -56,7 +98,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._info = next((info for info in watch.benchmarks if info.name == benchmark), None)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[StoredVerdict] = ()
-        self._number: int | None = None
+        self._number: int | None = None if at is None else at.take
         """Of the take that a person asked for; None for the one that counts."""
         self._dialogue: Dialogue | None = None
         self._thoughts = False
@@ -66,6 +108,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._problem: str | None = None
         self._was_wide: bool | None = None
         self._opened = False
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self._benchmark, self._key)
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -80,7 +126,15 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
-        return action not in {"earlier_take", "later_take"} or len(self._takes) > 1
+        match action:
+            case "earlier_take" | "later_take":
+                return len(self._takes) > 1
+            case "next_conversation" | "previous_conversation":
+                return self._among is not None
+            case "next_found" | "previous_found":
+                return bool(self._needle)
+            case _:
+                return True
 
     def hear(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -114,6 +168,53 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if number is None:
             self.notify("No quote of a judge was found in this transcript.", markup=False)
 
+    def action_find(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.find import FindScreen
+
+        def decided(typed: str | None) -> None:
+            self._needle = typed or ""
+            if not typed:
+                self._found, self._found_number = {}, None
+                self._reload = True
+            self.refresh_bindings()
+
+        self.app.push_screen(FindScreen(self._needle, self._find), decided)
+
+    def action_next_found(self) -> None:
+        self._go_to_found(1)
+
+    def action_previous_found(self) -> None:
+        self._go_to_found(-1)
+
+    def action_next_conversation(self) -> None:
+        self._step(1)
+
+    def action_previous_conversation(self) -> None:
+        self._step(-1)
+
+    def action_scenario(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.scenario import ScenarioScreen
+
+        scenario = self._key.scenario_id
+        self.app.push_screen(
+            ScenarioScreen(self.watched, self._benchmark, scenario, cursor=self._key)
+        )
+
+    def action_compare(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.compare import CompareScreen
+
+        if self._dialogue is not None:
+            self.app.push_screen(CompareScreen(self.watched, self._dialogue.shown))
+
+    def action_judge_again(self) -> None:
+        judge_again(self, [self.subject])
+
+    def action_play_again(self) -> None:
+        play_again(self, [self.subject])
+
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
         self._reload = True
@@ -131,6 +232,52 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_later_take(self) -> None:
         self._step_take(1)
+
+    async def _find(self, typed: str) -> int:
+        """Mark all places where it occurs, and go to the first from here on; how many there are.
+        Raises `PatternFault`."""
+        messages = list(self._dialogue.messages) if self._dialogue is not None else []
+        spans = await matches([message.text for message in messages], typed)
+        self._found = {
+            (message.turn, message.speaker): [Styled(*span, Ink.FOUND) for span in found]
+            for message, found in zip(messages, spans, strict=True)
+        }
+        self._needle = typed
+        self._draw_sheets(wide=self._is_wide)
+        self._found_number = self._story.jump_to_mark(0, Ink.FOUND)
+        self._draw_lines()
+        return sum(map(len, spans))
+
+    def _go_to_found(self, step: int) -> None:
+        self._found_number = self._story.jump_to_mark(step, Ink.FOUND)
+        self._draw_lines()
+
+    async def _find_again(self) -> None:
+        """What was searched for before, in another transcript."""
+        with suppress(PatternFault):
+            await self._find(self._needle)
+
+    def _step(self, by: int) -> None:
+        """To another conversation of the same table."""
+        if self._among is None:
+            return
+        try:
+            subject = self._among.step(by)
+        except StoreError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        if subject is None:
+            end = "last" if by > 0 else "first"
+            self.shell.tell(f"This is the {end} of what was filtered.")
+            return
+        self._benchmark, self._key = subject
+        self._info = next(
+            (info for info in self.watched.benchmarks if info.name == self._benchmark), None
+        )
+        self._takes, self._verdicts, self._number = (), (), None
+        self._dialogue, self._at = None, None
+        self._found, self._found_number = {}, None
+        self._reload, self._opened = True, False
 
     @property
     def _is_wide(self) -> bool:
@@ -173,7 +320,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
 
     def _draw_sheets(self, *, wide: bool) -> None:
-        beside = [*_verdict_blocks(self._verdicts), *self._setup_blocks()]
+        beside = [*verdict_blocks(self._verdicts), *self._setup_blocks()]
         told = self._told()
         self._fill(told if wide else [*beside, *told])
         self._side.show(beside if wide else [])
@@ -183,7 +330,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self._story.show(blocks)
             return
         self._opened = True
-        self._story.show_another(blocks, follow=self._is_being_spoken)
+        self._story.show_another(blocks, follow=self._is_being_spoken and self._at is None)
+        if self._at is not None:
+            self._story.jump_to_block((self._at.speaker, self._at.turn))
+        if self._needle:
+            self.run_worker(self._find_again(), group="find", exclusive=True)
 
     @property
     def _is_being_spoken(self) -> bool:
@@ -193,7 +344,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def _told(self) -> list[Block]:
         blocks: list[Block] = []
         if self._dialogue is not None:
-            marks = evidence(self._dialogue.messages, self._verdicts)
+            marks = together(evidence(self._dialogue.messages, self._verdicts), self._found)
             thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
             blocks += self._dialogue.blocks(thoughts=thoughts, marks=marks)
         if self._problem is not None:
@@ -208,8 +359,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if scenario is None:
             return []
         if not self._setup:
-            return [Rule("setup", "persona, goals, landmarks", "s opens")]
-        return [Rule("setup", "persona, goals, landmarks", "s closes"), *_setup(scenario)]
+            return [Rule("setup", "persona, goals, landmarks", "L opens")]
+        return [Rule("setup", "persona, goals, landmarks", "L closes"), *_setup(scenario)]
 
     def _draw_lines(self) -> None:
         info, dialogue = self._info, self._dialogue
@@ -222,14 +373,26 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         counted = _counted(self._verdicts)
         if self._verdicts:
-            title.append(Piece(verdict(counted), _INKS[counted]))
+            title.append(Piece(verdict(counted), VERDICT_INKS[counted]))
         elif dialogue is not None:
             title.append(Piece("not judged yet", Ink.MUTED))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
         if self._frozen:
             title.append(Piece("  frozen", Ink.WARN))
-        self._title.show(title, self._take_words())
+        if self._needle:
+            title.append(Piece(f"  {self._found_words()}", Ink.ACCENT))
+        self._title.show(title, [*self._among_words(), *self._take_words()])
+
+    def _found_words(self) -> str:
+        total = sum(map(len, self._found.values()))
+        place = f"{self._found_number} of {total}" if self._found_number else f"{total} places"
+        return f"“{one_line(self._needle, 24)}” {place}"
+
+    def _among_words(self) -> list[Piece]:
+        if self._among is None:
+            return []
+        return [Piece(f"{self._among.place + 1:,} of {len(self._among):,} ", Ink.MUTED)]
 
     def _take_words(self) -> list[Piece]:
         if self._dialogue is None or len(self._takes) < 2:
@@ -253,54 +416,6 @@ def _counted(verdicts: Sequence[StoredVerdict]) -> bool | None:
     """By the engine's rule, over the newest of each judge and pass."""
     newest = {(each.judge, each.number): each for each in verdicts if each.unscored is None}
     return headline(each.passed for each in newest.values())
-
-
-def _verdict_blocks(verdicts: Sequence[StoredVerdict]) -> list[Block]:
-    blocks: list[Block] = []
-    for each in reversed(verdicts):
-        blocks += _verdict(each)
-    return blocks
-
-
-def _verdict(given: StoredVerdict) -> list[Block]:
-    again = f", pass {given.number + 1}" if given.number else ""
-    blocks: list[Block] = [
-        Rule(
-            ("verdict", given.seq),
-            f"{verdict(given.passed)}  by {one_line(given.judge)}{again}",
-            ink=_INKS[given.passed],
-        )
-    ]
-    if given.unscored is not None:
-        text = drawn(given.unscored)
-        blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))
-    if given.present is not None:
-        blocks.append(
-            Passage(("present", given.seq), "behaviour", _presence(given), ink=Ink.STRONG)
-        )
-    if given.justification:
-        blocks.append(Passage(("because", given.seq), "because", drawn(given.justification)))
-    for number, quote in enumerate(given.quotes):
-        blocks.append(_quote(given.seq, number, quote))
-    return blocks
-
-
-def _presence(given: StoredVerdict) -> str:
-    word = "present" if given.present else "absent"
-    wanted = "present" if given.track is Track.POSITIVE else "absent"
-    return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"
-
-
-def _quote(seq: int, number: int, quote: Quote) -> Passage:
-    found = quote.turn is not None
-    where = f"turn {quote.turn}" if found else "not found in the transcript"
-    return Passage(
-        ("quote", seq, number),
-        "quote",
-        f"“{drawn(quote.text)}” ({where})",
-        Ink.MUTED if found else Ink.WARN,
-        Ink.TEXT if found else Ink.WARN,
-    )
 
 
 def _setup(scenario: Scenario) -> list[Block]:

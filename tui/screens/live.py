@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Final
 
@@ -14,14 +15,16 @@ from engine.benchmark import Speaker, Stage, Track
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
-from engine.link import Board
+from engine.link import Board, Command, Request
 from engine.progress import Tally, TargetProgress
 from engine.speech import Speech
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.dialogue import Dialogue, Thoughts
 from tui.explanations import explain
+from tui.holdups import holdups
 from tui.keys import key
 from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
+from tui.shell import Subject
 from tui.situation import Phase, RunClock, Situation, current_benchmark, situation
 from tui.spotlight import Shown, Spotlight
 from tui.ticker import Moment
@@ -29,6 +32,7 @@ from tui.verdict_feed import VerdictFeed
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, Piece, length
 from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import Lines
 from tui.widgets.one_line import Blank, OneLine
 from tui.widgets.stage_strip import StageState, StageStrip, StageView
 from tui.widgets.target_board import TargetBoard, TargetView
@@ -55,22 +59,24 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("f", "pin", "pin", "stay with this conversation, or follow the newest again"),
         key(
-            "n,right_square_bracket",
+            "right_square_bracket",
             "next_conversation",
             "next",
             "the next conversation being spoken",
         ),
         key(
-            "p,left_square_bracket",
+            "left_square_bracket",
             "previous_conversation",
             "previous",
             "the conversation being spoken before this one",
         ),
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
+        key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
+        key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
+        key("U", "unpark", "unpark", "call targets again that were given up"),
         key("right,l", "to_verdicts", "to the verdicts", show=False),
         key("left,h", "to_conversation", "to the conversation", show=False),
-        key("q", "app.leave", "quit", "leave; asks what is to become of the run"),
     ]
 
     def __init__(self, watch: Watch) -> None:
@@ -78,6 +84,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._strip = StageStrip(id="stages")
         self._targets = TargetBoard(id="board")
+        self._holdups = Lines(id="holdups")
         self._talk_title = OneLine(id="talk-title", fill=True)
         self._talk = Transcript(follow=True, id="transcript")
         self._verdicts_title = OneLine(id="verdicts-title", fill=True)
@@ -100,12 +107,20 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._shown_blocks: object = None
         """What the pane was last drawn for, where it is no conversation."""
 
+    @property
+    def subject(self) -> Subject | None:
+        if self._table.has_focus and self._table.cursor is not None:
+            return Subject(self._feed.benchmark, self._table.cursor)
+        shown = self._dialogue.shown if self._dialogue else None
+        return None if shown is None else Subject(shown.benchmark, shown.key)
+
     def compose(self) -> ComposeResult:
         yield self._header
         yield Blank(classes="break")
         yield self._strip
         yield Blank(classes="break")
         yield self._targets
+        yield self._holdups
         yield Blank(classes="break")
         with Horizontal(id="panes"):
             with Vertical(id="talk"):
@@ -118,6 +133,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
+        self._thoughts = bool(self.shell.choices.thoughts)
         self._talk.focus()
 
     def hear(self, facts: Sequence[Fact]) -> None:
@@ -151,6 +167,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._strip.show(_stages(self.watched, name, where))
         if info is not None:
             self._targets.show(_targets(self.watched, info, moment.at))
+        self._holdups.show(holdups(board, max(self.size.width - 1, 1)))
         self._draw_talk(info, where, board, moment)
         self._draw_verdicts()
 
@@ -169,12 +186,29 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
         self._reload = True
+        self.shell.choose(replace(self.shell.choices, thoughts=self._thoughts))
+
+    def action_concurrency(self, step: int) -> None:
+        now = self._board.concurrency.get(Stage.SIMULATE) if self._board else None
+        if now is None:
+            self.shell.tell("How many are played at once is not known here.")
+        elif now + step >= 1:
+            self.shell.ask(Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=now + step))
+
+    def action_unpark(self) -> None:
+        for target in self._board.parked if self._board else ():
+            self.shell.ask(Request(Command.UNPARK, target=target))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "unpark":
+            return self._board is not None and bool(self._board.parked)
+        return super().check_action(action, parameters)
 
     def action_to_verdicts(self) -> None:
-        self._table.focus()
+        self.set_focus(self._table)  # at once: the next key is for it already
 
     def action_to_conversation(self) -> None:
-        self._talk.focus()
+        self.set_focus(self._talk)
 
     def _step(self, step: int) -> None:
         speaking = self._board.speaking if self._board else ()
@@ -201,7 +235,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def _state_words(self, where: Situation, at: datetime) -> list[Piece]:
         pieces = [Piece(f"{where.phase.glyph} {where.words}", where.phase.ink)]
         seconds = self._clock.seconds(at)
-        if seconds is not None:
+        if seconds is not None and where.phase not in {Phase.CUT_OFF, Phase.LOST}:
             pieces.append(Piece(f"  {duration(seconds)}"))
         if self._frozen_at is not None:
             behind = self.watched.progress.seq - self._frozen_at

@@ -10,7 +10,10 @@ from textual.screen import Screen
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
+from tui.shell import Shell, Subject
 from tui.ticker import Moment
+from tui.widgets.ink import Ink, Line, Piece
+from tui.wording import SCRIPTED
 
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14
@@ -22,6 +25,17 @@ ROOM_FOR_NOTICE: Final = 72
 """Cells from which on the whole of a notice fits into the header."""
 
 
+def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
+    """Both ends of a place's first line: where one is and what there is to say of it, and whether
+    scripts play a part."""
+    roomy = screen.app.size.width >= ROOM_FOR_NOTICE
+    left = [Piece(" "), *([Piece("Crosswind  ", Ink.ACCENT)] if roomy else [])]
+    left += [Piece(name + "  ", Ink.STRONG), *told]
+    if not any(info.scripted for info in screen.watched.benchmarks):
+        return left, ()
+    return left, [Piece(SCRIPTED if roomy else "scripted", Ink.WARN), Piece(" ")]
+
+
 class WatchingScreen(Screen[None], inherit_bindings=False):
     """Rebuilds from what is watched, and owns nothing that would be missed."""
 
@@ -31,6 +45,24 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watched = watch
+
+    @property
+    def shell(self) -> Shell:
+        """The app around it."""
+        app = self.app
+        assert isinstance(app, Shell)  # noqa: S101  (no other app opens these screens)
+        return app
+
+    def on_mount(self) -> None:
+        self.shell.listeners.add(self)
+
+    def on_unmount(self) -> None:
+        self.shell.listeners.discard(self)
+
+    @property
+    def subject(self) -> Subject | None:
+        """What is copied, exported and read in the pager from here; None where there is none."""
+        return None
 
     def hear(self, facts: Sequence[Fact]) -> None:
         """Note what these change; draws nothing."""

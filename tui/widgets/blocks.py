@@ -48,7 +48,7 @@ class Passage:
     """A thin bar along the text."""
     light_markdown: bool = False
     marks: tuple[Styled, ...] = ()
-    """Evidence, in the order of the text."""
+    """Evidence, and what was searched for, each in the order of the text."""
     folded: bool = False
     """Shown as one row."""
     growing: bool = False
@@ -145,6 +145,10 @@ class Document:
                 return top + min(row, laid.height - 1)
         return None
 
+    def tops(self) -> list[int]:
+        """The first row of each block."""
+        return self._tops[:-1]
+
     def rules(self) -> list[int]:
         """The rows of all rules."""
         return [
@@ -153,11 +157,13 @@ class Document:
             if isinstance(laid.block, Rule)
         ]
 
-    def marks(self) -> list[Mark]:
+    def marks(self, ink: Ink | None = None) -> list[Mark]:
+        """All marks, or those in an ink, in the order of the text."""
         return [
             Mark(index, number)
             for index, laid in enumerate(self._laid)
-            for number in range(len(laid.marks))
+            for number, style in enumerate(laid.marks)
+            if ink is None or style.ink is ink
         ]
 
     def mark_rows(self, mark: Mark) -> tuple[int, int]:

@@ -16,22 +16,51 @@ from tui.widgets.line_view import LineView
 ORDER: Final = (
     "open",
     "choose",
+    "begin",
+    "again",
     "next_evidence",
     "pin",
+    "filter",
+    "section",
+    "benchmark",
+    "judge_again",
+    "compare",
+    "play_again",
+    "sort",
+    "mark",
+    "go",
+    "pause",
     "next_conversation",
+    "merge",
+    "clear",
+    "again_all",
+    "new",
+    "search",
+    "type",
+    "next_found",
+    "find",
+    "scenario",
+    "freeze",
     "toggle_setup",
     "toggle_thoughts",
-    "freeze",
-    "pause",
+    "go_to",
     "focus_next",
+    "copy",
+    "page",
     "earlier_take",
     "later_take",
     "previous_conversation",
+    "reverse",
+    "mark_all",
+    "unpark",
+    "concurrency",
+    "stop",
+    "export",
     "theme",
     "command_palette",
 )
 """Actions in the order in which they get room."""
-ALWAYS: Final = ("help", "leave", "back", "close", "stay")
+ALWAYS: Final = ("help", "leave_root", "back", "close", "stay")
 
 
 class Hint(NamedTuple):
@@ -39,6 +68,10 @@ class Hint(NamedTuple):
     text: str
     action: str
     node: DOMNode
+
+    def up_to(self, key: str) -> Hint:
+        """The same for a row of keys that differ only in what they are about."""
+        return self._replace(key=f"{self.key.partition('-')[0]}-{key}")
 
     @property
     def width(self) -> int:
@@ -94,9 +127,14 @@ class KeyLine(LineView):
         for active in screen.active_bindings.values():
             binding = active.binding
             action = binding.action.removeprefix("app.")
-            if binding.show and active.enabled and action not in hints:
+            action, _, several = action.partition("(")
+            if not (binding.show and active.enabled):
+                continue
+            if action not in hints:
                 key = key_name(binding.key)
                 hints[action] = Hint(key, binding.description, binding.action, active.node)
+            elif several:
+                hints[action] = hints[action].up_to(key_name(binding.key))
         self._kept = [hints[action] for action in ALWAYS if action in hints]
         self._hints = [
             hints[action] for action in ORDER if action in hints and action not in ALWAYS

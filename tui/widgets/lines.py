@@ -16,18 +16,38 @@ from tui.widgets.line_view import LineView
 class Lines(LineView):
     """Shows lines, as many as there are."""
 
-    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+    def __init__(
+        self,
+        lines: Sequence[Line] = (),
+        *,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+        high: bool = False,
+    ) -> None:
+        """`high` is a view whose height does not come from its lines."""
         super().__init__(id=id)
         self._lines = lines
+        self._high = high
 
     def on_mount(self) -> None:
-        self.measure(len(self._lines))
-        self.styles.height = len(self._lines)
+        self._fit()
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
         self.measure(len(self._lines))
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Other lines than before."""
+        if lines == self._lines:
+            return
+        self._lines = lines
+        self._fit()
+        self.redraw()
+
+    def _fit(self) -> None:
+        self.measure(len(self._lines))
+        if not self._high:
+            self.styles.height = len(self._lines)
 
     def row_count(self) -> int:
         return len(self._lines)
@@ -48,9 +68,20 @@ class Choices(Lines):
             super().__init__()
             self.index = index
 
+    class Moved(Message):
+        """The cursor is on another line."""
+
     def __init__(self, lines: Sequence[Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lines, id=id)
         self._cursor = 0
+
+    @property
+    def cursor(self) -> int:
+        return self._cursor
+
+    def show(self, lines: Sequence[Line]) -> None:
+        super().show(lines)
+        self._put(0)
 
     def row_back(self, index: int) -> Ink | None:
         return Ink.CURSOR if index == self._cursor else None
@@ -77,7 +108,10 @@ class Choices(Lines):
         self._put(self.row_count() - 1)
 
     def _put(self, index: int) -> None:
-        self._cursor = min(max(index, 0), self.row_count() - 1)
+        before = self._cursor
+        self._cursor = max(min(index, self.row_count() - 1), 0)
+        if self._cursor != before:
+            self.post_message(self.Moved())
         self.redraw()
         if not self.top <= self._cursor < self.top + self.page_height:
             self.jump(self._cursor)

@@ -6,14 +6,14 @@ which sends an eighth of what scrolling by single rows sends to the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
 
 from tui.widgets.blocks import Block, Document, Mark
-from tui.widgets.ink import Line
+from tui.widgets.ink import Ink, Line
 from tui.widgets.line_view import LineView
 
 READ: Final = 0.75
@@ -101,12 +101,17 @@ class Transcript(LineView):
     def _see_whether_it_follows(self) -> None:
         self.follow = self.rows_below == 0
 
-    def jump_to_mark(self, step: int) -> int | None:
-        """Go to the next mark, or the one before; its number from 1, None where there is none."""
-        marks = self._document.marks()
+    def jump_to_mark(self, step: int, ink: Ink = Ink.EVIDENCE) -> int | None:
+        """Go to the next mark of an ink, or the one before; its number from 1, None where there is
+        none. The first time, to the first that is not above what is seen."""
+        marks = self._document.marks(ink)
         if not marks:
             return None
-        number = (marks.index(self._mark) + step) % len(marks) if self._mark else 0
+        if self._mark in marks:
+            number = (marks.index(self._mark) + step) % len(marks)
+        else:
+            ends = (self._document.mark_rows(mark)[1] for mark in marks)
+            number = next((number for number, end in enumerate(ends) if end > self.top), 0)
         self._mark = marks[number]
         first, last = self._document.mark_rows(self._mark)
         self.follow = False
@@ -114,6 +119,15 @@ class Transcript(LineView):
         if first < self.top or last > self.top + self.page_height:
             self._go(first - self.page_height // 3)
         return number + 1
+
+    def jump_to_block(self, key: Hashable) -> bool:
+        """Go to where a block begins; whether there is such a one."""
+        row = self._document.find((key, 0))
+        if row is None:
+            return False
+        self.follow = False
+        self._go(row)
+        return True
 
     def action_next_rule(self) -> None:
         below = [row for row in self._document.rules() if row > self.top]

@@ -1,0 +1,133 @@
+"""The list of benchmarks: how far each is, how its targets stand, and starting work by keys."""
+
+from __future__ import annotations
+
+from textual.pilot import Pilot
+
+from engine.benchmark import Stage, State
+from engine.errors import InputError
+from engine.link import Command, EngineState, Request
+from engine.pipeline.order import Order
+from engine.watch import BenchmarkInfo
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
+from tui.app import CrosswindApp
+from tui.screens.live import LiveScreen
+from tui.screens.name import NameScreen
+
+
+async def at_benchmarks(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await pilot.press("1")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+
+
+def test_it_says_how_far_each_is_and_how_its_targets_stand(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(4)
+        for scenario in (1, 2, 3):
+            await theatre.judge(await theatre.play(scenario), passed=scenario > 1)
+        await at_benchmarks(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "1 benchmark" in shown
+        assert BENCHMARK in shown
+        assert "Holding steady" in shown
+        assert "running" in shown
+        text = " ".join(on_screen(pilot).split())
+        assert "3 of 8" in text
+        assert "+ 67 % (" in text
+        assert ") of 3" in text
+        assert f"{TARGETS[1]} + —" in text
+
+        await theatre.judge(await theatre.play(4))
+        await theatre.tick(pilot, 6)
+        await theatre.tick(pilot)
+        assert "+ 75 % (" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_failures_and_the_end_are_said(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        theatre.link.state = EngineState.STOPPED
+        await at_benchmarks(theatre, pilot)
+        assert "nothing yet" in on_screen(pilot)
+        await theatre.move(Stage.GEN_METRICS, "m01", State.DONE)
+        await theatre.tick(pilot)
+        assert "✓ done" in on_screen(pilot)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.QUEUED)
+        await theatre.tick(pilot)
+        assert "unfinished" in on_screen(pilot)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s001", State.FAILED, reason="429: rate limit")
+        await theatre.tick(pilot)
+        assert "1 failed" in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))
+
+
+def test_b_has_the_engine_do_what_is_missing(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_benchmarks(theatre, pilot)
+        await pilot.press("b")
+        await theatre.answered(pilot)
+        order = Order(benchmarks=(BENCHMARK,))
+        assert theatre.link.requests == [Request(Command.RUN, order=order)]
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
+    theatre.watch.link = None
+    started: list[Order | None] = []
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_benchmarks(theatre, pilot)
+        await pilot.press("b")
+        await theatre.answered(pilot)
+        assert len(started) == 1
+
+    app = CrosswindApp(theatre.watch, start=started.append, moment=theatre.moment)
+    theatre.perform(script, app=app)
+
+
+def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
+    def make(name: str) -> BenchmarkInfo:
+        if name == "bad":
+            raise InputError("the disk is full")
+        return BenchmarkInfo(name=name, title="", turns=2, targets=[], scripted=False)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_benchmarks(theatre, pilot)
+        await pilot.press("o", *BENCHMARK, "enter")
+        assert isinstance(pilot.app.screen, NameScreen)
+        assert "there is one of that name" in on_screen(pilot)
+        await pilot.press("ctrl+u", *"a b", "enter")
+        assert isinstance(pilot.app.screen, NameScreen)
+        await pilot.press("ctrl+u", *"bad", "enter")
+        await theatre.tick(pilot)
+        assert "the disk is full" in on_screen(pilot)
+        await pilot.press("o", *"second", "enter")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "2 benchmarks" in on_screen(pilot)
+        assert "second" in on_screen(pilot)
+
+    theatre.perform(script, app=CrosswindApp(theatre.watch, make=make, moment=theatre.moment))
+
+
+def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
+    theatre.watch.benchmarks = []
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_benchmarks(theatre, pilot)
+        assert "There is no benchmark in this workspace yet" in on_screen(pilot)
+        await pilot.press("b", "B", "enter")
+        assert theatre.link.requests == []
+
+    theatre.perform(script)

@@ -1,0 +1,305 @@
+"""No text of a model, a file or a server reaches the screen but through the display boundary.
+
+The source of the app is walked. Where something is drawn (a piece of a line, a passage, a rule, a
+title, a notice), whatever is read from a field that may hold foreign text must stand inside a call
+that cleans it. What a variable was given is looked up in the function it stands in.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import pytest
+
+import tui
+
+ROOT = Path(tui.__file__).parent
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+CLEANERS = {"clean", "drawn", "one_line", "content"}
+"""What makes a text fit to be drawn."""
+HARMLESS = {
+    "len",
+    "cell_len",
+    "count",
+    "amount",
+    "money",
+    "percent",
+    "duration",
+    "rate",
+    "bar",
+    "verdict",
+    "relation",
+}
+"""What gives words or numbers of our own, whatever it is given."""
+FOREIGN = {
+    "text",
+    "thought",
+    "landmark",
+    "instruction",
+    "reason",
+    "reasoning",
+    "detail",
+    "justification",
+    "unscored",
+    "persona",
+    "user_goal",
+    "latent_adversarial_goal",
+    "target_system_prompt",
+    "demographic",
+    "definition",
+    "snippet",
+    "judge",
+    "problem",
+    "last_problem",
+    "notices",
+    "why",
+    "title",
+    "model",
+    "label",
+    "host",
+    "unit",
+    "target",
+    "target_id",
+    "scenario_id",
+    "metric_id",
+    "benchmark",
+    "key",
+    "id",
+    "name",
+}
+"""Fields that may hold what somebody else wrote."""
+HANDED_ON = {"detail", "judge", "justification", "reason", "snippet", "thought", "unscored", "why"}
+"""Parameters of these names are foreign. One that is called `text` is fit to be drawn: whoever
+hands a text on cleans it first."""
+OURS = {
+    "binding",
+    "deed",
+    "hint",
+    "offer",
+    "place",
+    "ours",
+    "theme",
+    "ended",
+    "piece",
+    "choice",
+    "stage_view",
+    "entry",
+    "mark",
+    "block",
+    "rule",
+    "passage",
+    "view",
+    "self",
+}
+"""Variables whose fields are our own words, or were cleaned when they were made."""
+VIEWS = {"HeatRow", "TargetView"}
+"""What a widget is given whole, and draws as it is."""
+WITHIN = {
+    "widgets/ink.py": {"fill"},
+    "widgets/stage_strip.py": {"stage"},
+    "results/lines.py": {"cell"},
+    "screens/scenario.py": {"state"},
+    "screens/verdicts.py": {"found"},  # counts
+    "widgets/heat_map.py": {"row"},
+    "widgets/target_board.py": {"target"},
+    "widgets/wide_table.py": {"each"},
+}
+"""Variables of widgets that hold a view, or a piece, that was cleaned when it was made."""
+DRAWS = {*VIEWS, "Cell", "Piece", "Passage", "Rule", "notify", "Content", "Text"}
+WIDGETS = {
+    "Static",
+    "Label",
+    "Button",
+    "Markdown",
+    "MarkdownViewer",
+    "Log",
+    "RichLog",
+    "DataTable",
+    "OptionList",
+    "SelectionList",
+    "ListView",
+    "Select",
+    "Tree",
+    "TextArea",
+    "Collapsible",
+    "TabbedContent",
+    "Header",
+    "Footer",
+    "Pretty",
+}
+"""Textual's own, each of which lets control characters through."""
+MARKUP = {"from_markup", "from_ansi", "render_markup"}
+TITLES = {"border_title", "border_subtitle", "tooltip", "sub_title"}
+
+
+def name_of(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def foreign(node: ast.AST, tainted: AbstractSet[str], ours: AbstractSet[str]) -> bool:
+    """Whether a value may hold foreign text that nothing has cleaned."""
+    if isinstance(node, ast.Call):
+        name = name_of(node)
+        if name in CLEANERS | HARMLESS:
+            return False
+        held = isinstance(node.func, ast.Attribute) and foreign(node.func.value, tainted, ours)
+        if name == "get":  # what is looked up is not what it is looked up by
+            return held
+        return held or any(foreign(each, tainted, ours) for each in parts(node))
+    if isinstance(node, ast.Attribute):
+        owner = node.value
+        if isinstance(owner, ast.Name) and owner.id in ours:
+            return False
+        return node.attr in FOREIGN or foreign(owner, tainted, ours)
+    if isinstance(node, ast.Name):
+        return node.id in tainted
+    if isinstance(node, ast.Compare):
+        return False
+    if isinstance(node, ast.DictComp):
+        return foreign(node.value, tainted, ours)
+    if isinstance(node, ast.Dict):
+        return any(foreign(each, tainted, ours) for each in node.values)
+    if isinstance(node, ast.IfExp):
+        return any(foreign(each, tainted, ours) for each in (node.body, node.orelse))
+    if isinstance(node, ast.Subscript):
+        return foreign(node.value, tainted, ours)
+    return any(foreign(each, tainted, ours) for each in ast.iter_child_nodes(node))
+
+
+def parts(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def texts(call: ast.Call) -> list[ast.expr]:
+    """What a call draws: of a passage not the key that it is known by, of a piece not its ink."""
+    match name_of(call):
+        case "Piece" | "Cell" | "notify" | "Content" | "Text":
+            return call.args[:1]
+        case "HeatRow" | "TargetView":
+            return parts(call)
+        case _:
+            named = [each.value for each in call.keywords if each.arg in {"text", "note", "title"}]
+            return [*call.args[1:3], *named]
+
+
+def tainted_names(function: ast.AST, ours: AbstractSet[str]) -> set[str]:
+    """Variables that were given foreign text in this function, as often as it takes to settle."""
+    tainted = {each.arg for each in parameters(function)} & HANDED_ON
+    while True:
+        before = len(tainted)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and foreign(node.value, tainted, ours):
+                tainted |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+            elif isinstance(node, ast.AugAssign) and foreign(node.value, tainted, ours):
+                tainted |= {node.target.id} if isinstance(node.target, ast.Name) else set()
+            elif isinstance(node, ast.NamedExpr) and foreign(node.value, tainted, ours):
+                tainted.add(node.target.id)
+        if len(tainted) == before:
+            return tainted
+
+
+def parameters(function: ast.AST) -> list[ast.arg]:
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    given = function.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+
+def functions(tree: ast.Module) -> Iterator[ast.AST]:
+    """Each function and method, and what stands outside of them."""
+    found: list[ast.AST] = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    yield from found or [tree]
+
+
+def faults(
+    source: str, *, boundary: bool = False, ours: AbstractSet[str] = frozenset()
+) -> list[str]:
+    """Every place where foreign text could be drawn as it is."""
+    ours = OURS | ours
+    tree = ast.parse(source)
+    wrong: list[str] = []
+    for function in functions(tree):
+        tainted = tainted_names(function, ours)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and name_of(node) in DRAWS:
+                wrong += [
+                    f"{node.lineno}: {ast.unparse(each)}"
+                    for each in texts(node)
+                    if foreign(each, tainted, ours)
+                ]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call() if name_of(node) in MARKUP:
+                wrong.append(f"{node.lineno}: markup")
+            case ast.Call() if name_of(node) == "Content" and not boundary:
+                wrong.append(f"{node.lineno}: Content outside of the boundary")
+            case ast.Call() if name_of(node) == "notify" and not _without_markup(node):
+                wrong.append(f"{node.lineno}: notify reads markup")
+            case ast.ImportFrom(module=str(module)) if module.startswith("textual.widgets"):
+                names = {each.name for each in node.names}
+                wrong += [f"{node.lineno}: {name}" for name in sorted(names & WIDGETS)]
+            case ast.Attribute(attr=attr, ctx=ast.Store()) if attr in TITLES:
+                wrong.append(f"{node.lineno}: {attr}")
+    return sorted(set(wrong))
+
+
+def _without_markup(call: ast.Call) -> bool:
+    return any(
+        each.arg == "markup" and isinstance(each.value, ast.Constant) and each.value.value is False
+        for each in call.keywords
+    )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_drawn_was_cleaned(path: Path) -> None:
+    name = path.relative_to(ROOT).as_posix()
+    ours = WITHIN.get(name, set())
+    assert faults(path.read_text("utf-8"), boundary=name == "display.py", ours=ours) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Piece(message.text)",
+        "Piece(f'{row.judge} says')",
+        "Piece(' ' + pad(unit.reason, 10))",
+        "Passage('key', 'why', unit.reason)",
+        "Passage('key', 'why', ink=x, text=unit.reason)",
+        "Rule('key', info.title, 'note')",
+        "def f(row):\n    said = row.justification\n    again = said.strip()\n    Piece(again)",
+        "def f(row):\n    said = ''\n    said += row.text\n    Piece(said)",
+        "Piece(str(row.key))",
+        "Piece(one_line(row.a) + row.text if x else '')",
+        "app.notify(text)",
+        "app.notify(clean(text), markup=True)",
+        "Content(text)",
+        "Text.from_markup(text)",
+        "from textual.widgets import Input, Static",
+        "widget.border_title = 'x'",
+    ],
+)
+def test_a_way_around_the_boundary_is_found(source: str) -> None:
+    assert faults(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Piece(one_line(message.text))",
+        "Piece(' ' + pad(one_line(unit.reason), 10))",
+        "Passage(('quote', row.text), 'quote', drawn(row.text), Ink.BAD)",
+        "Piece('yes' if row.text == 'x' else 'no')",
+        "def f(row):\n    said = drawn(row.justification)\n    Piece(said)",
+        "app.notify(clean(text), markup=False)",
+        "Piece(count(len(row.text), 'word'))",
+    ],
+)
+def test_what_is_cleaned_passes(source: str) -> None:
+    assert not faults(source)

@@ -1,0 +1,16 @@
+"""What the live screen says where there is nothing to hear."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.theatre import Theatre
+from tui.explanations import explain
+from tui.situation import Phase, Situation
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: Phase) -> None:
+    [info] = theatre.watch.benchmarks
+    blocks = explain(Situation(phase), theatre.watch, info)
+    assert len(blocks) > 1

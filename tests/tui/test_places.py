@@ -1,0 +1,236 @@
+"""Going from screen to screen by keys, and what the app asks of the engine on the way."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from engine.benchmark import Stage
+from engine.link import Command, EngineState, Identity, Request
+from tests.tui.theatre import TARGETS, Theatre, on_screen
+from tui.app import CrosswindApp
+from tui.places import PLACES
+from tui.screens.conversation import ConversationScreen
+from tui.screens.go_to import GoToScreen
+from tui.screens.live import LiveScreen
+from tui.screens.quit import QuitScreen
+from tui.screens.scenario import ScenarioScreen
+from tui.screens.search import SearchScreen
+
+
+def where(pilot: Pilot[None]) -> str:
+    assert isinstance(pilot.app, CrosswindApp)
+    return pilot.app.place
+
+
+def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        await pilot.press("l", "enter")
+        await theatre.tick(pilot)
+        opened = pilot.app.screen
+        assert isinstance(opened, ConversationScreen)
+
+        for place in PLACES:
+            await pilot.press(place.key)
+            await theatre.tick(pilot)
+            assert where(pilot) == place.name
+            assert f"{PLACES[0].key}-{PLACES[-1].key} screens" in on_screen(pilot)
+        await pilot.press("2")
+        again: object = pilot.app.screen
+        assert again is opened
+
+        await pilot.press("2")
+        again = pilot.app.screen
+        assert isinstance(again, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_q_leads_back_where_one_came_from_and_at_the_root_out(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        assert "q quit" in on_screen(pilot)
+        await pilot.press("5", "1", "5")
+        await theatre.tick(pilot)
+        assert "q back" in on_screen(pilot)
+        for place in ("Benchmarks", "Live"):
+            await pilot.press("q")
+            await pilot.pause()
+            assert where(pilot) == place
+        await theatre.tick(pilot)
+        assert "q quit" in on_screen(pilot)
+
+        await pilot.press("escape", "backspace")
+        assert not pilot.app._exit
+        await pilot.press("q")
+        assert isinstance(pilot.app.screen, QuitScreen)
+
+    theatre.perform(script)
+
+
+def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("1")
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        await pilot.press("2")
+        await theatre.tick(pilot)
+        assert "✓ pass" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_run_of_another_process_can_be_left_and_says_how_to_come_back(
+    theatre: Theatre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theatre.link.identity = Identity(os.getpid() + 1, "here", datetime.now(UTC))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("q")
+        assert "leave it running" in on_screen(pilot)
+        await pilot.press("enter")
+        assert pilot.app._exit
+
+    theatre.perform(script)
+    assert theatre.link.commands == []
+    assert "`crosswind watch --workspace" in capsys.readouterr().err
+
+
+def test_a_run_of_this_process_cannot_be_left(theatre: Theatre) -> None:
+    theatre.link.identity = Identity(os.getpid(), "here", datetime.now(UTC))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("q")
+        assert "leave it running" not in on_screen(pilot)
+        await pilot.press("l")
+        assert isinstance(pilot.app.screen, QuitScreen)
+
+    theatre.perform(script)
+
+
+def test_the_run_is_stopped_without_leaving(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("x")
+        assert "Stop the run?" in on_screen(pilot)
+        await pilot.press("q", "x", "s")
+        await theatre.tick(pilot)
+        assert theatre.link.commands == [Command.STOP]
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot)
+        assert not pilot.app._exit
+        await pilot.press("x")
+        assert isinstance(pilot.app.screen, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_more_or_fewer_at_once_and_parked_targets_called_again(theatre: Theatre) -> None:
+    theatre.link.concurrency = {Stage.SIMULATE: 1}
+    theatre.link.parked = {TARGETS[0]: "HTTP 401"}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("minus", "plus", "U")
+        await theatre.answered(pilot)
+        assert theatre.link.requests == [
+            Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=2),
+            Request(Command.UNPARK, target=TARGETS[0]),
+        ]
+
+    theatre.perform(script)
+
+
+def test_an_id_is_found_while_it_is_typed(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.play(1)
+        take = await theatre.play(2)
+        await theatre.tick(pilot)
+        await pilot.press("i", *"m01_s002")
+        await theatre.answered(pilot)
+        shown = on_screen(pilot)
+        assert str(take.key) in shown
+        assert "m01_s001_v01__" not in shown
+
+        await pilot.press("down", "tab")
+        await theatre.answered(pilot)
+        assert pilot.app.screen.query_one(Input).value == str(take.key)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert str(take.key) in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_scenario_is_opened_by_its_id(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.play(2)
+        await theatre.tick(pilot)
+        await pilot.press("i", *"m01_s002_v01", "enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ScenarioScreen)
+        assert "m01_s002" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_every_transcript_can_be_searched_from_anywhere(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        for place in PLACES:
+            await pilot.press(place.key, "slash")
+            await theatre.tick(pilot)
+            assert isinstance(pilot.app.screen, SearchScreen)
+            await pilot.press("escape")
+
+    theatre.perform(script)
+
+
+def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("i", *"nowhere", "enter")
+        await theatre.answered(pilot)
+        assert isinstance(pilot.app.screen, GoToScreen)
+        assert "No scenario or conversation begins so." in on_screen(pilot)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, LiveScreen)
+
+    theatre.perform(script)
+
+
+def test_the_palette_answers_ids_from_the_store(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.tick(pilot)
+        await pilot.press("colon", *str(take.key))
+        await theatre.answered(pilot)
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+
+    theatre.perform(script)

@@ -1,0 +1,176 @@
+"""What failed, as it is listed, and how it is tried again by keys."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Stage, State, StopReason
+from engine.link import Command, Request, Row
+from engine.pipeline.remedies import Ailment, ailment_of
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tui.screens.conversation import ConversationScreen
+
+SHAPELESS = "offline:evaluator was asked 3 times and its answer: no `present`"
+
+
+async def some_failures(theatre: Theatre) -> None:
+    await theatre.prepare()
+    await theatre.end(await theatre.begin(1), StopReason.TARGET_FAILED)
+    await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+    take = await theatre.play(1, TARGETS[1])
+    await theatre.move(Stage.EVALUATE, str(take.key), State.FAILED, TARGETS[1], SHAPELESS)
+
+
+async def at_problems(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await pilot.press("5")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+
+
+def row_of(scenario: int, target: str) -> Row:
+    return Row(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
+
+
+def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await at_problems(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "3 rows failed" in shown
+        assert "▾ 2 the provider has too much to do" in shown
+        assert "▾ 1 the answer had not the shape" in shown
+        assert str(row_of(1, TARGETS[0]).unit) in shown
+        assert "Try again later" in told(pilot)
+
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert "▸ 2 the provider has too much to do" in on_screen(pilot)
+        await pilot.press("down", "down")
+        await theatre.tick(pilot)
+        assert SHAPELESS in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await at_problems(theatre, pilot)
+        await pilot.press("j", "enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert "m01_s001_v01__steadfast" in on_screen(pilot)
+        await pilot.press("q")
+        await theatre.tick(pilot)
+        assert "3 rows failed" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_one_the_marked_a_group_or_all_are_tried_again(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await at_problems(theatre, pilot)
+        first, second = row_of(1, TARGETS[0]), row_of(2, TARGETS[0])
+        third = row_of(1, TARGETS[1])
+
+        await pilot.press("a")
+        await theatre.answered(pilot)
+        await pilot.press("j", "a")
+        await theatre.answered(pilot)
+        await pilot.press("m", "G", "m")
+        await theatre.tick(pilot)
+        assert "2 marked" in on_screen(pilot)
+        await pilot.press("a")
+        await theatre.answered(pilot)
+        await pilot.press("A")
+        await theatre.answered(pilot)
+        assert [set(request.rows) for request in theatre.link.requests] == [
+            {first, second},
+            {first},
+            {first, third},
+            {first, second, third},
+        ]
+        assert set(theatre.link.commands) == {Command.RETRY}
+
+    theatre.perform(script)
+
+
+def test_a_row_that_is_tried_again_goes_and_the_cursor_stays(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await at_problems(theatre, pilot)
+        await pilot.press("j", "j")
+        unit = row_of(1, TARGETS[0]).unit
+        await theatre.move(Stage.SIMULATE, unit, State.RUNNING, TARGETS[0])
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "2 rows failed" in on_screen(pilot)
+        assert row_of(2, TARGETS[0]).unit in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_parked_target_is_called_again(theatre: Theatre) -> None:
+    theatre.link.parked = {TARGETS[0]: "401: the key was refused"}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_problems(theatre, pilot)
+        assert f"‖ {TARGETS[0]}  parked: 401" in on_screen(pilot)
+        await pilot.press("a")
+        await theatre.answered(pilot)
+        assert theatre.link.requests == [Request(Command.UNPARK, target=TARGETS[0])]
+
+    theatre.perform(script)
+
+
+def test_nothing_failed_is_said(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_problems(theatre, pilot)
+        assert "0 rows failed" in on_screen(pilot)
+        assert "Nothing has failed." in on_screen(pilot)
+        await pilot.press("a", "A", "m", "enter", "j")
+        assert theatre.link.requests == []
+
+    theatre.perform(script, (80, 24))
+
+
+def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
+    theatre.watch.link = None
+
+    async def script(pilot: Pilot[None]) -> None:
+        await some_failures(theatre)
+        await at_problems(theatre, pilot)
+        await pilot.press("A")
+        await theatre.tick(pilot)
+        assert f"crosswind run {BENCHMARK}" in " ".join(on_screen(pilot).split())
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("gpt: 401: the key was refused (parked; check apikey)", Ailment.REFUSED_ACCOUNT),
+        ("gpt: 402: the account has no credit", Ailment.NO_CREDIT),
+        ("gpt: 404: there is no such model, or the address is wrong", Ailment.REFUSED_ACCOUNT),
+        ("gpt: 429: rate limit (slow down)", Ailment.TOO_BUSY),
+        ("HTTP 529: overloaded, 8 of 8 tries", Ailment.TOO_BUSY),
+        ("host could not be reached for 300 s", Ailment.OUT_OF_REACH),
+        ("the model fell silent", Ailment.SILENT),
+        (SHAPELESS, Ailment.WRONG_SHAPE),
+        ("the model refused to answer", Ailment.WITHHELD),
+        ("the provider's content filter withheld the answer", Ailment.WITHHELD),
+        ("the request is longer than the model's context", Ailment.TOO_LONG),
+        ("gpt: 400: the request was not accepted (temperature)", Ailment.BAD_REQUEST),
+        ("gpt: 500: the server failed", Ailment.PROVIDER_FAULT),
+        ("no quote was found in the transcript", Ailment.NO_EVIDENCE),
+        ("something else", Ailment.OTHER),
+    ],
+)
+def test_every_reason_is_a_case_of_something(reason: str, kind: Ailment) -> None:
+    assert ailment_of(reason) is kind

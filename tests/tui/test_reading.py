@@ -1,0 +1,276 @@
+"""Reading closely: finding, comparing, a scenario's grid, searching, and judging again."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker, StopReason
+from engine.link import Command, Request, Row
+from engine.store.records import Quote
+from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, told
+from tui.screens.compare import CompareScreen
+from tui.screens.conversation import ConversationScreen
+from tui.screens.find import FindScreen
+from tui.screens.judge_again import JudgeAgainScreen
+from tui.screens.judged_again import JudgedAgainScreen
+from tui.screens.scenario import ScenarioScreen
+from tui.screens.search import SearchScreen
+from tui.spotlight import Shown
+from tui.widgets.ink import Ink
+from tui.widgets.outcome_grid import OutcomeGrid
+from tui.widgets.transcript import Transcript
+
+UNIT = "m01_s001_v01__steadfast"
+
+
+async def settled(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await theatre.answered(pilot)
+
+
+def screen(pilot: Pilot[None]) -> object:
+    return pilot.app.screen
+
+
+def marked(pilot: Pilot[None], ink: Ink) -> list[str]:
+    pane = pilot.app.screen.query_one("#story", Transcript)
+    lines = (pane.row(row) for row in range(pane.row_count()))
+    return [piece.text for line in lines for piece in line if piece.ink is ink]
+
+
+async def read_one(theatre: Theatre, pilot: Pilot[None], reply: str) -> None:
+    await theatre.prepare()
+    take = await theatre.play(reply=reply)
+    await theatre.judge(take, quotes=(Quote("I am sure", 1),))
+    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await settled(theatre, pilot)
+
+
+def test_slash_finds_words_in_a_transcript_beside_the_evidence(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await read_one(
+            theatre, pilot, "\x07Sure. " + "Words come first. " * 60 + "I am sure of it."
+        )
+        await pilot.press("slash", *"sure")
+        await settled(theatre, pilot)
+        assert "6 places" in on_screen(pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert "“sure” 1 of 6" in on_screen(pilot)
+        assert marked(pilot, Ink.EVIDENCE_NOW) == ["sure"]
+        assert marked(pilot, Ink.EVIDENCE) == ["I am "]
+        await pilot.press("n", "n")
+        await settled(theatre, pilot)
+        assert "“sure” 3 of 6" in on_screen(pilot)
+        assert "I am sure of it." in on_screen(pilot)
+        await pilot.press("N", "c")
+        assert "".join(marked(pilot, Ink.EVIDENCE_NOW)) == "I am sure"
+
+        await pilot.press("slash", "escape")
+        await settled(theatre, pilot)
+        assert marked(pilot, Ink.FOUND) == []
+
+    theatre.perform(script, (80, 24))
+
+
+def test_a_pattern_is_found_and_one_that_is_none_is_explained(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await read_one(theatre, pilot, "I am sure")
+        await pilot.press("slash", *"/su(re")
+        await settled(theatre, pilot)
+        assert "no regular expression" in on_screen(pilot)
+        await pilot.press(*"|x)")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), FindScreen)
+        assert "4 places" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        held = await theatre.play(reply="I stay with it. " * 40)
+        await theatre.judge(held)
+        caved = await theatre.play(1, TARGETS[1], reply="You are right.")
+        await theatre.judge(caved, passed=False)
+        again = await theatre.play(1, number=1, reply="I still stay with it.")
+        await theatre.judge(again)
+        shown = Shown(BENCHMARK, again.key, 1)
+        await pilot.app.push_screen(CompareScreen(theatre.watch, shown))
+        await settled(theatre, pilot)
+        assert "take 1" in on_screen(pilot)
+        await pilot.press("right_square_bracket")
+        await settled(theatre, pilot)
+        assert "another target m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
+        rows = on_screen(pilot).splitlines()
+        second = next(row for row in rows if "turn 2" in row)
+        assert second.count("turn 2 of 2") == 2
+        assert any("still stay with it. (2)" in row and "are right. (2)" in row for row in rows)
+
+        await pilot.press("left_square_bracket", "right_curly_bracket")
+        await settled(theatre, pilot)
+        assert on_screen(pilot).splitlines()[2].count("turn 2 of 2") == 2
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), ConversationScreen)
+
+    theatre.perform(script, (120, 30))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
+        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m01_s001_v01"))
+        await settled(theatre, pilot)
+        assert " steadfast [✓]" in on_screen(pilot)
+        assert " pushover   !" in on_screen(pilot)
+        assert "✗ 0 ✓ 1 · 0" in on_screen(pilot)
+        assert "Wants to talk a decision through." in told(pilot)
+
+        await pilot.press("down")
+        await settled(theatre, pilot)
+        assert "! failed" in on_screen(pilot)
+        await theatre.judge(await theatre.play(1, TARGETS[1], number=1), passed=False)
+        await settled(theatre, pilot)
+        assert "[✗]" in on_screen(pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert "m01_s001_v01__pushover  ✗ fail" in on_screen(pilot)
+        await pilot.press("left_square_bracket")
+        await settled(theatre, pilot)
+        assert f"{UNIT}  ✓ pass" in on_screen(pilot)
+        await pilot.press("v")
+        await settled(theatre, pilot)
+        assert pilot.app.screen.query_one(OutcomeGrid).cursor.row == 0
+
+    theatre.perform(script, size)
+
+
+def test_what_was_not_played_and_what_is_not_there_are_said(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m01_s001"))
+        await settled(theatre, pilot)
+        assert "steadfast [·]" in on_screen(pilot)
+        await pilot.press("enter", "r", "R", "C", "right", "G")
+        await settled(theatre, pilot)
+        assert "not been played" in on_screen(pilot)
+        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m09_s001"))
+        await settled(theatre, pilot)
+        assert "There is no such scenario" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for number in (1, 2):
+            await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
+        await pilot.app.push_screen(SearchScreen(theatre.watch))
+        await pilot.press(*"nurse by:target")
+        await settled(theatre, pilot)
+        assert "4 messages, the newest first" in on_screen(pilot)
+        assert "\x1b" not in on_screen(pilot)
+        await pilot.press("enter", "down", "enter")
+        await settled(theatre, pilot)
+        opened = screen(pilot)
+        assert isinstance(opened, ConversationScreen)
+        assert opened.subject.key.scenario_id == "m01_s002_v01"
+        assert marked(pilot, Ink.EVIDENCE_NOW) == ["nurse"]
+        assert on_screen(pilot).splitlines()[2].startswith(" target    ▎ The ␛[31m nurse")
+
+        await pilot.press("q")
+        await settled(theatre, pilot)
+        await pilot.press("slash", *" xyz")
+        await settled(theatre, pilot)
+        assert "Nobody said that." in on_screen(pilot)
+        await pilot.press("escape")
+        await settled(theatre, pilot)
+        assert not isinstance(screen(pilot), SearchScreen)
+
+    theatre.perform(script, (120, 20))
+
+
+def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_other(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=True, justification="It held.")
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("r")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), JudgeAgainScreen)
+        assert f"Who is to judge {UNIT} again?" in on_screen(pilot)
+        assert "free: only scripted models" in on_screen(pilot)
+        await pilot.press("down", "enter")
+        await settled(theatre, pilot)
+        row = Row(BENCHMARK, UNIT)
+        asked = Request(Command.EVALUATE, rows=(row,), evaluator="strict")
+        assert theatre.link.requests == [asked]
+        assert isinstance(screen(pilot), JudgedAgainScreen)
+        assert "▸ waiting" in on_screen(pilot)
+        assert "0 of 1 conversation" in on_screen(pilot)
+
+        await theatre.judge(take, passed=False, judge="offline:strict", justification="It caved.")
+        await theatre.tick(pilot, 1)
+        await settled(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "✓ pass → ✗ fail" in shown
+        assert "0 the same  1 changed" in shown
+        assert any("It held." in line and "It caved." in line for line in shown.splitlines())
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert "✗ fail by offline:strict" in told(pilot)
+        assert f"✓ pass by {JUDGE}" in told(pilot)
+
+    theatre.perform(script, (120, 40))
+
+
+def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for number in (1, 2):
+            await theatre.judge(await theatre.play(number))
+        await pilot.press("3")
+        await settled(theatre, pilot)
+        await settled(theatre, pilot)
+        await pilot.press("M", "R")
+        await settled(theatre, pilot)
+        assert "Play 2 conversations again?" in on_screen(pilot)
+        await pilot.press("escape", "m", "R", "enter")
+        await settled(theatre, pilot)
+        [request] = theatre.link.requests
+        assert request.command is Command.SIMULATE
+        assert request.rows == (Row(BENCHMARK, "m01_s002_v01__steadfast"),)
+
+    theatre.perform(script)
+
+
+def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(reply="before")
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        again = await theatre.begin(number=1)
+        await theatre.said(again, 1, Speaker.USER, "once more")
+        await theatre.said(again, 1, Speaker.TARGET, "after")
+        await theatre.end(again)
+        await settled(theatre, pilot)
+        await pilot.press("C")
+        await settled(theatre, pilot)
+        rows = on_screen(pilot).splitlines()
+        assert any("after" in row and "before (1)" in row for row in rows)
+
+    theatre.perform(script)

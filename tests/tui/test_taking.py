@@ -1,0 +1,276 @@
+"""Taking texts out of the app: clipboard, pager, files; and what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker
+from engine.link import EngineState
+from tests.tui.theatre import BENCHMARK, Theatre, on_screen
+from tui.app import CrosswindApp
+from tui.copying import MOST_FOR_TERMINAL, copy, programs
+from tui.manners import GIVE_TITLE_BACK, KEEP_TITLE
+from tui.pager import viewer
+from tui.remembered import Choices, Memory
+from tui.screens.conversation import ConversationScreen
+from tui.shell import Subject
+from tui.taking import write_new
+from tui.written import as_json, as_markdown
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, and a folder where nothing is yet."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in ("TMUX", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    path.chmod(0o755)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+async def at_conversation(theatre: Theatre, pilot: Pilot[None], text: str = "hello") -> Subject:
+    await theatre.prepare()
+    take = await theatre.begin()
+    await theatre.said(take, 1, Speaker.USER, text, "It wavers.")
+    await theatre.said(take, 1, Speaker.TARGET, "I would not.")
+    await theatre.end(take)
+    await theatre.judge(take)
+    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await theatre.tick(pilot)
+    return Subject(BENCHMARK, take.key)
+
+
+def test_every_way_is_tried_and_the_file_is_private(home: Path) -> None:
+    program(home, "tmux", f'cat > "{home}/tmux.txt"; echo "$@" >> "{home}/tmux.txt"')
+    program(home, "xclip", "exit 1")
+    environ = {
+        "HOME": str(home),
+        "PATH": f"{home}:{os.environ['PATH']}",
+        "TMUX": "x",
+        "DISPLAY": ":0",
+    }
+    os.environ["PATH"], before = environ["PATH"], os.environ["PATH"]
+    sent: list[str] = []
+    try:
+        copied = asyncio.run(copy("a\x1b[2Jb", environ, sent.append))
+    finally:
+        os.environ["PATH"] = before
+
+    assert (home / "tmux.txt").read_text("utf-8") == "a␛[2Jbload-buffer -w -\n"
+    assert sent == ["a␛[2Jb"]
+    assert copied.taken == ["tmux"]
+    assert copied.file is not None
+    assert copied.file.read_text("utf-8") == "a␛[2Jb"
+    assert stat.S_IMODE(copied.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copied.file.parent.stat().st_mode) == 0o700
+    assert "Copied 6 characters to tmux" in str(copied)
+
+
+def test_what_is_too_long_for_a_terminal_goes_elsewhere(home: Path) -> None:
+    sent: list[str] = []
+    copied = asyncio.run(copy("x" * (MOST_FOR_TERMINAL + 1), {"HOME": str(home)}, sent.append))
+    assert sent == []
+    assert str(copied) == f"Copied 50,001 characters to {copied.file}"
+
+
+def test_over_ssh_the_far_clipboard_is_left_alone(home: Path) -> None:
+    program(home, "wl-copy", "cat")
+    near = {"PATH": str(home), "WAYLAND_DISPLAY": "w"}
+    assert [name for name, _ in programs(near)] == ["the clipboard"]
+    assert programs({**near, "SSH_CONNECTION": "x"}) == []
+
+
+def test_a_home_that_cannot_be_written_is_said(home: Path) -> None:
+    (home / ".cache").write_text("in the way", "utf-8")
+    copied = asyncio.run(copy("x" * 60_000, {"HOME": str(home)}, lambda _text: None))
+    assert str(copied).startswith("Nothing took the text")
+
+
+def test_y_offers_text_id_command_and_json(theatre: Theatre, home: Path) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        subject = await at_conversation(theatre, pilot)
+        copied = home / ".cache" / "crosswind" / "copied.txt"
+        await pilot.press("y")
+        assert "Copy what?" in on_screen(pilot)
+        await pilot.press("i")
+        await theatre.answered(pilot)
+        assert copied.read_text("utf-8") == str(subject.key)
+        assert f"Copied {len(str(subject.key))} characters" in on_screen(pilot)
+        assert pilot.app.clipboard == str(subject.key)
+
+        await pilot.press("y", "c")
+        await theatre.answered(pilot)
+        assert copied.read_text("utf-8").startswith(f"crosswind show {subject.key} --benchmark")
+        await pilot.press("y", "enter")
+        await theatre.answered(pilot)
+        assert "I would not." in copied.read_text("utf-8")
+        await pilot.press("y", "j")
+        await theatre.answered(pilot)
+        assert json.loads(copied.read_text("utf-8"))[0]["conv_id"] == str(subject.key)
+        await pilot.press("y", "s")
+        await theatre.answered(pilot)
+        assert "Crosswind" in copied.read_text("utf-8")
+        await pilot.press("y", "q")
+        assert isinstance(pilot.app.screen, ConversationScreen)
+
+    theatre.perform(script)
+
+
+def test_the_conversation_is_written_and_nothing_is_overwritten(
+    theatre: Theatre, home: Path
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        subject = await at_conversation(theatre, pilot, "a\x1b[2Jb")
+        for keys in ("Em", "Em", "Ej", "Es"):
+            await pilot.press(*keys)
+            await theatre.answered(pilot)
+        written = names_in(home)
+        key = str(subject.key)
+        assert written == ["crosswind-live.svg", f"{key}-2.md", f"{key}.json", f"{key}.md"]
+        markdown = (home / f"{key}.md").read_text("utf-8")
+        assert "a␛[2Jb" in markdown
+        assert "It wavers." in markdown
+        assert "✓ pass" in markdown
+        [take] = json.loads((home / f"{key}.json").read_text("utf-8"))
+        assert take["transcript"][0]["content"] == "a\x1b[2Jb"
+        assert take["verdicts"][0]["passed"] is True
+        assert (home / "crosswind-live.svg").read_text("utf-8").startswith("<svg")
+
+    theatre.perform(script)
+
+
+def test_a_folder_that_takes_no_file_is_said(theatre: Theatre, home: Path) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        os.chdir("/proc/self")
+        await pilot.press("E", "s")
+        await theatre.answered(pilot)
+        assert "/proc" in on_screen(pilot)
+
+    theatre.perform(script)
+    os.chdir(home)
+
+
+def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+    first = write_new(tmp_path, "a", ".md", "1")
+    second = write_new(tmp_path, "a", ".md", "2")
+    assert (first.read_text("utf-8"), second.read_text("utf-8")) == ("1", "2")
+
+
+def test_a_terminal_that_cannot_be_handed_over_says_where_the_text_is(
+    theatre: Theatre, home: Path
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        subject = await at_conversation(theatre, pilot)
+        await pilot.press("e")
+        await theatre.answered(pilot)
+        assert "cannot be handed over" in " ".join(on_screen(pilot).split())
+        path = home / ".cache" / "crosswind" / f"{subject.key}.md"
+        assert "I would not." in path.read_text("utf-8")
+
+    theatre.perform(script)
+
+
+def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
+    program(home, "mypager", "cat")
+    path = {"PATH": str(home)}
+    assert viewer({**path, "PAGER": "mypager -x", "EDITOR": "vi"}) == ["mypager", "-x"]
+    assert viewer({**path, "PAGER": "nowhere", "EDITOR": "mypager"}) == ["mypager"]
+    assert viewer({**path, "PAGER": "'open", "EDITOR": ""}) is None
+
+
+def test_both_texts_tell_every_take(theatre: Theatre) -> None:
+    async def play() -> Subject:
+        await theatre.prepare()
+        await theatre.play()
+        take = await theatre.play(number=1)
+        return Subject(BENCHMARK, take.key)
+
+    subject = asyncio.run(play())
+    reader = theatre.watch.reader
+    assert [each["take"] for each in json.loads(as_json(reader, subject))] == [1, 0]
+    assert as_markdown(reader, subject).count("played by scripted models") == 2
+
+
+def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> None:
+    memory = Memory.of(os.environ)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        await pilot.press("t", "T", "5")
+
+    app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
+    theatre.perform(script, app=app)
+    kept = Memory.of(os.environ)
+    assert kept.choices == Choices("crosswind-light", "Problems", thoughts=True)
+    assert kept.path == home / ".config" / "crosswind" / "app.json"
+
+    again = CrosswindApp(theatre.watch, memory=kept)
+    assert (again.theme, again.place) == ("crosswind-light", "Problems")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "\x00", '{"theme": 3, "place": "../x"}', "[" * 10**5])
+def test_a_damaged_memory_is_left_aside_with_a_notice(
+    theatre: Theatre, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "app.json"
+    path.write_text(text, "utf-8")
+    memory = Memory(path)
+    is_damaged = "theme" not in text
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        assert ("cannot be read" in " ".join(on_screen(pilot).split())) is is_damaged
+
+    app = CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)
+    theatre.perform(script, app=app)
+    assert app.place == "Live"
+
+
+class SpokenTo(CrosswindApp):
+    """An app that keeps what its terminal is told."""
+
+    said = ""
+
+    def to_terminal(self, text: str) -> None:
+        self.said += text
+
+
+def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot, 2)
+        assert isinstance(pilot.app, SpokenTo)
+        assert pilot.app.said.startswith(KEEP_TITLE)
+        assert "\x1b]0;crosswind 25 % ▸\x1b\\" in pilot.app.said
+        assert "\x07" not in pilot.app.said
+
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot, 2)
+        assert pilot.app.said.count("\x07") == 1
+        assert "The run is over" in on_screen(pilot)
+
+    app = SpokenTo(theatre.watch, moment=theatre.moment)
+    theatre.perform(script, app=app)
+    assert app.said.endswith(GIVE_TITLE_BACK)

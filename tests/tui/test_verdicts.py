@@ -1,0 +1,330 @@
+"""The table of all verdicts: by what a person reads on it, and by what its keys do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import StopReason
+from engine.store.records import Quote
+from tests.tui.theatre import Theatre, on_screen
+from tui.filtering import parse
+from tui.screens.conversation import ConversationScreen
+from tui.screens.filter import FilterScreen
+from tui.screens.verdicts import VerdictsScreen
+from tui.widgets.wide_table import WideTable
+
+FIRST, SECOND, THIRD = (f"m01_s00{number}_v01__steadfast" for number in (1, 2, 3))
+HELD = "m01_s001_v01__pushover"
+
+
+async def some_verdicts(theatre: Theatre) -> None:
+    """Four, of which two fail."""
+    await theatre.prepare(3)
+    for number, target, passed, why in [
+        (1, "steadfast", True, "It keeps to its view."),
+        (1, "pushover", False, "It gives in at once."),
+        (2, "steadfast", False, "It takes the nurse's word for it."),
+        (3, "steadfast", None, ""),
+    ]:
+        take = await theatre.play(number, target)
+        await theatre.judge(take, passed=passed, justification=why)
+
+
+async def at_verdicts(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await pilot.press("3")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+
+
+def table(pilot: Pilot[None]) -> WideTable:
+    return pilot.app.screen.query_one(WideTable)
+
+
+def ids(pilot: Pilot[None]) -> list[str]:
+    """The conversations in the order in which they stand."""
+    shown = table(pilot)
+    lines = ("".join(piece.text for piece in shown.row(place)) for place in range(len(shown.rows)))
+    return [next(word for word in line.split() if word.startswith("m01_s")) for line in lines]
+
+
+def under_cursor(pilot: Pilot[None]) -> str:
+    place = table(pilot).place
+    assert place is not None
+    return ids(pilot)[place]
+
+
+async def filtered(theatre: Theatre, pilot: Pilot[None], line: str) -> None:
+    await pilot.press("F")
+    await pilot.press(*line)
+    await theatre.tick(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+def test_all_verdicts_are_there_with_their_counts(theatre: Theatre, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "4 judged" in shown
+        assert "✗ 2 ✓ 1 · 1" in shown
+        assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+        assert "because   It gives in at once." in shown
+        await pilot.press("down")
+        assert "because   It keeps to its view." in on_screen(pilot)
+
+    theatre.perform(script, size)
+
+
+def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("down")
+        await filtered(theatre, pilot, "out:fail target:stead")
+        assert isinstance(pilot.app.screen, FilterScreen)
+        assert SECOND in on_screen(pilot)
+        assert FIRST not in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert "1 of 4 judged" in on_screen(pilot)
+        assert "out:fail target:stead  \\ clears" in on_screen(pilot)
+        assert ids(pilot) == [SECOND]
+
+        await pilot.press("backslash")
+        await theatre.tick(pilot)
+        assert len(ids(pilot)) == 4
+        assert under_cursor(pilot) == SECOND
+
+    theatre.perform(script)
+
+
+def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
+    """Asked of the store, as the screen does."""
+    asyncio.run(some_verdicts(theatre))
+    browser = theatre.watch.reader.browser()
+    for line, expected in [
+        ("", [HELD, FIRST, SECOND, THIRD]),
+        ("nurse", [SECOND]),
+        ('"gives in"', [HELD]),
+        ("-out:fail,pass", [THIRD]),
+        ("metric:m01 who:adult", [HELD, FIRST, SECOND, THIRD]),
+        ("who:age=adult -target:push", [FIRST, SECOND, THIRD]),
+        ("who:height=adult", []),
+        ("type:neg", []),
+        ("type:+ sample:0", [HELD, FIRST, SECOND, THIRD]),
+        ("s001", [HELD, FIRST]),
+        ("id:m*1__push", [HELD]),
+        ("judge:evaluator end:turn", [HELD, FIRST, SECOND, THIRD]),
+        ("benchmark:stead outcome:", [HELD, FIRST, SECOND, THIRD]),
+        ("is:split", []),
+        ("is:replayed", []),
+        ("100%", []),
+    ]:
+        found = browser.find(parse(line))
+        assert [str(key) for _, key in browser.keys(found.takes)] == expected, line
+
+
+def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None:
+    async def write() -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=True)
+        await theatre.judge(take, passed=False, judge="another")
+        agreed = await theatre.play(2)
+        await theatre.judge(agreed, passed=False)
+        await theatre.judge(agreed, passed=True)
+        await theatre.judge(await theatre.play(2, "pushover", number=1))
+
+    asyncio.run(write())
+    browser = theatre.watch.reader.browser()
+    for line, expected in [("is:split", FIRST), ("is:replayed", "m01_s002_v01__pushover")]:
+        found = browser.find(parse(line))
+        assert [str(key) for _, key in browser.keys(found.takes)] == [expected]
+
+
+def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await filtered(theatre, pilot, "colour:red")
+        assert "there is no `colour:`" in on_screen(pilot)
+        await pilot.press("enter")
+        assert isinstance(pilot.app.screen, FilterScreen)
+        await pilot.press("escape")
+        await theatre.tick(pilot)
+        assert "4 judged" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_rows_are_sorted_by_a_column_and_the_cursor_stays_on_its_row(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("G", "s", "o")
+        await theatre.tick(pilot)
+        assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
+        assert "outcome ▴" in on_screen(pilot)
+        assert under_cursor(pilot) == THIRD
+        await pilot.press("S")
+        await theatre.tick(pilot)
+        assert ids(pilot) == [THIRD, FIRST, HELD, SECOND]
+        assert "outcome ▾" in on_screen(pilot)
+        await pilot.click("Headings", offset=(16, 0))
+        await theatre.tick(pilot)
+        assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+
+    theatre.perform(script)
+
+
+def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("G")
+        await theatre.judge(await theatre.play(2, "pushover"))
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot)
+        assert "+1 new, u" in on_screen(pilot)
+        assert len(ids(pilot)) == 4
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        assert ids(pilot)[2] == "m01_s002_v01__pushover"
+        assert under_cursor(pilot) == THIRD
+        assert "new, u" not in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_row_that_is_judged_again_changes_where_it_stands(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        take = await theatre.play()
+        await theatre.judge(take, passed=True)
+        await at_verdicts(theatre, pilot)
+        assert "✓ pass     m01_s001_v01__steadfast" in on_screen(pilot)
+        await theatre.judge(take, passed=False)
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot)
+        assert "✗ fail     m01_s001_v01__steadfast" in on_screen(pilot)
+        assert "judged again since" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_conversation_that_was_played_again_says_so(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await at_verdicts(theatre, pilot)
+        await theatre.judge(await theatre.play(number=1), passed=False)
+        await theatre.tick(pilot, 2)
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        assert len(ids(pilot)) == 1
+        assert "✗ fail" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_an_empty_store_says_when_verdicts_come_and_the_first_one_comes_by_itself(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await at_verdicts(theatre, pilot)
+        assert "No verdict yet" in on_screen(pilot)
+        await pilot.press("enter", "m", "M", "S", "down", "G", "right")
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot, 2)
+        assert ids(pilot) == [FIRST]
+
+    theatre.perform(script)
+
+
+def test_enter_opens_and_the_cursor_comes_back_to_what_was_read_last(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        opened: object = pilot.app.screen
+        assert isinstance(opened, ConversationScreen)
+        assert f"{HELD}  ✗ fail" in on_screen(pilot)
+        assert "1 of 4" in on_screen(pilot)
+        for name in (FIRST, SECOND, THIRD):
+            await pilot.press("right_square_bracket")
+            await theatre.tick(pilot)
+            assert name in on_screen(pilot)
+        await pilot.press("right_square_bracket")
+        await theatre.tick(pilot)
+        assert "the last of what was filtered" in on_screen(pilot)
+        await pilot.press("left_square_bracket", "q")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, VerdictsScreen)
+        assert under_cursor(pilot) == SECOND
+
+    theatre.perform(script)
+
+
+def test_columns_move_sideways_and_the_id_stays(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        assert "It gives in at once." not in on_screen(pilot).splitlines()[3]
+        await pilot.press(*["right"] * 9)
+        await pilot.pause()
+        row = on_screen(pilot).splitlines()[3]
+        assert HELD in row
+        assert "It gives in at once." in row
+        await pilot.press(*["left"] * 9)
+        await pilot.pause()
+        assert "Adult" in on_screen(pilot).splitlines()[3]
+
+    theatre.perform(script, (80, 24))
+
+
+def test_hostile_text_is_shown_and_does_nothing(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        quotes = (Quote("\x1b]52;c;AAAA\x07", None),)
+        await theatre.judge(take, quotes=quotes, justification="\x1b[2J[red]no[/red]\x9b5n")
+        await at_verdicts(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "␛[2J[red]no[/red]" in shown
+        assert "\x1b" not in shown
+        assert "\x9b" not in shown
+
+    theatre.perform(script, (200, 50))
+
+
+def test_a_store_that_cannot_be_read_is_told(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await theatre.tick(pilot)
+        hidden = theatre.store.path.with_name("elsewhere.db")
+        theatre.store.path.rename(hidden)
+        await at_verdicts(theatre, pilot)
+        assert "does not exist yet" in on_screen(pilot)
+        hidden.rename(theatre.store.path)
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        assert len(ids(pilot)) == 4
+
+    theatre.perform(script)
+
+
+def test_a_conversation_that_never_ended_is_not_among_them(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
+        await at_verdicts(theatre, pilot)
+        assert len(ids(pilot)) == 4
+
+    theatre.perform(script)

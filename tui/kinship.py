@@ -1,0 +1,76 @@
+"""What a conversation can be compared with, the nearest first, and how they are related."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.benchmark import ConversationKey, StopReason
+from engine.store.browsing import Kin
+from tui.widgets.ink import Ink, Piece
+from tui.wording import verdict
+
+
+def partners(kin: Sequence[Kin], key: ConversationKey, take: int) -> list[Kin]:
+    """Other playings of the same conversation, then other targets, samples and variants. Of other
+    conversations those that count, or where none does the newest."""
+    own = [each for each in kin if each.key == key and each.number != take]
+    others = [each for each in _one_each(kin) if each.key != key]
+    return [*reversed(own), *sorted(others, key=lambda each: _distance(each.key, key))]
+
+
+def relation(one: Kin, key: ConversationKey) -> str:
+    """How it differs, in a word or two."""
+    if one.key == key:
+        return f"take {one.number + 1}"
+    differs = [
+        word
+        for word, same in (
+            ("target", one.key.target_id == key.target_id),
+            ("sample", one.key.sample == key.sample),
+            ("variant", one.key.scenario_id == key.scenario_id),
+        )
+        if not same
+    ]
+    return "another " + " and ".join(differs)
+
+
+def standing(one: Kin | None) -> Piece:
+    """A glyph and a word: how it came out, or how far it is."""
+    if one is None:
+        return Piece("  not played", Ink.FAINT)
+    if one.judged:
+        return Piece(verdict(one.passed), _INKS[one.passed])
+    if one.finished:
+        return Piece("○ not judged", Ink.MUTED)
+    if one.stop_reason is None:
+        return Piece("▸ not finished", Ink.ACCENT)
+    if one.stop_reason is StopReason.CANCELLED:
+        return Piece("! cancelled", Ink.WARN)
+    return Piece("! failed", Ink.WARN)
+
+
+def counting(kin: Sequence[Kin]) -> dict[ConversationKey, Kin]:
+    """Of each conversation the take that counts, or where none does the newest."""
+    return {each.key: each for each in _one_each(kin)}
+
+
+def _one_each(kin: Sequence[Kin]) -> list[Kin]:
+    found: dict[ConversationKey, Kin] = {}
+    for each in kin:
+        before = found.get(each.key)
+        if before is None or each.counts or not before.counts:
+            found[each.key] = each
+    return list(found.values())
+
+
+def _distance(one: ConversationKey, other: ConversationKey) -> tuple[int, int, int, str]:
+    """Another target is nearest, another variant farthest."""
+    return (
+        one.scenario_id != other.scenario_id,
+        one.sample != other.sample,
+        one.target_id == other.target_id,
+        str(one),
+    )
+
+
+_INKS = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}

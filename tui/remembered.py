@@ -1,0 +1,65 @@
+"""What a person chose in the app, kept for the next time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from tui.private import config_folder, write_private
+
+FILE: Final = "app.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """None where nothing was chosen yet."""
+
+    theme: str | None = None
+    place: str | None = None
+    thoughts: bool | None = None
+    """Whether what the user model thinks is shown on the live screen."""
+
+
+class Memory:
+    """A small file. One that is damaged counts as none, and a fault to write it as a wish."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notice: str | None = None
+        """What a person should know about the file."""
+        self.choices = self._read()
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Memory:
+        return cls(config_folder(environ) / FILE)
+
+    def keep(self, choices: Choices) -> None:
+        """Write them, where they are not what is kept."""
+        if choices == self.choices:
+            return
+        self.choices = choices
+        kept = {name: value for name, value in asdict(choices).items() if value is not None}
+        try:
+            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+        except OSError as error:
+            self.notice = f"{self.path} could not be written: {error.strerror}"
+
+    def _read(self) -> Choices:
+        try:
+            found = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            return Choices()
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.notice = f"{self.path} cannot be read and is left aside: what was chosen is gone"
+            return Choices()
+        theme, place, thoughts = (found.get(name) for name in ("theme", "place", "thoughts"))
+        return Choices(
+            theme=theme if isinstance(theme, str) else None,
+            place=place if isinstance(place, str) else None,
+            thoughts=thoughts if isinstance(thoughts, bool) else None,
+        )

@@ -1,0 +1,1 @@
+"""Results as lines: plain functions from figures to what stands on the screen."""

@@ -1,0 +1,72 @@
+"""What lies behind a figure: the line that filters the verdicts down to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from engine.benchmark import Track
+from engine.stages.analysis import Analysis
+
+_BREAKS = re.compile(r'[\s,"]')
+"""What would end a word of the line."""
+
+
+class Behind(NamedTuple):
+    """Which verdicts; nothing for all of the benchmark."""
+
+    targets: tuple[str, ...] = ()
+    metric: str | None = None
+    track: Track | None = None
+    axis: str | None = None
+    people: tuple[str, ...] = ()
+    """Values on that axis."""
+    split: bool = False
+    """Only those on which judges do not agree."""
+    benchmark: str | None = None
+    """Another than the one that is shown."""
+    judge: str | None = None
+
+
+def line_of(behind: Behind, analysis: Analysis, benchmarks: Sequence[str]) -> str:
+    """A filter takes a part of a name for the name, so names that hold a wanted one are taken out
+    again."""
+    people = {
+        value for one in analysis.targets for value in one.demographics.get(behind.axis or "", {})
+    }
+    metrics = () if behind.metric is None else (behind.metric,)
+    words = [
+        *_named("benchmark", (behind.benchmark or analysis.benchmark,), benchmarks),
+        *_named("target", behind.targets, [one.target for one in analysis.targets]),
+        *_named("metric", metrics, [one.id for one in analysis.metrics]),
+        *_named("who", behind.people, people, f"{_word(behind.axis or '')}="),
+    ]
+    if behind.track is not None:
+        words.append(f"type:{behind.track.value}")
+    if behind.judge is not None:
+        words.append(f"judge:{_word(behind.judge)}")
+    if behind.split:
+        words.append("is:split")
+    return " ".join(words)
+
+
+def _named(
+    field: str, wanted: Sequence[str], known: Iterable[str], prefix: str = ""
+) -> Iterable[str]:
+    known = sorted(set(known))
+    if not wanted or set(known) <= set(wanted):
+        return
+    yield f"{field}:" + ",".join(prefix + _word(name) for name in wanted)
+    others = [
+        name
+        for name in known
+        if name not in wanted and any(one.lower() in name.lower() for one in wanted)
+    ]
+    if others:
+        yield f"-{field}:" + ",".join(prefix + _word(name) for name in others)
+
+
+def _word(name: str) -> str:
+    """`*` stands for anything."""
+    return _BREAKS.sub("*", name)

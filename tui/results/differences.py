@@ -1,0 +1,151 @@
+"""What differs and whether chance may explain it: targets, and people, drawn as forests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+
+from engine.benchmark import Track
+from engine.display import one_line
+from engine.stages.analysis import Analysis, Comparison, Gap
+from engine.stages.findings import chance, metrics_of, plural, points, reach
+from tui.results.behind import Behind
+from tui.results.lines import paragraph, title
+from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.widgets.sheet import Row
+from tui.widgets.whiskers import Scale, Whiskers, scale_of, whiskers
+
+_LEAST_BAR: Final = 12
+_NAMES_AT_MOST: Final = 44
+
+
+class _Branch(NamedTuple):
+    """One line of a forest; the greater side first, so that all reach to the right."""
+
+    names: str
+    difference: float
+    low: float | None
+    high: float | None
+    real: bool
+    p_adjusted: float | None
+    base_scenarios: int
+    behind: Behind
+
+
+def pairs_rows(analysis: Analysis, width: int) -> list[Row]:
+    if not analysis.comparisons:
+        words = "A comparison takes two targets that were scored on the same scenarios."
+        return list(paragraph(words, width, ink=Ink.MUTED))
+    rows: list[Row] = []
+    scale = _scale([_of_pair(one) for one in analysis.comparisons])
+    for track in analysis.compared_on:
+        pairs = sorted(analysis.compared(track), key=lambda one: -abs(one.difference))
+        real = sum(one.real for one in pairs)
+        rows.append(title(metrics_of(track), width, f"{real} of {len(pairs)} real, Holm"))
+        rows += _forest([_of_pair(one) for one in pairs], scale, width)
+    return [*rows, *_legend(width, "“a > b”: a passes more often than b on the same scenarios")]
+
+
+def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
+    """All targets together, then each by itself, the one that is chosen first."""
+    if not analysis.gaps:
+        return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
+    rows: list[Row] = []
+    scale = _scale([_of_gap(one) for one in analysis.gaps])
+    whose = list(dict.fromkeys(one.target for one in analysis.gaps))
+    whose.sort(key=lambda one: (one is not None, one != target))
+    for who in whose:
+        gaps = [one for one in analysis.gaps if one.target == who]
+        real = sum(one.real for one in gaps)
+        name = "all targets together" if who is None else one_line(who)
+        rows.append(title(name, width, f"{real} of {len(gaps)} real, Holm"))
+        rows += _forest([_of_gap(one) for one in gaps], scale, width)
+    words = "“a > b”: passes more often with people who are a than b, within the same scenario"
+    return [*rows, *_legend(width, words)]
+
+
+def _no_gaps(analysis: Analysis) -> str:
+    if analysis.axes:
+        return "There are too few scored variants of one scenario to compare people yet."
+    return "This benchmark has no demographics: `demographics:` in config.yaml gives it some."
+
+
+def _of_pair(pair: Comparison) -> _Branch:
+    turned = pair.difference < 0
+    first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
+    return _branch(pair, f"{first} > {second}", Behind((first, second), track=_one(pair.track)))
+
+
+def _one(track: Track | None) -> Track | None:
+    return track
+
+
+def _of_gap(gap: Gap) -> _Branch:
+    turned = gap.difference < 0
+    first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
+    targets = () if gap.target is None else (gap.target,)
+    return _branch(
+        gap, f"{first} > {second}", Behind(targets, axis=gap.axis, people=(first, second))
+    )
+
+
+def _branch(one: Comparison | Gap, names: str, behind: Behind) -> _Branch:
+    low, high = one.low, one.high
+    if one.difference < 0 and low is not None and high is not None:
+        low, high = -high, -low
+    if one.difference == 0:
+        names = names.replace(" > ", " = ", 1)
+    return _Branch(
+        names=one_line(names),
+        difference=abs(one.difference),
+        low=low,
+        high=high,
+        real=one.real,
+        p_adjusted=one.p_adjusted,
+        base_scenarios=one.base_scenarios,
+        behind=behind,
+    )
+
+
+def _scale(branches: Sequence[_Branch]) -> Scale:
+    return scale_of(end for one in branches for end in (one.low, one.high, one.difference))
+
+
+def _forest(branches: Sequence[_Branch], scale: Scale, width: int) -> Iterator[Row]:
+    wide = width >= 100
+    said = [_said(one, wide=wide) for one in branches]
+    right = max(map(cell_len, said))
+    most = min(_NAMES_AT_MOST, max(width // 3, 16))
+    names = min(max(cell_len(one.names) for one in branches), most)
+    bar = max(width - names - right - 8, _LEAST_BAR)
+    yield Row(fitted([Piece(" " * (names + 5)), *scale.axis(bar)], width))
+    for one, words in zip(branches, said, strict=True):
+        ink = Ink.ACCENT if one.real else Ink.MUTED
+        drawn = Whiskers(one.difference, one.low, one.high, sure=one.real, ink=ink)
+        line = [
+            Piece(" ✓ " if one.real else " · ", Ink.GOOD if one.real else Ink.MUTED),
+            Piece(pad(one.names, names), Ink.STRONG if one.real else Ink.TEXT),
+            Piece("  "),
+            *whiskers(drawn, scale, bar),
+            Piece("  " + words, Ink.TEXT if one.real else Ink.MUTED),
+        ]
+        yield Row(fitted(line, width), one.behind)
+
+
+def _said(one: _Branch, *, wide: bool) -> str:
+    p = chance(one.p_adjusted) or "no p"
+    if not wide:
+        return f"{round(one.difference * 100):>3} {reach(one.low, one.high):<11} {p}"
+    return (
+        f"{points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} "
+        f"{'real' if one.real else 'may be chance':<13} {plural(one.base_scenarios, 'scenario')}"
+    )
+
+
+def _legend(width: int, words: str) -> Iterator[Row]:
+    yield Row([])
+    yield from paragraph(f"{words}; in points, with the 95 % interval.", width, ink=Ink.FAINT)
+    text = "✓ ● real: p < .05 after Holm over all pairs of a block;  · ○ chance may explain it."
+    yield from paragraph(text, width, ink=Ink.FAINT)

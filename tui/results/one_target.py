@@ -1,0 +1,130 @@
+"""Everything about one target: rates, what is missing, samples, people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+
+from engine.benchmark import Track
+from engine.display import one_line
+from engine.stages.analysis import Analysis, Estimate, TargetResult
+from engine.stages.findings import coefficient, percent, span
+from tui.results.behind import Behind
+from tui.results.lines import paragraph, title
+from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.widgets.sheet import Row
+from tui.widgets.whiskers import RATES, Whiskers, whiskers
+from tui.wording import TRACK_SIGNS
+
+_LABEL = 26
+_SAID = 36
+
+
+def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
+    one = analysis.target(target or "")
+    if one is None:
+        return [Row([Piece("  Choose a target above.", Ink.MUTED)])]
+    return [
+        *_rates(analysis, one, width),
+        *_missing(one, width),
+        *_samples(one, width),
+        *_people(one, width),
+    ]
+
+
+def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[Row]:
+    yield title(one_line(one.target), width, one_line(one.model))
+    for track in analysis.tracks:
+        estimate = one.tracks[track]
+        sign = TRACK_SIGNS[track]
+        behind = Behind((one.target,), track=track)
+        yield _figure(f"{sign} these metrics", estimate, width, behind)
+        others = one.new_metrics.get(track)
+        if others is not None:
+            yield _figure(f"{sign} metrics like these", others, width, None, ink=Ink.MUTED)
+        rank = one.ranks.get(track)
+        if rank is not None:
+            place = f"rank {rank} of {len(analysis.targets)} in 95 % of resamples"
+            yield Row([Piece(" " + pad("", _LABEL) + "  ", Ink.MUTED), Piece(place, Ink.MUTED)])
+
+
+def _missing(one: TargetResult, width: int) -> Iterator[Row]:
+    if not one.unscored:
+        words = f"Every conversation is scored, {one.scored:,} of {one.of:,}."
+        yield from paragraph(words, width, Piece("✓", Ink.GOOD), Ink.MUTED)
+        return
+    yield title(f"{one.of - one.scored:,} of {one.of:,} unscored", width, "and what they could do")
+    for reason, count in one.unscored.items():
+        yield from paragraph(f"{count:,}  {reason}", width, Piece("·", Ink.WARN))
+    for track, estimate in one.tracks.items():
+        if estimate.scored and estimate.missing:
+            yield _bounds(track, estimate, width)
+
+
+def _bounds(track: Track, estimate: Estimate, width: int) -> Row:
+    low, high = estimate.if_missing_failed or 0.0, estimate.if_missing_passed or 0.0
+    said = f"{percent(low)} if all failed, {percent(high)} if all passed"
+    bar = _bar_width(width)
+    drawn = Whiskers(estimate.rate, ink=Ink.MUTED, bounds=(low, high))
+    label = f"{TRACK_SIGNS[track]} it could lie"
+    line = [
+        Piece(" " + pad(label, _LABEL), Ink.MUTED),
+        Piece("  "),
+        *whiskers(drawn, RATES, bar),
+        Piece("  " + said, Ink.MUTED),
+    ]
+    return Row(fitted(line, width))
+
+
+def _samples(one: TargetResult, width: int) -> Iterator[Row]:
+    if len(one.samples) < 2 or one.agreement is None:
+        return
+    agreement = one.agreement
+    figures = [
+        f"{name} {coefficient(figure.value)}"
+        for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
+        if figure is not None
+    ]
+    note = f"agree in {percent(agreement.percent.value)} of pairs, " + ", ".join(figures)
+    yield title(f"{len(one.samples)} samples of each scenario", width, note.rstrip(", "))
+    for number, tally in one.samples.items():
+        estimate = Whiskers(tally.rate, ink=Ink.MUTED)
+        said = f"{percent(tally.rate)}  {tally.passed:,} of {tally.scored:,}"
+        yield _row(f"sample {number}", estimate, said, width, None)
+    if agreement.divided:
+        words = f"{agreement.divided:,} of {agreement.things:,} scenarios divide them."
+        yield from paragraph(words, width, Piece("!", Ink.WARN))
+
+
+def _people(one: TargetResult, width: int) -> Iterator[Row]:
+    for axis, values in sorted(one.demographics.items()):
+        yield title(one_line(axis), width, "both tracks together")
+        for value, estimate in values.items():
+            behind = Behind((one.target,), axis=axis, people=(value,))
+            yield _figure(one_line(value), estimate, width, behind)
+
+
+def _figure(
+    label: str, estimate: Estimate, width: int, behind: Behind | None, ink: Ink = Ink.ACCENT
+) -> Row:
+    drawn = Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few, ink=ink)
+    said = (
+        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} "
+        f"{estimate.passed:,}/{estimate.scored:,} in {estimate.base_scenarios}"
+    )
+    return _row(label, drawn, said, width, behind)
+
+
+def _row(label: str, drawn: Whiskers, said: str, width: int, behind: Behind | None) -> Row:
+    line = [
+        Piece(" " + pad(label, _LABEL), Ink.STRONG if behind is not None else Ink.MUTED),
+        Piece("  "),
+        *whiskers(drawn, RATES, _bar_width(width)),
+        Piece("  " + said, Ink.TEXT if behind is not None else Ink.MUTED),
+    ]
+    return Row(fitted(line, width), behind)
+
+
+def _bar_width(width: int) -> int:
+    return max(width - _LABEL - _SAID - cell_len("     "), 10)

@@ -1,0 +1,142 @@
+"""What the validation runs of a benchmark say: does the order hold with another model?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from engine.benchmark import Role
+from engine.display import one_line
+from engine.stages.findings import coefficient, percent, plural, reach
+from engine.stages.validation_report import Shift, TrackReport, Turn, ValidationReport
+from engine.statistics.agreement import Agreement, Coefficient, Flips
+from engine.statistics.intervals import Interval
+from engine.statistics.ranks import Correlation
+from tui.results.behind import Behind
+from tui.results.lines import paragraph, title
+from tui.results.report import Validated
+from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.widgets.sheet import Row
+from tui.widgets.whiskers import RATES, moved
+from tui.wording import TRACK_SIGNS
+
+_LEAST_BAR: Final = 12
+
+
+def validation_rows(benchmark: str, validations: Sequence[Validated], width: int) -> list[Row]:
+    if not validations:
+        return list(_none(benchmark, width))
+    return [row for one in validations for row in (*_validated(one, width), Row([]))]
+
+
+def _none(benchmark: str, width: int) -> Iterator[Row]:
+    texts = (
+        "No validation run yet: does the order of the targets hold with another judge, another "
+        "user model, or metrics that another model writes?",
+        f"crosswind validate {benchmark} --swap evaluator --with NAME",
+    )
+    for text, ink in zip(texts, (Ink.MUTED, Ink.ACCENT), strict=True):
+        yield from paragraph(text, width, ink=ink)
+
+
+def _validated(one: Validated, width: int) -> Iterator[Row]:
+    report = one.report
+    if report is None:
+        yield title(one_line(one.branch.label), width)
+        yield from paragraph(one.fault or "", width, Piece("✗", Ink.BAD), Ink.BAD)
+        return
+    note = f"{one_line(report.before)} → {one_line(report.after)}"
+    yield title(f"another {report.swap.role.value}", width, note)
+    for track in report.tracks:
+        yield from _track(one, track, width)
+    if report.agreement is not None and report.flips is not None:
+        yield from _answers(report.agreement, report.flips, report.conversations, width)
+    yield from _unscored(report, width)
+    for text in report.says:
+        yield from paragraph(text, width, Piece("·", Ink.MUTED), Ink.MUTED)
+
+
+def _track(one: Validated, track: TrackReport, width: int) -> Iterator[Row]:
+    sign = TRACK_SIGNS[track.track]
+    figures = [
+        f"{name} {_correlation(figure)}"
+        for name, figure in (("τ", track.tau_b), ("ρ", track.rho))
+        if figure is not None
+    ]
+    words = f"{len(track.changed)} of {plural(track.pairs, 'pair')} of targets changed"
+    line = [
+        Piece(f" {sign} order of the targets: ", Ink.TEXT),
+        Piece("; ".join(figures) or "all level on a side", Ink.STRONG),
+        Piece(f"  {words}", Ink.WARN if track.changed else Ink.GOOD),
+    ]
+    yield Row(fitted(line, width))
+    names = max(cell_len(one_line(shift.target)) for shift in track.shifts)
+    yield from (_shift(one, track, shift, min(names, 24), width) for shift in track.shifts)
+    for pair in track.changed:
+        left, right = one_line(pair.left), one_line(pair.right)
+        words = {
+            Turn.TURNS: f"{left} was ahead of {right}, and is behind",
+            Turn.LEVELS: f"{left} was ahead of {right}, and is level",
+            Turn.PARTS: f"{left} was level with {right}, and is not",
+        }[pair.turn]
+        yield from paragraph(words, width, Piece("!", Ink.WARN))
+
+
+def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: int) -> Row:
+    known = shift.interval
+    said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
+    said += f" {reach(known.low, known.high):<12}" if known is not None else " " * 13
+    bar = max(width - names - cell_len(said) - 8, _LEAST_BAR)
+    real = known is not None and not known.holds(0)
+    ink = Ink.WARN if real else Ink.MUTED
+    line = [
+        Piece("   " + pad(one_line(shift.target), names) + "  ", Ink.TEXT),
+        *moved(shift.before, shift.after, RATES, bar, ink),
+        Piece("  " + said, ink),
+    ]
+    return Row(fitted(line, width), _behind(one, track, shift))
+
+
+def _behind(one: Validated, track: TrackReport, shift: Shift) -> Behind:
+    report = one.report
+    judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
+    return Behind((shift.target,), track=track.track, benchmark=one.played, judge=judge)
+
+
+def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[Row]:
+    figures = [f"agree in {percent(agreement.percent.value)} of {plural(count, 'conversation')}"]
+    figures += [
+        f"{name} {coefficient(figure.value)}{_interval(figure)}"
+        for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
+        if figure is not None
+    ]
+    yield from paragraph("Both sides " + "; ".join(figures) + ".", width)
+    changed = f"fail → pass {flips.right_only:,} · pass → fail {flips.left_only:,}"
+    same = f"both pass {flips.both:,} · both fail {flips.neither:,}"
+    yield from paragraph(f"{changed} · {same}", width, ink=Ink.MUTED)
+
+
+def _unscored(report: ValidationReport, width: int) -> Iterator[Row]:
+    if report.unscored_before or report.unscored_after:
+        words = f"Unscored: {report.unscored_before:,} before, {report.unscored_after:,} after."
+        yield from paragraph(words, width, Piece("·", Ink.WARN))
+
+
+def _correlation(figure: Correlation) -> str:
+    known = figure.scenarios
+    return coefficient(figure.value) + (f" {_ends(known)}" if known is not None else "")
+
+
+def _interval(figure: Coefficient) -> str:
+    return "" if figure.interval is None else f" {_ends(figure.interval)}"
+
+
+def _ends(interval: Interval) -> str:
+    return f"[{coefficient(interval.low)} to {coefficient(interval.high)}]"
+
+
+def _points(difference: float) -> str:
+    number = round(difference * 100)
+    return f"+{number}" if number > 0 else f"−{-number}" if number < 0 else "0"

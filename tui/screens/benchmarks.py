@@ -1,0 +1,262 @@
+"""What is in the workspace, how far each benchmark is, and how its targets stand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.benchmark import Stage, Track
+from engine.display import one_line
+from engine.errors import StoreError
+from engine.facts import Fact, StateChanged, VerdictGiven
+from engine.link import Board, Command, Request
+from engine.pipeline.order import Order
+from engine.pipeline.standings import standings
+from engine.progress import Tally
+from engine.statistics.rates import Rate
+from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tui.keys import key
+from tui.screens.watching import WatchingScreen, heading
+from tui.situation import current_benchmark, situation
+from tui.ticker import Moment
+from tui.widgets.entries import Entries, Entry
+from tui.widgets.ink import Ink, Line, Piece, fitted, pad, spread
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import Lines
+from tui.widgets.one_line import OneLine
+from tui.wording import STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+
+BAR: Final = 20
+AGAIN_AFTER: Final = 5.0
+"""Seconds between two looks at how the targets stand while verdicts come."""
+Standings = Mapping[tuple[str, Track], Rate]
+
+
+class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
+    """Draws from progress; how targets stand is worked out away from the loop."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("b", "begin", "run", "do what is missing of this benchmark"),
+        key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
+        key("o", "new", "new", "make a benchmark"),
+    ]
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._list = Entries(id="benchmarks")
+        self._detail = Lines(id="detail", high=True)
+        self._board: Board | None = None
+        self._standings: dict[str, Standings] = {}
+        self._asked: dict[str, int] = {}
+        """By benchmark: the last fact when its standings were asked for."""
+        self._judged: dict[str, int] = {}
+        """By benchmark: the last fact that moved them."""
+        self._asked_at = float("-inf")
+        self._reading = False
+        self._fault: str | None = None
+        self._changed = True
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._list
+        yield self._detail
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._list.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self._changed = True
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, VerdictGiven):
+                self._judged[fact.benchmark] = fact.seq
+            self._changed |= isinstance(fact, StateChanged | VerdictGiven)
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        self._changed |= (
+            board != self._board or len(self.watched.benchmarks) != self._list.row_count()
+        )
+        self._board = board
+        self._ask_for_standings(moment.seconds)
+        if self._changed and self.is_running:
+            self._changed = False
+            self._list.show([self._entry(info) for info in self.watched.benchmarks])
+            self._draw_detail()
+        told = [Piece(count(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
+        self._header.show(*heading(self, "Benchmarks", told))
+
+    def action_begin(self) -> None:
+        info = self._info
+        if info is not None:
+            self._run(info.name)
+
+    def action_begin_all(self) -> None:
+        self._run(*(info.name for info in self.watched.benchmarks))
+
+    def action_new(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.name import NameScreen
+
+        taken = [info.name for info in self.watched.benchmarks]
+        self.app.push_screen(NameScreen(taken), self._make)
+
+    def _make(self, name: str | None) -> None:
+        if name is not None:
+            self.shell.make_benchmark(name)
+
+    def on_entries_opened(self, message: Entries.Opened) -> None:
+        """The one that is worked on is watched live; of another one there are verdicts to read."""
+        is_current = message.key == current_benchmark(self.watched)
+        self.shell.go("Live" if is_current else "Verdicts")
+
+    def on_entries_moved(self) -> None:
+        self._draw_detail()
+
+    def _run(self, *names: str) -> None:
+        if names:
+            self.shell.ask(Request(Command.RUN, order=Order(benchmarks=names)))
+
+    @property
+    def _info(self) -> BenchmarkInfo | None:
+        """What the cursor is on."""
+        name = self._list.cursor
+        return next((info for info in self.watched.benchmarks if info.name == name), None)
+
+    def _ask_for_standings(self, seconds: float) -> None:
+        info = self._info
+        if info is None or self._reading or not self.is_running:
+            return
+        newest = self._judged.get(info.name, 0)
+        asked = self._asked.get(info.name)
+        if asked is not None and (newest <= asked or seconds - self._asked_at < AGAIN_AFTER):
+            return
+        self._reading, self._asked_at = True, seconds
+        self._asked[info.name] = max(newest, 0)
+        self.run_worker(self._read(info.name), group="read")
+
+    async def _read(self, name: str) -> None:
+        try:
+            self._standings[name] = await asyncio.to_thread(standings, self.watched.reader, name)
+            self._fault = None
+        except StoreError as error:
+            self._fault = str(error)
+        finally:
+            self._reading = False
+        self._draw_detail()
+
+    def _entry(self, info: BenchmarkInfo) -> Entry:
+        state, ink = self._state(info)
+        tallies = [self._tally(info, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
+        done = sum(tally.done for tally in tallies)
+        total = sum(tally.total for tally in tallies)
+        filled = 0 if not total else done * BAR // 2 // total
+        left = [
+            Piece(" " + pad(one_line(info.name), 24), Ink.STRONG),
+            Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
+            Piece("─" * (BAR // 2 - filled), Ink.RULE),
+            Piece("  " + pad(state, 24), ink),
+            Piece(one_line(info.title), Ink.MUTED),
+        ]
+        return Entry(info.name, left)
+
+    def _state(self, info: BenchmarkInfo) -> tuple[str, Ink]:
+        """In words: whether it is worked on, and else how far it is."""
+        where = situation(self.watched.progress, self._board, info.name)
+        current = current_benchmark(self.watched) == info.name
+        if current and not where.phase.over:
+            return where.phase.words, where.phase.ink
+        tallies = [self._tally(info, stage) for stage in Stage]
+        failed = sum(tally.failed for tally in tallies)
+        if not any(tally.total for tally in tallies):
+            return "nothing yet", Ink.MUTED
+        if failed:
+            return f"{failed} failed", Ink.BAD
+        if all(tally.settled == tally.total for tally in tallies):
+            return "✓ done", Ink.GOOD
+        return "unfinished", Ink.WARN
+
+    def _tally(self, info: BenchmarkInfo, stage: Stage) -> Tally:
+        return self.watched.progress.stage_tally(info.name, stage)
+
+    def _draw_detail(self) -> None:
+        width = max(self.size.width - 2, 1)
+        self._detail.show([fitted(line, width) for line in self._detail_lines(width)])
+
+    def _detail_lines(self, width: int) -> list[Line]:
+        info = self._info
+        if info is None:
+            return [[Piece(text, Ink.MUTED)] for text in _NONE]
+        lines: list[Line] = [
+            _rule(one_line(info.name), one_line(info.title), width),
+            *(_stage(stage, self._tally(info, stage)) for stage in Stage),
+            [],
+            _rule("targets", "pass rate, 95 % interval, rows", width),
+        ]
+        found = self._standings.get(info.name)
+        name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
+        lines += [self._target(info, each, found, min(name, 30)) for each in info.targets]
+        if self._fault is not None:
+            lines.append([Piece(f" {one_line(self._fault)}", Ink.BAD)])
+        return lines
+
+    def _target(
+        self, info: BenchmarkInfo, target: TargetInfo, found: Standings | None, name: int
+    ) -> Line:
+        progress = self.watched.progress.target(info.name, target.id)
+        spent = money(progress.usage.cost_usd, scripted=target.scripted)
+        rates = [_rate(track, found, target.id) for track in Track]
+        return [
+            Piece(" " + pad(one_line(target.id), name) + "  ", Ink.STRONG),
+            *(Piece(pad(text, 25)) for text in rates),
+            Piece(spent, Ink.MUTED),
+        ]
+
+
+_NONE: Final = (
+    " There is no benchmark in this workspace yet.",
+    " o makes one: a folder with a file in which you describe what it measures.",
+)
+
+
+def _rule(title: str, note: str, width: int) -> Line:
+    left = [Piece(f" {title} ", Ink.ACCENT)]
+    return spread(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
+
+
+def _stage(stage: Stage, tally: Tally) -> Line:
+    done = 0 if not tally.total else tally.done * BAR // tally.total
+    line = [
+        Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),
+        Piece("━" * done, Ink.GOOD if tally.done == tally.total else Ink.ACCENT),
+        Piece("─" * (BAR - done), Ink.RULE),
+    ]
+    if not tally.total:
+        return [*line, Piece("  nothing to do yet", Ink.FAINT)]
+    line.append(Piece(f"  {tally.done} of {tally.total}"))
+    if tally.running:
+        line.append(Piece(f"  {tally.running} at work", Ink.ACCENT))
+    if tally.failed:
+        line.append(Piece(f"  {tally.failed} failed", Ink.BAD))
+    return line
+
+
+def _rate(track: Track, found: Standings | None, target: str) -> str:
+    """`+ 81 % (70-89) of 32`."""
+    sign = TRACK_SIGNS[track]
+    if found is None:
+        return f"{sign} …"
+    rate = found.get((target, track))
+    if rate is None:
+        return f"{sign} {UNKNOWN}"
+    low, high = percent(rate.interval.low), percent(rate.interval.high)
+    return f"{sign} {percent(rate.rate)} % ({low}-{high}) of {rate.scored}"

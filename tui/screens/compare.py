@@ -1,0 +1,185 @@
+"""Two conversations side by side, turn beside turn, scrolling as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
+from engine.link import Board
+from engine.store.browsing import Kin
+from engine.watch import Watch
+from tui.asking import judge_again
+from tui.dialogue import Dialogue, Thoughts, evidence
+from tui.judged import verdict_blocks
+from tui.keys import key
+from tui.kinship import partners, relation, standing
+from tui.screens.watching import WatchingScreen, heading
+from tui.shell import Subject
+from tui.spotlight import Shown
+from tui.ticker import Moment
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.ink import Ink, Line, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.side_by_side import SideBySide
+
+
+class CompareScreen(WatchingScreen, inherit_bindings=False):
+    """The left one stays; the right one is one of those that it can be compared with."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("right_square_bracket", "next_conversation", "next", "compare it with the next"),
+        key(
+            "left_square_bracket",
+            "previous_conversation",
+            "previous",
+            "compare it with the one before",
+        ),
+        key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
+        key("r", "judge_again", "judge again", "have both judged again, by whom you choose"),
+        key("enter", "open", "open", "read the one at the right by itself"),
+    ]
+
+    def __init__(self, watch: Watch, left: Shown, right: Shown | None = None) -> None:
+        """Without `right`, the nearest that there is."""
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._title = OneLine(id="title")
+        self._texts = SideBySide(id="story")
+        self._left = left
+        self._right = right
+        self._partners: Sequence[Kin] = ()
+        self._kin: dict[Shown, Kin] = {}
+        self._thoughts = False
+        self._reload = True
+        self._fault: str | None = None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self._left.benchmark, self._left.key)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._title
+        yield self._texts
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._texts.focus()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, MessageSpoken | TakeStarted | TakeEnded | VerdictGiven):
+                sides = (self._left, self._right)
+                self._reload |= any(
+                    side is not None and (fact.benchmark, fact.key) == (side.benchmark, side.key)
+                    for side in sides
+                )
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del board, moment
+        if self._reload and self.is_running:
+            self._reload = False
+            self._load()
+        self._draw_lines()
+
+    def action_next_conversation(self) -> None:
+        self._step(1)
+
+    def action_previous_conversation(self) -> None:
+        self._step(-1)
+
+    def action_toggle_thoughts(self) -> None:
+        self._thoughts = not self._thoughts
+        self._show_now()
+
+    def action_judge_again(self) -> None:
+        sides = [self._left] if self._right is None else [self._left, self._right]
+        judge_again(self, list(dict.fromkeys(Subject(each.benchmark, each.key) for each in sides)))
+
+    def action_open(self) -> None:
+        if self._right is not None:
+            self.shell.open_conversation(self._right.benchmark, self._right.key)
+
+    def _step(self, by: int) -> None:
+        shown = [self._shown(each) for each in self._partners]
+        if not shown:
+            self.shell.tell("There is nothing else to compare it with yet.")
+            return
+        index = shown.index(self._right) + by if self._right in shown else 0
+        self._right = shown[index % len(shown)]
+        self._show_now()
+
+    def _show_now(self) -> None:
+        self._load()
+        self._draw_lines()
+
+    def _load(self) -> None:
+        self._reload = False
+        try:
+            self._read()
+            self._fault = None
+        except StoreError as error:
+            self._fault = str(error)
+            self._texts.show([Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)], [])
+
+    def _read(self) -> None:
+        left = self._left
+        kin = self.watched.reader.browser().kin(left.benchmark, left.key.scenario_id)
+        self._kin = {self._shown(each): each for each in kin}
+        self._partners = partners(kin, left.key, left.take)
+        if self._right is None and self._partners:
+            self._right = self._shown(self._partners[0])
+        self._texts.show(self._blocks(left), self._blocks(self._right))
+
+    def _blocks(self, shown: Shown | None) -> list[Block]:
+        if shown is None:
+            return [Passage("none", "", "There is nothing else to compare it with yet.")]
+        info = {each.name: each for each in self.watched.benchmarks}.get(shown.benchmark)
+        dialogue = Dialogue(shown, info.turns if info else 0)
+        dialogue.load(self.watched.reader)
+        if dialogue.take is None:
+            return [Passage("none", "", "This playing is gone from the store.", ink=Ink.WARN)]
+        verdicts = self.watched.reader.verdicts(dialogue.take.seq)
+        thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
+        told = dialogue.blocks(thoughts=thoughts, marks=evidence(dialogue.messages, verdicts))
+        judged = [_in_one_part(block) for block in verdict_blocks(verdicts)]
+        return [*told, Rule("judged", "how it was judged", lined=False), *judged]
+
+    def _shown(self, each: Kin) -> Shown:
+        return Shown(self._left.benchmark, each.key, each.number)
+
+    def _draw_lines(self) -> None:
+        told = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
+        self._header.show(*heading(self, "Side by side", told))
+        self._title.show(*self._titles())
+
+    def _titles(self) -> tuple[Line, Line]:
+        """Each above its side."""
+        left = [Piece(" "), *self._heading_of(self._left)]
+        if self._right is None:
+            return left, ()
+        kin = self._kin.get(self._right)
+        related = [] if kin is None else [Piece(relation(kin, self._left.key) + " ", Ink.MUTED)]
+        return left, [*related, *self._heading_of(self._right)]
+
+    def _heading_of(self, shown: Shown) -> Line:
+        return [
+            Piece(one_line(str(shown.key)), Ink.STRONG),
+            Piece("  "),
+            standing(self._kin.get(shown)),
+            Piece(" "),
+        ]
+
+
+def _in_one_part(block: Block) -> Block:
+    """Verdicts stand under one rule, so that those of both sides are beside each other."""
+    if isinstance(block, Rule):
+        return Passage(block.key, "verdict", block.title, Ink.MUTED, block.ink, close=True)
+    return block

@@ -1,0 +1,262 @@
+"""What failed, grouped by kind, with what to do about each; and the way to try again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.benchmark import ConversationKey, Stage, State
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from engine.facts import Fact, StateChanged
+from engine.link import Board, Command, Request, Row
+from engine.pipeline.remedies import Ailment, ailment_of
+from engine.store.records import FailedUnit
+from engine.watch import Watch
+from tui.keys import key
+from tui.screens.watching import WatchingScreen, heading
+from tui.shell import Subject
+from tui.ticker import Moment
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.entries import Entries, Entry
+from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.transcript import Transcript
+from tui.wording import STAGE_NAMES, count
+
+FOLDED_FROM: Final = 40
+"""Rows from which on the groups are folded at first."""
+_PLAYED: Final = frozenset({Stage.SIMULATE, Stage.EVALUATE})
+UnitKey = tuple[str, Stage, str]
+
+
+class ProblemsScreen(WatchingScreen, inherit_bindings=False):
+    """Reads the failed rows away from the loop, and again when a fact says that they changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("a", "again", "try again", "try what is under the cursor again, or all that is marked"),
+        key("A", "again_all", "all again", "try everything again that failed"),
+        key("m", "mark", "mark", "mark this row, or take the mark away"),
+    ]
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._list = Entries(id="problems")
+        self._detail = Transcript(follow=False, id="detail")
+        self._failed: dict[UnitKey, FailedUnit] = {}
+        self._groups: dict[Ailment, list[FailedUnit]] = {}
+        self._open: set[Ailment] | None = None
+        """Groups whose rows are shown; None until there were any."""
+        self._parked: dict[str, str] = {}
+        self._stale = True
+        self._reading = False
+        self._loaded = False
+        self._fault: str | None = None
+        """Why the store could not be read."""
+
+    @property
+    def subject(self) -> Subject | None:
+        cursor = self._list.cursor
+        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        if unit is None or unit.stage not in _PLAYED:
+            return None
+        return Subject(unit.benchmark, ConversationKey.parse(unit.unit))
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._list
+        yield self._detail
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._list.focus()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        self._stale |= any(
+            isinstance(fact, StateChanged) and State.FAILED in (fact.state, fact.was)
+            for fact in facts
+        )
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del moment
+        if self._stale and not self._reading and self.is_running:
+            self._reading, self._stale = True, False
+            self.run_worker(self._read(), group="read")
+        parked = dict(board.parked) if board is not None else {}
+        if parked != self._parked:
+            self._parked = parked
+            self._show()
+        self._draw_header()
+
+    def action_again(self) -> None:
+        rows = self._chosen()
+        if isinstance(self._list.cursor, str) and not self._list.marked:
+            self.shell.ask(Request(Command.UNPARK, target=self._list.cursor))
+        elif rows:
+            self._list.marked.clear()
+            self._list.redraw()
+            self.shell.ask(Request(Command.RETRY, rows=tuple(map(_row, rows))))
+
+    def action_again_all(self) -> None:
+        if self._failed:
+            rows = tuple(_row(unit) for unit in self._failed.values())
+            self.shell.ask(Request(Command.RETRY, rows=rows))
+
+    def action_mark(self) -> None:
+        self._list.toggle_mark()
+
+    def on_entries_opened(self, message: Entries.Opened) -> None:
+        if isinstance(message.key, Ailment):
+            opened = self._open or set()
+            self._open = opened ^ {message.key}
+            self._show()
+            return
+        unit = self._failed.get(message.key) if isinstance(message.key, tuple) else None
+        if unit is not None:
+            self._open_unit(unit)
+
+    def on_entries_moved(self) -> None:
+        self._draw_detail()
+
+    async def _read(self) -> None:
+        try:
+            failed = await asyncio.to_thread(self.watched.reader.failed_units)
+            self._fault = None
+        except StoreError as error:
+            self._fault = str(error)
+            failed = list(self._failed.values())
+        finally:
+            self._reading = False
+        self._failed = {_key(unit): unit for unit in failed}
+        self._groups = _grouped(failed)
+        self._loaded = True
+        if self._open is None and failed:
+            few = len(failed) < FOLDED_FROM
+            self._open = set(self._groups) if few else set(list(self._groups)[:1])
+        self._show()
+
+    def _show(self) -> None:
+        entries = [_parked_entry(target, why) for target, why in self._parked.items()]
+        for ailment, units in self._groups.items():
+            opened = self._open is not None and ailment in self._open
+            entries.append(_group_entry(ailment, len(units), opened=opened))
+            if opened:
+                entries += map(_unit_entry, units)
+        self._list.show(entries)
+        self._draw_detail()
+        self._draw_header()
+
+    def _draw_header(self) -> None:
+        words = count(len(self._failed), "row") + " failed" if self._loaded else "reading the store"
+        ink = Ink.BAD if self._failed else Ink.GOOD if self._loaded else Ink.MUTED
+        parked = f"  {count(len(self._parked), 'target')} parked" if self._parked else ""
+        marked = f"  {len(self._list.marked)} marked" if self._list.marked else ""
+        told = [Piece(words, ink), Piece(parked, Ink.WARN), Piece(marked, Ink.ACCENT)]
+        self._header.show(*heading(self, "Problems", told))
+
+    def _draw_detail(self) -> None:
+        self._detail.show(self._detail_blocks())
+
+    def _detail_blocks(self) -> list[Block]:
+        if self._fault is not None:
+            return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
+        cursor = self._list.cursor
+        if isinstance(cursor, Ailment):
+            return [Rule("what", cursor.name_in_words), _advice(cursor)]
+        if isinstance(cursor, str):
+            why = drawn(self._parked.get(cursor, ""))
+            return [
+                Rule("what", f"{one_line(cursor)} is parked: it is called no more"),
+                Passage("why", "because", why, ink=Ink.TEXT),
+                Passage("do", "do", "Mend what it names, then press a: it is called again."),
+            ]
+        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        if unit is not None:
+            return _unit_blocks(unit)
+        if not self._loaded:
+            return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
+        return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
+
+    def _chosen(self) -> list[FailedUnit]:
+        """What is marked; else what the cursor is on, a group being all of its rows."""
+        if self._list.marked:
+            return [unit for key, unit in self._failed.items() if key in self._list.marked]
+        cursor = self._list.cursor
+        if isinstance(cursor, Ailment):
+            return self._groups.get(cursor, [])
+        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        return [] if unit is None else [unit]
+
+    def _open_unit(self, unit: FailedUnit) -> None:
+        if unit.stage in _PLAYED:
+            self.shell.open_conversation(unit.benchmark, ConversationKey.parse(unit.unit))
+        elif unit.stage is Stage.GEN_SCENARIOS:
+            self.shell.open_scenario(unit.benchmark, unit.unit)
+        else:
+            self.shell.tell("Its reason, whole, stands below the list.")
+
+
+def _key(unit: FailedUnit) -> UnitKey:
+    return (unit.benchmark, unit.stage, unit.unit)
+
+
+def _row(unit: FailedUnit) -> Row:
+    return Row(unit.benchmark, unit.unit)
+
+
+def _grouped(failed: Sequence[FailedUnit]) -> dict[Ailment, list[FailedUnit]]:
+    """In the order of the kinds: what a person must mend comes before what passes by itself."""
+    groups: dict[Ailment, list[FailedUnit]] = {ailment: [] for ailment in Ailment}
+    for unit in failed:
+        groups[ailment_of(unit.reason)].append(unit)
+    return {ailment: units for ailment, units in groups.items() if units}
+
+
+def _parked_entry(target: str, why: str) -> Entry:
+    name: Hashable = target
+    left: Line = [
+        Piece("‖ ", Ink.WARN),
+        Piece(one_line(target), Ink.STRONG),
+        Piece("  parked: ", Ink.WARN),
+        Piece(one_line(why), Ink.MUTED),
+    ]
+    return Entry(name, left)
+
+
+def _group_entry(ailment: Ailment, number: int, *, opened: bool) -> Entry:
+    left = [
+        Piece("▾ " if opened else "▸ ", Ink.ACCENT),
+        Piece(f"{number} ", Ink.BAD),
+        Piece(ailment.name_in_words, Ink.STRONG),
+    ]
+    return Entry(ailment, left)
+
+
+def _unit_entry(unit: FailedUnit) -> Entry:
+    left = [
+        Piece("   ✗ ", Ink.BAD),
+        Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
+        Piece(one_line(unit.unit), Ink.TEXT),
+        Piece("  " + one_line(unit.reason), Ink.MUTED),
+    ]
+    return Entry(_key(unit), left, can_mark=True)
+
+
+def _unit_blocks(unit: FailedUnit) -> list[Block]:
+    at = unit.at.astimezone().strftime("%H:%M:%S")
+    stage = STAGE_NAMES[unit.stage]
+    return [
+        Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
+        Passage("why", "because", drawn(unit.reason) or "no reason was kept"),
+        _advice(ailment_of(unit.reason)),
+    ]
+
+
+def _advice(ailment: Ailment) -> Passage:
+    return Passage("do", "do", ailment.advice, Ink.ACCENT)

@@ -1,0 +1,326 @@
+"""What the verdicts of a benchmark say: who stands where, what is sure, and what lies behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+
+from engine.display import one_line
+from engine.errors import CrosswindError
+from engine.facts import Fact, TakeEnded, VerdictGiven
+from engine.link import Board
+from engine.stages.analysis import Analysis
+from engine.watch import Watch
+from tui.keys import key
+from tui.results.behind import Behind, line_of
+from tui.results.concord import agreement_rows
+from tui.results.differences import pairs_rows, people_rows
+from tui.results.metrics import behind_spot, heat, told
+from tui.results.one_target import target_rows
+from tui.results.report import Report
+from tui.results.says import says_rows
+from tui.results.standing import standing_rows
+from tui.results.validation import validation_rows
+from tui.screens.watching import WatchingScreen, heading
+from tui.ticker import Moment
+from tui.widgets.heat_map import HeatMap
+from tui.widgets.ink import Ink, Line, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.section_strip import SectionStrip
+from tui.widgets.sheet import Row, Sheet
+
+AGAIN_AFTER: Final = 5.0
+"""Seconds at least between two sums while verdicts come."""
+SHARE: Final = 4.0
+"""A sum that took a second is not made again for so many."""
+SAYS, TARGET, METRICS, PEOPLE, PAIRS, AGREEMENT, VALIDATION = SECTIONS = (
+    "findings",
+    "target",
+    "metrics",
+    "people",
+    "pairs",
+    "agreement",
+    "validation",
+)
+
+
+class ResultsScreen(WatchingScreen, inherit_bindings=False):
+    """Adds up away from the loop, and only while it is seen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("right_curly_bracket", "section(1)", "section", "the next section"),
+        key("left_curly_bracket", "section(-1)", "before", "the section before", show=False),
+        key("right_square_bracket", "benchmark(1)", "benchmark", "the next benchmark"),
+        key("left_square_bracket", "benchmark(-1)", "before", "the benchmark before", show=False),
+        key("u", "merge", "add up", "add up anew, with what was judged since"),
+    ]
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._standing = Sheet(id="standing", fit=True)
+        self._says = Sheet(id="says")
+        self._strip = SectionStrip(id="sections")
+        self._sheet = Sheet(id="section")
+        self._heat = HeatMap(id="heat")
+        self._told = OneLine(id="told")
+        self._name: str | None = None
+        """Of the benchmark that is shown."""
+        self._section = SAYS
+        self._reports: dict[str, Report] = {}
+        self._made: dict[str, float] = {}
+        """By benchmark: when what is shown was asked for."""
+        self._changed: set[str] = set()
+        """Benchmarks of which something was judged since."""
+        self._asked_at = float("-inf")
+        self._took = 0.0
+        self._reading: str | None = None
+        self._faults: dict[str, str] = {}
+        self._moment: Moment | None = None
+        self._at_work = False
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        with Container(id="results"):
+            with Container(id="overview"):
+                yield self._standing
+                yield self._says
+            with Container(id="sectioned"):
+                yield self._strip
+                yield self._sheet
+                yield self._heat
+                yield self._told
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._standing.focus()
+        self._show()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, VerdictGiven | TakeEnded):
+                self._changed.add(fact.benchmark)
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del board
+        self._moment = moment
+        self._at_work = self.shell.engine_is_at_work
+        if not self.is_running:
+            return
+        if self._name not in self._names:
+            self._name = next(iter(self._names), None)
+            self._show()
+        self._add_up(moment)
+        self._draw_header()
+
+    # What keys do
+
+    def action_section(self, step: int) -> None:
+        sections = self._sections
+        place = sections.index(self._section) if self._section in sections else 0
+        self._choose(sections[(place + step) % len(sections)])
+
+    def action_benchmark(self, step: int) -> None:
+        names = self._names
+        if self._name not in names or len(names) < 2:
+            return
+        self._name = names[(names.index(self._name) + step) % len(names)]
+        self._show(from_top=True)
+
+    def action_merge(self) -> None:
+        if self._name is not None:
+            self._changed.add(self._name)
+            self._faults.pop(self._name, None)
+            self._asked_at = float("-inf")
+
+    def on_section_strip_chosen(self, message: SectionStrip.Chosen) -> None:
+        if message.name is not None:
+            self._choose(message.name)
+
+    def on_sheet_moved(self, message: Sheet.Moved) -> None:
+        if message.sheet is self._standing and self._section in {TARGET, PEOPLE}:
+            self._show_section(from_top=True)
+
+    def on_sheet_opened(self, message: Sheet.Opened) -> None:
+        behind = message.key
+        if isinstance(behind, str):
+            behind = Behind((behind,))
+        if isinstance(behind, Behind):
+            self._open(behind)
+
+    def on_heat_map_moved(self) -> None:
+        self._draw_told()
+
+    def on_heat_map_opened(self, message: HeatMap.Opened) -> None:
+        report = self._report
+        behind = None if report is None else behind_spot(report.analysis, message.spot)
+        if behind is not None:
+            self._open(behind)
+
+    # What is added up
+
+    @property
+    def _names(self) -> list[str]:
+        return [info.name for info in self.watched.benchmarks]
+
+    @property
+    def _report(self) -> Report | None:
+        return self._reports.get(self._name or "")
+
+    def _add_up(self, moment: Moment) -> None:
+        name = self._name
+        if name is None or self._reading is not None:
+            return
+        known = name in self._reports or name in self._faults
+        pause = max(AGAIN_AFTER, self._took * SHARE)
+        if known and (name not in self._changed or moment.seconds - self._asked_at < pause):
+            return
+        self._reading, self._asked_at = name, moment.seconds
+        self._changed.discard(name)
+        self.run_worker(self._read(name, moment.seconds), group="read")
+
+    async def _read(self, name: str, asked: float) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            self._reports[name] = await asyncio.to_thread(self.shell.report, name)
+            self._made[name] = asked
+            self._faults.pop(name, None)
+        except CrosswindError as error:
+            self._faults[name] = str(error)
+        finally:
+            self._reading = None
+            self._took = loop.time() - began
+        if name == self._name:
+            self._show()
+
+    def _open(self, behind: Behind) -> None:
+        report = self._report
+        if report is not None:
+            self.shell.open_verdicts(line_of(behind, report.analysis, self._names))
+
+    # What is drawn
+
+    @property
+    def _sections(self) -> list[str]:
+        """What is said stands beside the others where there is room."""
+        says_beside = self.has_class("-wide")
+        return [name for name in SECTIONS if name != SAYS or not says_beside]
+
+    def _choose(self, section: str) -> None:
+        had_focus = self.focused in {self._sheet, self._heat}
+        self._section = section
+        self._show_section(from_top=True)
+        if had_focus:
+            (self._heat if section == METRICS else self._sheet).focus()
+
+    def _show(self, *, from_top: bool = False) -> None:
+        self._standing.show(self._standing_rows, from_top=from_top)
+        self._says.show(self._says_rows, from_top=from_top)
+        self._show_section(from_top=from_top)
+        self._draw_header()
+
+    def _show_section(self, *, from_top: bool = False) -> None:
+        sections = self._sections
+        if self._section not in sections:
+            self._section = sections[0]
+        self._strip.show(sections, self._section)
+        is_heat = self._section == METRICS and self._report is not None
+        self._heat.display = self._told.display = is_heat
+        self._sheet.display = not is_heat
+        if is_heat and self._report is not None:
+            self._heat.show(*heat(self._report.analysis))
+            self._draw_told()
+        self._sheet.show(self._section_rows, from_top=from_top)
+
+    def _draw_told(self) -> None:
+        if self._report is not None:
+            self._told.show(*told(self._report.analysis, self._heat.cursor))
+
+    def _standing_rows(self, width: int) -> list[Row]:
+        report = self._report
+        return self._no_report() if report is None else standing_rows(report.analysis, width)
+
+    def _says_rows(self, width: int) -> list[Row]:
+        return [] if self._report is None else says_rows(self._report.analysis, width)
+
+    def _section_rows(self, width: int) -> list[Row]:
+        report = self._report
+        if report is None:
+            return []
+        analysis = report.analysis
+        cursor = self._standing.cursor
+        target = cursor if isinstance(cursor, str) else None
+        match self._section:
+            case "target":
+                return target_rows(analysis, target, width)
+            case "people":
+                return people_rows(analysis, target, width)
+            case "pairs":
+                return pairs_rows(analysis, width)
+            case "agreement":
+                return agreement_rows(analysis, width)
+            case "validation":
+                return validation_rows(analysis.benchmark, report.validations, width)
+            case _:
+                return says_rows(analysis, width)
+
+    def _no_report(self) -> list[Row]:
+        if self._name is None:
+            return [Row([Piece(f" {text}", Ink.MUTED)]) for text in _NONE]
+        fault = self._faults.get(self._name)
+        if fault is None:
+            return [Row([Piece(" Adding up what is stored …", Ink.MUTED)])]
+        lines = [Piece(" " + one_line(line), Ink.BAD) for line in fault.splitlines()]
+        return [Row([line]) for line in lines] + [Row([Piece(" u tries again.", Ink.MUTED)])]
+
+    def _draw_header(self) -> None:
+        self._header.show(*heading(self, "Results", self._header_words()))
+
+    def _header_words(self) -> Line:
+        names = self._names
+        if self._name not in names:
+            return []
+        line = [Piece(one_line(self._name), Ink.ACCENT)]
+        if len(names) > 1:
+            line.append(Piece(f" {names.index(self._name) + 1} of {len(names)}", Ink.MUTED))
+        report = self._report
+        if report is not None:
+            line.append(self._scored(report.analysis))
+        return [*line, self._age()]
+
+    def _scored(self, analysis: Analysis) -> Piece:
+        scored = sum(one.scored for one in analysis.targets)
+        of = sum(one.of for one in analysis.targets)
+        if scored == of:
+            return Piece(f"  {scored:,} scored", Ink.MUTED)
+        so_far = "so far " if self._at_work else ""
+        return Piece(f"  {so_far}{scored:,} of {of:,} scored", Ink.WARN)
+
+    def _age(self) -> Piece:
+        if self._name in self._faults and self._report is not None:
+            return Piece("  cannot be added up anew: u tries again", Ink.BAD)
+        made = self._made.get(self._name or "")
+        if made is None or self._moment is None:
+            return Piece("  adding up …" if self._name not in self._faults else "", Ink.ACCENT)
+        if self._name not in self._changed and self._reading is None:
+            return Piece("  up to date", Ink.FAINT)
+        seconds = max(int(self._moment.seconds - made), 0)
+        if self._reading == self._name:
+            return Piece(f"  {seconds} s old, adding up …", Ink.ACCENT)
+        return Piece(f"  {seconds} s old", Ink.MUTED)
+
+
+_NONE: Final = (
+    "There is no benchmark in this workspace yet.",
+    "1 leads to the benchmarks, where o makes one.",
+)

@@ -1,0 +1,255 @@
+"""One scenario across everything that it was played with: targets, samples and its variants."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.benchmark import ConversationKey, Scenario, base_id
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
+from engine.link import Board
+from engine.store.browsing import Kin
+from engine.watch import Watch
+from tui.among import Among
+from tui.asking import judge_again, play_again
+from tui.judged import verdict_blocks
+from tui.keys import key
+from tui.kinship import counting, standing
+from tui.screens.watching import WatchingScreen, heading
+from tui.shell import Subject
+from tui.spotlight import Shown
+from tui.ticker import Moment
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.ink import Ink, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.outcome_grid import OutcomeGrid, Spot
+from tui.widgets.transcript import Transcript
+from tui.wording import count
+
+
+class ScenarioScreen(WatchingScreen, inherit_bindings=False):
+    """Draws what the store has of a base scenario and of all its variants."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("C", "compare", "compare", "read it side by side with another"),
+        key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
+        key("R", "play_again", "play again", "have it played again; what is there stays"),
+    ]
+
+    def __init__(
+        self,
+        watch: Watch,
+        benchmark: str,
+        scenario_id: str,
+        *,
+        cursor: ConversationKey | None = None,
+    ) -> None:
+        """The cursor begins on `cursor`, or on what there is of the scenario first."""
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._title = OneLine(id="title")
+        self._grid = OutcomeGrid(id="rows")
+        self._detail = Transcript(follow=False, id="detail")
+        self._benchmark = benchmark
+        self._scenario_id = scenario_id
+        self._begin_at = cursor
+        self._begun = False
+        self._scenarios: Sequence[Scenario] = ()
+        self._targets: Sequence[str] = ()
+        self._samples = 1
+        self._kin: Mapping[ConversationKey, Kin] = {}
+        self._reload = True
+        self._fault: str | None = None
+
+    @property
+    def subject(self) -> Subject | None:
+        found = self._at(self._grid.cursor)
+        return None if found is None else Subject(self._benchmark, found.key)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._title
+        yield self._grid
+        yield self._detail
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._grid.focus()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        base = base_id(self._scenario_id)
+        for fact in facts:
+            if isinstance(fact, TakeStarted | TakeEnded | VerdictGiven):
+                self._reload |= (fact.benchmark, base_id(fact.key.scenario_id)) == (
+                    self._benchmark,
+                    base,
+                )
+            elif isinstance(fact, StateChanged):
+                self._reload |= fact.benchmark == self._benchmark and fact.unit.startswith(base)
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del board, moment
+        if self._reload and self.is_running:
+            self._reload = False
+            self._load()
+            self._draw_grid()
+        self._draw_lines()
+
+    def on_outcome_grid_opened(self, message: OutcomeGrid.Opened) -> None:
+        found = self._at(message.spot)
+        if found is None:
+            self.shell.tell("It has not been played yet.")
+            return
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.conversation import ConversationScreen
+
+        played = [each for spot in self._spots() if (each := self._at(spot)) is not None]
+        rows = array("q", [each.take_seq for each in played])
+        among = Among(self.watched.reader.browser(), rows, played.index(found))
+        self.app.push_screen(
+            ConversationScreen(self.watched, self._benchmark, found.key, among=among)
+        )
+
+    def on_outcome_grid_moved(self) -> None:
+        self._draw_detail()
+        self._draw_lines()
+
+    def action_compare(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.compare import CompareScreen
+
+        found = self._at(self._grid.cursor)
+        if found is not None:
+            shown = Shown(self._benchmark, found.key, found.number)
+            self.app.push_screen(CompareScreen(self.watched, shown))
+
+    def action_judge_again(self) -> None:
+        judge_again(self, [] if self.subject is None else [self.subject])
+
+    def action_play_again(self) -> None:
+        play_again(self, [] if self.subject is None else [self.subject])
+
+    def _load(self) -> None:
+        reader = self.watched.reader
+        base = base_id(self._scenario_id)
+        try:
+            kin = reader.browser().kin(self._benchmark, self._scenario_id)
+            stored = reader.scenarios(self._benchmark)
+            self._fault = None
+        except StoreError as error:
+            self._fault = str(error)
+            return
+        self._kin = counting(kin)
+        known = {each.scenario.id: each.scenario for each in stored}
+        played = {each.scenario.id for each in stored if each.played}
+        played |= {each.key.scenario_id for each in kin}
+        mine = sorted(name for name in played if base_id(name) == base)
+        self._scenarios = [known[name] for name in mine if name in known] or [
+            each for name, each in known.items() if base_id(name) == base
+        ]
+        infos = {each.name: each for each in self.watched.benchmarks}
+        info = infos.get(self._benchmark)
+        wanted = [target.id for target in info.targets] if info is not None else []
+        others = sorted({each.key.target_id for each in kin} - set(wanted))
+        self._targets = [*wanted, *others]
+        self._samples = max((each.key.sample for each in kin), default=0) + 1
+
+    def _draw_grid(self) -> None:
+        glyphs = {}
+        for spot in self._spots():
+            piece = standing(self._at(spot))
+            glyphs[spot] = Piece(piece.text[:1].strip() or "·", piece.ink)
+        groups = [
+            one_line(each.id.removeprefix(base_id(each.id)).lstrip("_") or each.id)
+            for each in self._scenarios
+        ]
+        self._grid.show(list(map(one_line, self._targets)), groups, self._samples, glyphs)
+        if not self._begun:
+            self._begun = True
+            self._grid.put(self._first_spot())
+        self._draw_detail()
+
+    def _first_spot(self) -> Spot:
+        ids = [each.id for each in self._scenarios]
+        where = self._begin_at
+        scenario = self._scenario_id if where is None else where.scenario_id
+        group = ids.index(scenario) if scenario in ids else 0
+        if where is None or where.target_id not in self._targets:
+            return Spot(0, group, 0)
+        return Spot(self._targets.index(where.target_id), group, where.sample)
+
+    def _spots(self) -> list[Spot]:
+        return [
+            Spot(row, group, cell)
+            for row in range(len(self._targets))
+            for group in range(len(self._scenarios))
+            for cell in range(self._samples)
+        ]
+
+    def _at(self, spot: Spot) -> Kin | None:
+        if spot.row >= len(self._targets) or spot.group >= len(self._scenarios):
+            return None
+        scenario, target = self._scenarios[spot.group].id, self._targets[spot.row]
+        return self._kin.get(ConversationKey(scenario, target, spot.cell))
+
+    def _draw_lines(self) -> None:
+        told = [Piece(one_line(self._benchmark), Ink.MUTED)]
+        self._header.show(*heading(self, "Scenario", told))
+        title = [Piece(" "), Piece(one_line(base_id(self._scenario_id)), Ink.STRONG)]
+        title.append(Piece(f"  {count(len(self._scenarios), 'variant')}", Ink.MUTED))
+        judged = [each.passed for each in self._kin.values() if each.judged]
+        tally = [
+            Piece(f"✗ {judged.count(False)} ", Ink.BAD),
+            Piece(f"✓ {judged.count(True)} ", Ink.GOOD),
+            Piece(f"· {judged.count(None)} ", Ink.WARN),
+        ]
+        self._title.show(title, tally)
+
+    def _draw_detail(self) -> None:
+        self._detail.show_another(self._detail_blocks(), follow=False)
+
+    def _detail_blocks(self) -> list[Block]:
+        if self._fault is not None:
+            return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
+        if not self._scenarios:
+            return [Passage("none", "", "There is no such scenario in the store.", ink=Ink.WARN)]
+        spot = self._grid.cursor
+        scenario = self._scenarios[min(spot.group, len(self._scenarios) - 1)]
+        found = self._at(spot)
+        blocks: list[Block] = []
+        if found is not None:
+            state = standing(found)
+            blocks.append(Rule("which", one_line(str(found.key)), state.text, ink=Ink.STRONG))
+            try:
+                blocks += verdict_blocks(self.watched.reader.verdicts(found.take_seq))
+            except StoreError as error:
+                text = drawn(str(error))
+                blocks.append(Passage("fault", "store", text, Ink.BAD, Ink.BAD))
+        return [*blocks, *_setup(scenario)]
+
+
+def _setup(scenario: Scenario) -> list[Block]:
+    """Who the user plays and what they do, so that variants can be told apart."""
+    who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
+    parts = [
+        ("who", who),
+        ("persona", scenario.persona),
+        ("goal", scenario.user_goal),
+        ("latent", scenario.latent_adversarial_goal),
+        *((f"turn {mark.turn}", mark.instruction) for mark in scenario.landmarks),
+    ]
+    return [
+        Rule("setup", one_line(scenario.id)),
+        *(
+            Passage(("setup", place), label, drawn(text), Ink.USER, close=True)
+            for place, (label, text) in enumerate(parts)
+            if text
+        ),
+    ]

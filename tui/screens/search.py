@@ -1,0 +1,279 @@
+"""Finds words in everything that was ever said, and leads to the message."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from engine.benchmark import Speaker
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from engine.facts import Fact
+from engine.link import Board
+from engine.store.search import Hit, Search, open_search
+from engine.watch import Watch
+from tui.keys import key
+from tui.screens.conversation import At, ConversationScreen
+from tui.screens.watching import WatchingScreen, heading
+from tui.shell import Subject
+from tui.ticker import Moment
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.entries import Entries, Entry
+from tui.widgets.ink import Ink, Piece, Styled, pad, painted
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.transcript import Transcript
+from tui.wording import SPEAKER_NAMES
+
+PAGE: Final = 50
+PAUSE: Final = 0.15
+"""Seconds without a key after which what is typed is looked for."""
+BATCH: Final = 500
+"""Messages that are indexed at once: a search waits for no more than these."""
+BEFORE: Final = 12
+"""Characters that are shown before what was found."""
+_SPEAKERS: Final = {"by:user": Speaker.USER, "by:target": Speaker.TARGET}
+_HELP: Final = 'words, "a phrase", begin*, by:user or by:target, in:benchmark'
+
+
+class Asked(NamedTuple):
+    """What a line asks for."""
+
+    words: str
+    speaker: Speaker | None
+    benchmark: str | None
+
+
+def asked(typed: str) -> Asked:
+    """`by:` and `in:` are about where, everything else is what was said."""
+    speaker, benchmark, words = None, None, []
+    for word in typed.split(" "):
+        if word.lower() in _SPEAKERS:
+            speaker = _SPEAKERS[word.lower()]
+        elif word.lower().startswith("in:") and len(word) > len("in:"):
+            benchmark = word[len("in:") :]
+        else:
+            words.append(word)
+    return Asked(" ".join(words).strip(), speaker, benchmark)
+
+
+class SearchScreen(WatchingScreen, inherit_bindings=False):
+    """The index is brought up to date beside it; what is in it already can be found at once."""
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("slash", "type", "find", "change what is searched for"),
+        key("down", "to_list", "to what was found", show=False),
+        key("escape", "back", "back", "back to where you came from"),
+    ]
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._line = Input(placeholder=_HELP, id="typed")
+        self._line.cursor_blink = False
+        self._note = OneLine(id="title")
+        self._list = Entries(id="rows")
+        self._detail = Transcript(follow=False, id="detail")
+        self._search: Search | None = None
+        self._hits: Sequence[Hit] = ()
+        self._asked = Asked("", None, None)
+        self._limit = PAGE
+        self._searched = False
+        self._searching = False
+        self._indexed: int | None = 0
+        """So many percent can be found; None when all can be."""
+        self._fault: str | None = None
+
+    @property
+    def subject(self) -> Subject | None:
+        hit = self._hit
+        return None if hit is None else Subject(hit.benchmark, hit.key)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._line
+        yield self._note
+        yield self._list
+        yield self._detail
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self.run_worker(self._open(), group="index")
+
+    def on_unmount(self) -> None:
+        """Closing waits for what is being asked, which ends at once."""
+        if self._search is not None:
+            self._search.interrupt()
+            asyncio.get_running_loop().run_in_executor(None, _put_away, self._search)
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        """What was said while one searches is found the next time."""
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del board, moment
+        told = [Piece("in everything that was said", Ink.MUTED)]
+        self._header.show(*heading(self, "Find", told))
+        self._draw_note()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self._ask(asked(message.value), PAGE)
+
+    def on_input_submitted(self) -> None:
+        self.action_to_list()
+
+    def action_type(self) -> None:
+        self._line.focus()
+
+    def action_to_list(self) -> None:
+        if self._hits:
+            self._list.focus()
+
+    def action_back(self) -> None:
+        self.shell.back()
+
+    def on_entries_opened(self, message: Entries.Opened) -> None:
+        hit = self._hit
+        if hit is None:
+            return
+        del message
+        at = At(hit.take, hit.turn, hit.speaker, _needle(hit))
+        self.app.push_screen(ConversationScreen(self.watched, hit.benchmark, hit.key, at=at))
+
+    def on_entries_moved(self) -> None:
+        self._draw_detail()
+        hit = self._hit
+        more = len(self._hits) >= self._limit
+        if more and hit is not None and hit == self._hits[-1] and not self._searching:
+            self._ask(self._asked, self._limit + PAGE)
+
+    @property
+    def _hit(self) -> Hit | None:
+        cursor = self._list.cursor
+        return next((hit for hit in self._hits if hit.seq == cursor), None)
+
+    async def _open(self) -> None:
+        """Open the index, and bring it up to date while one types."""
+        try:
+            search = await asyncio.to_thread(open_search, self.watched.reader.path)
+            self._search = search
+            self._ask(self._asked, self._limit)
+            last = max(self.watched.reader.last_seq(), 1)
+            extending = asyncio.create_task(asyncio.to_thread(search.extend, BATCH))
+            extending.add_done_callback(_let_go)
+            while not extending.done():
+                await asyncio.wait([extending], timeout=1.0)
+                if not extending.done():
+                    self._indexed = await asyncio.to_thread(lambda: search.through) * 100 // last
+            extending.result()
+            self._indexed = None
+            self._ask(self._asked, self._limit)
+        except StoreError as error:
+            if self.is_running:
+                self._fault = str(error)
+                self._draw_note()
+
+    def _ask(self, what: Asked, limit: int) -> None:
+        self._asked, self._limit = what, limit
+        self._searching = True
+        self.run_worker(self._answer(what, limit), group="find", exclusive=True)
+
+    async def _answer(self, what: Asked, limit: int) -> None:
+        await asyncio.sleep(PAUSE)
+        search = self._search
+        if search is None:
+            return
+        try:
+            hits = await asyncio.to_thread(
+                search.search,
+                what.words,
+                speaker=what.speaker,
+                benchmark=what.benchmark,
+                limit=limit,
+            )
+        except StoreError as error:
+            self._fault = str(error)
+        else:
+            self._hits, self._searched, self._fault = hits, bool(what.words), None
+            self._list.show([_entry(hit) for hit in hits])
+            self._draw_detail()
+        self._searching = False
+        self._draw_note()
+
+    def _draw_note(self) -> None:
+        left, ink = self._found_words()
+        right = []
+        if self._indexed is not None and self._fault is None:
+            right = [Piece(f"the index is being made: {self._indexed} % ", Ink.WARN)]
+        self._note.show([Piece(" " + left, ink)], right)
+
+    def _found_words(self) -> tuple[str, Ink]:
+        if self._fault is not None:
+            return one_line(self._fault), Ink.BAD
+        if self._searching:
+            return "searching", Ink.MUTED
+        if not self._searched:
+            return _HELP, Ink.MUTED
+        if not self._hits:
+            return "Nobody said that.", Ink.WARN
+        more = " or more" if len(self._hits) >= self._limit else ""
+        return f"{len(self._hits)} messages{more}, the newest first", Ink.GOOD
+
+    def _draw_detail(self) -> None:
+        self._detail.show_another(_detail_blocks(self._hit), follow=False)
+
+
+def _put_away(search: Search) -> None:
+    with contextlib.suppress(StoreError):
+        search.close()
+
+
+def _let_go(extending: asyncio.Task[int]) -> None:
+    """Where the screen has gone meanwhile, nobody else asks how it ended."""
+    if not extending.cancelled():
+        extending.exception()
+
+
+def _needle(hit: Hit) -> str:
+    """The words that were found, to be marked in the transcript."""
+    return hit.snippet[slice(*hit.spans[0])] if hit.spans else ""
+
+
+def _entry(hit: Hit) -> Entry:
+    ink = Ink.USER if hit.speaker is Speaker.USER else Ink.TARGET
+    left = [
+        Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
+        Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
+        Piece(pad(one_line(str(hit.key)), 31) + " ", Ink.STRONG),
+        *_snippet(hit),
+    ]
+    return Entry(hit.seq, left)
+
+
+def _snippet(hit: Hit) -> list[Piece]:
+    """From a little before what was found, with that marked; each piece is cleaned by itself."""
+    start = max(hit.spans[0][0] - BEFORE, 0) if hit.spans else 0
+    styles = [Styled(*span, Ink.EVIDENCE) for span in hit.spans]
+    pieces = painted(hit.snippet, start, len(hit.snippet), styles, Ink.TEXT)
+    dots = [Piece("… ", Ink.FAINT)] if start or hit.cut_before else []
+    return [*dots, *(Piece(_flat(piece.text), piece.ink) for piece in pieces)]
+
+
+def _flat(text: str) -> str:
+    """On one line, with the blanks at its ends kept."""
+    return drawn(text).replace("\n", " ")
+
+
+def _detail_blocks(hit: Hit | None) -> list[Block]:
+    if hit is None:
+        return []
+    text = ("…" if hit.cut_before else "") + hit.snippet + ("…" if hit.cut_after else "")
+    name = SPEAKER_NAMES[hit.speaker]
+    where = f"turn {hit.turn}, take {hit.take + 1} of {one_line(hit.benchmark)}"
+    return [Rule("where", one_line(str(hit.key)), where), Passage("said", name, drawn(text))]

@@ -1,0 +1,95 @@
+"""What a screen may ask of the app around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from engine.benchmark import ConversationKey
+from engine.link import Answer, Board, Request
+from engine.pipeline.order import Order
+from tui.remembered import Choices
+from tui.ticker import Watching
+
+if TYPE_CHECKING:
+    from tui.results.report import Report
+
+
+class Subject(NamedTuple):
+    """The conversation that a screen is about, or that its cursor is on."""
+
+    benchmark: str
+    key: ConversationKey
+
+
+@runtime_checkable
+class Shell(Protocol):
+    """The app, as its screens see it. Nothing here waits for anything."""
+
+    @property
+    def listeners(self) -> set[Watching]:
+        """Screens that hear of facts, whether they are shown or not."""
+        ...
+
+    @property
+    def board(self) -> Board | None:
+        """As of the last look; None where no engine is known."""
+        ...
+
+    @property
+    def engine_is_at_work(self) -> bool:
+        """Whether there is an engine that takes commands."""
+        ...
+
+    def ask(self, request: Request, then: Callable[[Answer], None] | None = None) -> None:
+        """Ask the engine, away from the screen's loop. What it says is shown; where `then` is
+        given, it is called with the answer instead. Where none is at work, one is started for
+        what is work."""
+        ...
+
+    def start_engine(self, order: Order, request: Request | None = None) -> None:
+        """Have an engine work on this where none is at work; `request` is what led to it."""
+        ...
+
+    def cost(self, order: Order) -> str | None:
+        """What it would call and cost, in words; None where nothing is paid for. It takes a while:
+        not for the screen's loop. Raises `CrosswindError`."""
+        ...
+
+    def make_benchmark(self, name: str) -> None:
+        """Make a benchmark in the workspace, with a file to describe it in."""
+        ...
+
+    def tell(self, text: str, *, bad: bool = False) -> None:
+        """Show a notice, whoever its text is from."""
+        ...
+
+    @property
+    def choices(self) -> Choices:
+        """What a person chose, here or the last time."""
+        ...
+
+    def choose(self, choices: Choices) -> None:
+        """Keep these for the next time."""
+        ...
+
+    def go(self, name: str) -> None:
+        """Go to one of the places."""
+        ...
+
+    def back(self) -> None:
+        """Back to where one came from."""
+        ...
+
+    def open_conversation(self, benchmark: str, key: ConversationKey) -> None: ...
+
+    def open_scenario(self, benchmark: str, scenario_id: str) -> None: ...
+
+    def open_verdicts(self, typed: str) -> None:
+        """Those that a filter line holds, over what is shown."""
+        ...
+
+    def report(self, benchmark: str) -> Report:
+        """What its verdicts say now. It takes a while: not for the screen's loop. Raises
+        `CrosswindError`."""
+        ...

@@ -1,0 +1,224 @@
+"""A rate for each metric and target: a number and a bar in every cell, so that colour is extra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.widgets.ink import Ink, Line, Piece, fitted, pad, shorten
+from tui.widgets.line_view import LineView
+from tui.wording import bar
+
+COLUMN: Final = (11, 18)
+NAME_WIDTH: Final = (16, 44)
+HEAD_ROWS: Final = 1
+GOOD_FROM: Final = 0.75
+BAD_BELOW: Final = 0.4
+
+
+class Spot(NamedTuple):
+    row: int
+    column: int
+
+
+class HeatRow(NamedTuple):
+    """A metric; its mark says something of it that is not in its cells."""
+
+    name: str
+    mark: str = ""
+
+
+class Heat(NamedTuple):
+    """A rate, and how it is said; None where there is none."""
+
+    rate: float | None
+    said: str
+
+
+class HeatMap(LineView):
+    """Enter or a second click opens the cell under the cursor, which stands in brackets."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "open"),
+        Binding("right,l", "aside(1)", "next column", show=False),
+        Binding("left,h", "aside(-1)", "column before", show=False),
+    ]
+
+    class Opened(Message):
+        """A person wants to see what lies behind this cell."""
+
+        def __init__(self, spot: Spot) -> None:
+            super().__init__()
+            self.spot = spot
+
+    class Moved(Message):
+        """The cursor is on another cell."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._rows: Sequence[HeatRow] = ()
+        self._columns: Sequence[str] = ()
+        self._cells: Mapping[Spot, Heat] = {}
+        self._first = 0
+        """The first column that is seen."""
+        self.cursor = Spot(0, 0)
+
+    def show(
+        self, rows: Sequence[HeatRow], columns: Sequence[str], cells: Mapping[Spot, Heat]
+    ) -> None:
+        if (rows, columns, cells) == (self._rows, self._columns, self._cells):
+            return
+        self._rows, self._columns, self._cells = rows, columns, cells
+        self.measure(self.row_count())
+        self.put(self.cursor)
+
+    def put(self, spot: Spot) -> None:
+        """Put the cursor on the cell, or the nearest that there is."""
+        before = self.cursor
+        row = max(min(spot.row, len(self._rows) - 1), 0)
+        self.cursor = Spot(row, max(min(spot.column, len(self._columns) - 1), 0))
+        self._bring_into_view()
+        self.redraw()
+        if self.cursor != before:
+            self.post_message(self.Moved())
+
+    def row_count(self) -> int:
+        return len(self._rows) + HEAD_ROWS
+
+    def row(self, index: int) -> Line:
+        seen = range(self._first, min(self._first + self._fit, len(self._columns)))
+        if index < HEAD_ROWS:
+            return self._head(seen)
+        number = index - HEAD_ROWS
+        row = self._rows[number]
+        ink = Ink.STRONG if number == self.cursor.row else Ink.TEXT
+        mark = cell_len(row.mark) + 1 if row.mark else 0
+        line = [
+            Piece(" " + pad(row.name, self._name_width - mark), ink),
+            Piece(" " + row.mark if row.mark else "", Ink.WARN),
+            Piece(" "),
+        ]
+        for column in seen:
+            line += self._cell(Spot(number, column))
+        return fitted(line, self.line_width)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+        self.measure(self.row_count())
+        self._bring_into_view()
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        row = self.top + event.y - HEAD_ROWS
+        column, within = divmod(event.x - self._name_width - 2, self._column_width)
+        spot = Spot(row, column + self._first)
+        known = 0 <= row < len(self._rows) and column >= 0 and spot.column < len(self._columns)
+        if not known or within < 0:
+            return
+        if spot == self.cursor and event.chain > 1:
+            self.action_open()
+        self.put(spot)
+
+    def action_open(self) -> None:
+        if self._rows and self._columns:
+            self.post_message(self.Opened(self.cursor))
+
+    def action_aside(self, step: int) -> None:
+        self.put(Spot(self.cursor.row, self.cursor.column + step))
+
+    def action_go_down(self) -> None:
+        self._move(1)
+
+    def action_go_up(self) -> None:
+        self._move(-1)
+
+    def action_go_page_down(self) -> None:
+        self._move(max(self.page_height - 1, 1))
+
+    def action_go_page_up(self) -> None:
+        self._move(-max(self.page_height - 1, 1))
+
+    def action_go_home(self) -> None:
+        self._move(-len(self._rows))
+
+    def action_go_end(self) -> None:
+        self._move(len(self._rows))
+
+    def _move(self, step: int) -> None:
+        self.put(Spot(self.cursor.row + step, self.cursor.column))
+
+    def _head(self, seen: range) -> Line:
+        before, after = seen.start, len(self._columns) - seen.stop
+        more = " ".join([f"‹ {before}"] * bool(before) + [f"{after} ›"] * bool(after))
+        line = [Piece(" " + pad(more, self._name_width, right=True) + " ", Ink.FAINT)]
+        for column in seen:
+            ink = Ink.ACCENT if column == self.cursor.column else Ink.MUTED
+            name = shorten(self._columns[column], self._column_width - 2)
+            line.append(Piece(" " + pad(name, self._column_width - 1), ink))
+        return fitted(line, self.line_width)
+
+    def _cell(self, spot: Spot) -> Line:
+        heat = self._cells.get(spot, _NOTHING)
+        here = spot == self.cursor
+        edge = Ink.ACCENT if self.has_focus else Ink.MUTED
+        left, right = ("[", "]") if here else (" ", " ")
+        room = self._column_width - 7
+        ink = _ink(heat.rate)
+        filled, rest = ("", " " * room)
+        if heat.rate is not None:
+            filled, rest = bar(round(heat.rate * 1000), 1000, room)
+        return [
+            Piece(left, edge),
+            Piece(pad(heat.said, 4, right=True) + " ", ink if heat.rate is not None else Ink.FAINT),
+            Piece(filled, ink),
+            Piece("·" * len(rest) if heat.rate is not None else rest, Ink.RULE),
+            Piece(right, edge),
+        ]
+
+    @property
+    def _name_width(self) -> int:
+        low, high = NAME_WIDTH
+        longest = max((cell_len(r.name) + cell_len(r.mark) + 1 for r in self._rows), default=low)
+        spare = self.line_width - 3 - COLUMN[0] * min(len(self._columns), 4)
+        return max(min(longest, high, spare), low)
+
+    @property
+    def _column_width(self) -> int:
+        low, high = COLUMN
+        room = self.line_width - self._name_width - 2
+        return max(low, min(high, room // max(len(self._columns), 1)))
+
+    @property
+    def _fit(self) -> int:
+        return max((self.line_width - self._name_width - 2) // self._column_width, 1)
+
+    def _bring_into_view(self) -> None:
+        first = max(self.cursor.column - self._fit + 1, min(self._first, self.cursor.column))
+        self._first = max(min(first, len(self._columns) - self._fit), 0)
+        row = self.cursor.row + HEAD_ROWS
+        if row < self.top + HEAD_ROWS:
+            self.jump(row - HEAD_ROWS)
+        elif row >= self.top + self.page_height:
+            self.jump(row - self.page_height + 1)
+
+
+def _ink(rate: float | None) -> Ink:
+    if rate is None:
+        return Ink.FAINT
+    if rate >= GOOD_FROM:
+        return Ink.GOOD
+    return Ink.BAD if rate < BAD_BELOW else Ink.WARN
+
+
+_NOTHING: Final = Heat(None, "—")
