@@ -39,7 +39,8 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not alone"
+	$(BIN)/pytest -m alone
 
 check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long

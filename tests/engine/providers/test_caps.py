@@ -15,6 +15,7 @@ from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("cap", "latency_ms"), [(8, 100.0), (40, 250.0), (150, 400.0)])
 def test_throughput_settles_near_the_cap_with_few_refusals(cap: int, latency_ms: float) -> None:
     """Beside what as many callers as the cap get, in the same run: a busy machine slows both."""

@@ -20,7 +20,7 @@ from tests.killing.case import (
     play_whole,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
 RANDOM_KILLS: Final = 20
 SEED: Final = 4
