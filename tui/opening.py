@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -28,7 +29,8 @@ from engine.pipeline.order import Order
 from engine.service.spawning import Job, spawn
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.watch import Watch
+from engine.watch import BenchmarkInfo, Watch
+from tui.remembered import Memory
 
 if TYPE_CHECKING:
     from tui.results.report import Report
@@ -36,20 +38,21 @@ if TYPE_CHECKING:
 
 def open_app(arguments: argparse.Namespace) -> int:
     """Returns the exit code."""
+    slow: bool = getattr(arguments, "slow", False)
     match arguments.command:
         case "demo":
-            return _run_and_watch(prepare_demo(arguments))
+            return _run_and_watch(prepare_demo(arguments), slow=slow)
         case "run":
             prepared = prepare_run(arguments)
             if not confirmed(prepared.session, prepared.order, arguments):
                 return STOPPED
-            return _run_and_watch(prepared)
+            return _run_and_watch(prepared, slow=slow)
         case _:
-            _look(open_session(arguments))
+            _look(open_session(arguments), slow=slow)
             return DONE
 
 
-def _run_and_watch(prepared: Prepared) -> int:
+def _run_and_watch(prepared: Prepared, *, slow: bool) -> int:
     """The engine outlives the app, which may be left at any time."""
     session, order = prepared.session, prepared.order
     session.check(order)
@@ -62,21 +65,21 @@ def _run_and_watch(prepared: Prepared) -> int:
         )
     _start(session, order)
     with closing(_watch(session)) as watch:
-        _show(session, watch, place="Live")
+        _show(session, watch, place="Live", slow=slow)
         watch.poll()
         code = _goodbye(session, order, watch)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (held_to(session, order, prepared.gates) if over else DONE)
 
 
-def _look(session: Session) -> None:
+def _look(session: Session, *, slow: bool) -> None:
     """The app on what is stored, and on the engine at work where there is one."""
     if not session.store_path.exists():
         with hold_workspace(session.workspace.root):
             open_store(session.store_path).close()
     place = "Benchmarks" if session.holder() is None else "Live"
     with closing(_watch(session)) as watch:
-        _show(session, watch, place=place)
+        _show(session, watch, place=place, slow=slow)
 
 
 def _watch(session: Session) -> Watch:
@@ -84,7 +87,7 @@ def _watch(session: Session) -> Watch:
     return Watch.open(session.store_path, infos, session.link())
 
 
-def _show(session: Session, watch: Watch, *, place: str) -> None:
+def _show(session: Session, watch: Watch, *, place: str, slow: bool) -> None:
     from tui.app import CrosswindApp
 
     def start(order: Order | None) -> None:
@@ -95,6 +98,13 @@ def _show(session: Session, watch: Watch, *, place: str) -> None:
     def cost(order: Order) -> str | None:
         """In words; None where nothing is paid for."""
         return next(reversed(cost_of(session, order)), None)
+
+    def make(name: str) -> BenchmarkInfo:
+        from engine.config.templates import new_benchmark
+
+        new_benchmark(session.workspace, name)
+        [made] = session.infos([name])
+        return made
 
     def report(benchmark: str) -> Report:
         # Imported when results are first asked for: it takes more than the first frame may.
@@ -107,6 +117,9 @@ def _show(session: Session, watch: Watch, *, place: str) -> None:
         place=place,
         start=start,
         cost=cost,
+        make=make,
+        memory=Memory.of(os.environ),
+        slow=slow,
         report=report,
         attach=f"crosswind watch{_on(session)}",
     )
@@ -136,8 +149,7 @@ def _goodbye(session: Session, order: Order, watch: Watch) -> int:
     if session.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:
-            tell(f"the run goes on; `crosswind watch{on}` shows it again")
-            return DONE
+            return DONE  # the app has said how to see it again
     if watch.progress.run_state is not NoteKind.RUN_ENDED or ended[-1].text == "stopped":
         tell(f"stopped before the end; `crosswind run{on}` goes on from here")
         return STOPPED

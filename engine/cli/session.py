@@ -108,7 +108,7 @@ class Session:
 
     def watched(self) -> list[BenchmarkInfo]:
         """What a watcher sees: every benchmark, and the validation run that is at work."""
-        names = self.benchmarks(())
+        names = list(self.workspace.benchmark_names())
         if self.holder() is not None and self.store_path.exists():
             with closing(open_reader(self.store_path)) as reader:
                 run = reader.last_run()

@@ -50,7 +50,8 @@ class Run:
 def run(tmp_path: Path) -> Iterator[Run]:
     place = small_workspace(tmp_path)
     place.long_talks()
-    with Terminal(words=("run", "--workspace", str(tmp_path)), size=(100, 30)) as terminal:
+    words = ("run", "--workspace", str(tmp_path))
+    with Terminal(words=words, size=(100, 30), XDG_CONFIG_HOME=str(tmp_path)) as terminal:
         found = Run(place, terminal)
         terminal.read_until(b"turn 1 of 100")
         yield found
