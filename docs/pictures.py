@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,15 +15,22 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Track
 from engine.cli.running import prepare_demo
+from engine.cli.session import Session
 from engine.host import EngineThread
 from engine.link import Command, Request
+from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tui.app import CrosswindApp
+from tui.results.adding_up import added_up
+from tui.results.report import Report
 
 DOCS = Path(__file__).parent
 SIZE = (120, 40)
-PATIENCE_SECONDS = 90
+THEME = "crosswind-dark"
+PATIENCE_SECONDS = 180
+SETTLED_SECONDS = 2.0
+"""After a key: what is read from the store in the background is on the screen by then."""
 
 
 async def until(pilot: Pilot[None], met: Callable[[], bool]) -> None:
@@ -44,14 +52,44 @@ def speaking_late(watch: Watch) -> bool:
     return board is not None and bool(board.speaking) and board.speaking[0].turn >= 3
 
 
-async def draw(watch: Watch) -> None:
-    app = CrosswindApp(watch)
+async def draw_running(watch: Watch) -> None:
+    app = CrosswindApp(watch, theme=THEME)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: verdicts(watch) >= 24 and speaking_late(watch))
         save(app, "live")
-        await pilot.press("tab", "enter")
-        await pilot.pause(1)
+
+
+async def draw_finished(session: Session, watch: Watch) -> None:
+    """Every other screen, on the way that a person takes."""
+
+    def report(benchmark: str) -> Report:
+        return added_up(session.workspace, session.config, session.store_path, benchmark)
+
+    app = CrosswindApp(watch, place="Benchmarks", theme=THEME, report=report)
+    async with app.run_test(size=SIZE) as pilot:
+
+        async def press(*keys: str) -> None:
+            await pilot.press(*keys)
+            await pilot.pause(SETTLED_SECONDS)
+
+        await press()
+        save(app, "benchmarks")
+        await press("3")
+        await press("F", *"outcome:fail target:pushover", "enter")
+        save(app, "verdicts")
+        await press("enter")
+        await press("c")
         save(app, "conversation")
+        await press("v")
+        save(app, "scenario")
+        await press("q")
+        await press("C")
+        save(app, "compare")
+        await press("q", "q")
+        await press("4")
+        save(app, "results")
+        await press("5")
+        save(app, "problems")
 
 
 def save(app: CrosswindApp, name: str) -> None:
@@ -66,20 +104,28 @@ def _nothing() -> None:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        arguments = argparse.Namespace(dir=Path(folder) / "demo")
-        prepared = prepare_demo(arguments)
-        session, order = prepared.session, prepared.order
-        with hosted(session.place, linger=0.0) as served:
-            engine = EngineThread(served, partial(serve, served, session.place, order, _nothing))
-            infos = session.infos(order.benchmarks)
-            watch = Watch.open(session.store_path, infos, engine)
-            engine.start()
-            try:
-                asyncio.run(draw(watch))
-            finally:
-                engine.ask(Request(Command.STOP_NOW))
-                engine.join()
-                watch.close()
+        prepared = prepare_demo(argparse.Namespace(dir=Path(folder) / "demo"))
+        with at_work(prepared.session, prepared.order) as (_, watch):
+            asyncio.run(draw_running(watch))
+        session = prepared.session.paced("instant")
+        with at_work(session, prepared.order) as (engine, watch):
+            engine.join()
+            asyncio.run(draw_finished(session, watch))
+
+
+@contextmanager
+def at_work(session: Session, order: Order) -> Iterator[tuple[EngineThread, Watch]]:
+    """An engine in this process, and a watch on it."""
+    with hosted(session.place, linger=0.0) as served:
+        engine = EngineThread(served, partial(serve, served, session.place, order, _nothing))
+        watch = Watch.open(session.store_path, session.watched(), engine)
+        engine.start()
+        try:
+            yield engine, watch
+        finally:
+            engine.ask(Request(Command.STOP_NOW))
+            engine.join()
+            watch.close()
 
 
 if __name__ == "__main__":
