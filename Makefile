@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 TREE   := engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types tests check-long format synthetic pictures clean
+.PHONY: help setup demo test check lint types tests check-long format synthetic bench pictures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ format: $(STAMP) ## put the code into shape
 
 synthetic: $(STAMP) ## make a workspace of 30,240 conversations in DIR=… to measure with
 	@$(BIN)/python -m tests.benchmarks.synthetic $(or $(DIR),$(error say where: make synthetic DIR=...)) --store-only
+
+bench: $(STAMP) ## measure everything that has a figure, as a Markdown table; takes some minutes
+	@$(BIN)/python -m tests.benchmarks $(PARTS)
 
 pictures: $(STAMP) ## draw the pictures in docs/ from the real app
 	@$(BIN)/python docs/pictures.py

@@ -68,6 +68,13 @@ class Board:
     notices: Sequence[str] = ()
     """What a watcher should know that is no fact: that the configuration was edited since."""
     engine: Identity | None = None
+    said: Mapping[str, int] = field(default_factory=dict)
+    """Characters of what is being said at this moment, by target: where this stands still, nobody
+    speaks."""
+    spent_usd: float | None = None
+    """What the run has spent by now, of what has a known price; None where that is not known."""
+    budget_usd: float | None = None
+    """What the run may spend; None without a limit."""
 
 
 class Command(StrEnum):

@@ -58,7 +58,8 @@ def describe_benchmarks(
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     roles = (config.user_model, *config.judges, config.generator)
     scripted = any(spec.is_offline for spec in (*roles, *config.targets))
-    named = {target.id: target for target in config.targets} | dict(config.models)
+    targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
+    named = dict(config.models) | targets_too
     evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
     return [
         BenchmarkInfo(

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 LINE_SECONDS: Final = 2.0
 """Between two looks at whether the terminal is still there."""
 
+PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
+"""Commands whose dialog says what they cost."""
+
 SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 """A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
 
@@ -352,7 +355,9 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
     ) -> None:
         """With the order, or with nothing to do and then asked for what led to this."""
         try:
-            if not await self._agreed(order):
+            # whoever asks for conversations to be judged or played again was shown the price
+            shown = request is not None and request.command in PRICED
+            if not shown and not await self._agreed(order):
                 return
             self.tell("An engine is being started.")
             await asyncio.to_thread(start, order if request is None else None)

@@ -95,6 +95,11 @@ class Dialogue:
         return speech
 
     @property
+    def wordless(self) -> bool:
+        """Whether a message is being spoken of which no word has come yet."""
+        return self.live is not None and not self._said
+
+    @property
     def turn(self) -> int:
         """The one that is being played, or was last."""
         live = self.live

@@ -12,7 +12,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.situation import Phase, Situation
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, pad
-from tui.wording import SCRIPTED, count, rate
+from tui.wording import SCRIPTED, count, interval_rate
 
 _SHOWN_UNITS: Final = 12
 _STATE_WORDS: Final = {
@@ -23,10 +23,10 @@ _STATE_WORDS: Final = {
 }
 _TEXTS: Final = {
     Phase.NOTHING: "No engine is at work here, and the store is empty. A run fills this screen.",
-    Phase.CUT_OFF: "The run ended before its end, and no engine is at work. What was finished is "
-    "kept; P goes on from there, and this screen with it.",
-    Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. "
-    "Everything that was finished is kept; P starts another one, which goes on from there.",
+    Phase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, or "
+    "its machine went down. P starts another one, which goes on from there.",
+    Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
+    "starts another one, which goes on from there.",
     Phase.STARTING: "The engine reads the benchmark and finds out what is missing.",
     Phase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, one "
     "yes/no question each.",
@@ -40,6 +40,7 @@ _TEXTS: Final = {
     Phase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "
     "there.",
 }
+_BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
@@ -56,7 +57,9 @@ def explain(situation: Situation, watch: Watch, info: BenchmarkInfo | None) -> l
     stage = _WRITING.get(situation.phase)
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
-    if situation.phase in {Phase.STOPPED, Phase.FAILED, Phase.LOST, Phase.CUT_OFF}:
+    if situation.phase in _BROKEN_OFF:
+        blocks += _kept(watch, info)
+    if situation.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
         blocks += [*_summary(watch, info), *_next_steps(watch)]
     return blocks
 
@@ -81,6 +84,22 @@ def _units(units: Iterable[UnitState]) -> list[Block]:
     ]
 
 
+def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
+    """What of a run that broke off is there, and how it goes on."""
+    played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
+    kept = "Every message that was said to its end, and every verdict, is on disk."
+    lost = "Nothing was being said."
+    if played.running:
+        lost = (
+            f"{count(played.running, 'conversation')} in the middle: each goes on after its last "
+            "whole message; only what was being said at that moment is said anew."
+        )
+    return [
+        Passage("kept", "kept", kept, Ink.GOOD, close=True),
+        Passage("lost", "lost", lost, Ink.WARN),
+    ]
+
+
 def _summary(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     progress = watch.progress
     played = progress.stage_tally(info.name, Stage.SIMULATE)
@@ -96,8 +115,8 @@ def _summary(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     rates: list[Block] = []
     for target, name in zip(info.targets, names, strict=True):
         scores = progress.target(info.name, target.id).scores
-        positive = pad(rate(scores[Track.POSITIVE], Track.POSITIVE), 14)
-        negative = rate(scores[Track.NEGATIVE], Track.NEGATIVE)
+        positive = pad(interval_rate(scores[Track.POSITIVE], Track.POSITIVE), 24)
+        negative = interval_rate(scores[Track.NEGATIVE], Track.NEGATIVE)
         text = f"{pad(name, width)}   {positive}  {negative}"
         rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
     blocks: list[Block] = [

@@ -21,6 +21,10 @@ class Choices:
     place: str | None = None
     thoughts: bool | None = None
     """Whether what the user model thinks is shown on the live screen."""
+    benchmark: str | None = None
+    """Whose results were looked at."""
+    section: str | None = None
+    """Of the results."""
 
 
 class Memory:
@@ -57,9 +61,10 @@ class Memory:
         if not isinstance(found, dict):
             self.notice = f"{self.path} cannot be read and is left aside: what was chosen is gone"
             return Choices()
-        theme, place, thoughts = (found.get(name) for name in ("theme", "place", "thoughts"))
-        return Choices(
-            theme=theme if isinstance(theme, str) else None,
-            place=place if isinstance(place, str) else None,
-            thoughts=thoughts if isinstance(thoughts, bool) else None,
-        )
+        words = {
+            name: value
+            for name in ("theme", "place", "benchmark", "section")
+            if isinstance(value := found.get(name), str)
+        }
+        thoughts = found.get("thoughts")
+        return Choices(thoughts=thoughts if isinstance(thoughts, bool) else None, **words)

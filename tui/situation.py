@@ -29,8 +29,8 @@ class Phase(Enum):
     STOPPED = ("·", "stopped", Ink.WARN)
     ENDED = ("✓", "ended", Ink.GOOD)
     FAILED = ("✗", "failed", Ink.BAD)
-    LOST = ("✗", "the engine was killed; the next run goes on from there", Ink.BAD)
-    CUT_OFF = ("·", "was cut off; the next run goes on from there", Ink.WARN)
+    LOST = ("✗", "the engine was killed; P goes on", Ink.BAD)
+    CUT_OFF = ("·", "was cut off; P goes on", Ink.WARN)
 
     @property
     def glyph(self) -> str:

@@ -1,12 +1,13 @@
 """Which of the conversations that are being spoken is shown: the newest, but not every second one.
 
 It stays with a conversation until that one ends, and a moment longer, so that its end can be read.
-A pinned one stays until a person lets go of it.
+A pinned one stays until a person lets go of it. Where it goes round, each has its turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey
@@ -16,6 +17,31 @@ DWELL: Final = 1.5
 """Seconds for which the end of a conversation stays."""
 SILENCE: Final = 10.0
 """Seconds after which one that says nothing is left for one that speaks."""
+ROUND: Final = 8.0
+"""Seconds for each, where it goes round."""
+GLANCE: Final = 3.0
+"""Seconds after which it goes on at the end of a turn, where it goes round."""
+
+
+class Mode(Enum):
+    """What the spotlight does by itself: a word, and a sentence about it."""
+
+    FOLLOW = ("following", "goes to the newest conversation when this one has ended")
+    PINNED = ("pinned", "stays with this conversation")
+    ROUND = ("going round", f"goes to the next conversation every {ROUND:.0f} seconds")
+
+    @property
+    def word(self) -> str:
+        return self.value[0]
+
+    @property
+    def meaning(self) -> str:
+        return self.value[1]
+
+    @property
+    def next(self) -> Mode:
+        modes = list(Mode)
+        return modes[(modes.index(self) + 1) % len(modes)]
 
 
 class Shown(NamedTuple):
@@ -35,9 +61,16 @@ class Spotlight:
 
     def __init__(self) -> None:
         self.shown: Shown | None = None
-        self.pinned = False
+        self.mode = Mode.FOLLOW
         self._ended_at: float | None = None
         self._heard_at = 0.0
+        self._came_at = 0.0
+        self._turn: int | None = None
+        """The one that was being played when it came to this conversation."""
+
+    @property
+    def pinned(self) -> bool:
+        return self.mode is Mode.PINNED
 
     def look(
         self, speaking: Sequence[Speech], ended: Collection[Shown], now: float
@@ -45,19 +78,24 @@ class Spotlight:
         """The conversation to show, after these have ended while those are being spoken."""
         if self.shown in ended and self._ended_at is None:
             self._ended_at = now
-        if self.shown is None or any(shown_by(speech) == self.shown for speech in speaking):
+        speech = self._speech(speaking)
+        if self.shown is None or speech is not None:
             self._heard_at = now
-        if speaking and not self.pinned and self._may_leave(now):
-            self._turn_to(shown_by(max(speaking, key=lambda speech: speech.began)), now)
+        if not speaking or self.pinned:
+            return self.shown
+        if self._may_leave(now):
+            self._turn_to(max(speaking, key=lambda each: each.began), now)
+        elif self.mode is Mode.ROUND and self._has_had_its_turn(speech, now):
+            self.step(speaking, 1, now)
         return self.shown
 
     def step(self, speaking: Sequence[Speech], step: int, now: float) -> Shown | None:
         """The next conversation being spoken, or the one before; a pin goes with it."""
-        order = sorted({shown_by(speech) for speech in speaking}, key=str)
+        order = sorted(speaking, key=lambda speech: str(shown_by(speech)))
         if order:
-            before = [index for index, shown in enumerate(order) if shown == self.shown]
-            index = before[0] + step if before else min(step, 0)
-            self._turn_to(order[index % len(order)], now)
+            places = [place for place, each in enumerate(order) if shown_by(each) == self.shown]
+            place = places[0] + step if places else min(step, 0)
+            self._turn_to(order[place % len(order)], now)
         return self.shown
 
     @property
@@ -68,11 +106,28 @@ class Spotlight:
         """Whether what is shown has ended, and long enough ago."""
         return self._ended_at is not None and now - self._ended_at >= DWELL
 
+    def _speech(self, speaking: Sequence[Speech]) -> Speech | None:
+        """What is being said in the conversation that is shown."""
+        if self.shown is None:
+            return None
+        key = self.shown.key  # most are of another, and to make what is shown of each takes long
+        return next(
+            (each for each in speaking if each.key == key and shown_by(each) == self.shown), None
+        )
+
     def _may_leave(self, now: float) -> bool:
         return self.shown is None or self.rested(now) or now - self._heard_at >= SILENCE
 
-    def _turn_to(self, shown: Shown, now: float) -> None:
+    def _has_had_its_turn(self, speech: Speech | None, now: float) -> bool:
+        if self.ended:
+            return False
+        another_turn = speech is not None and self._turn not in {None, speech.turn}
+        return now - self._came_at >= (GLANCE if another_turn else ROUND)
+
+    def _turn_to(self, speech: Speech, now: float) -> None:
+        shown = shown_by(speech)
         if shown != self.shown:
             self.shown = shown
             self._ended_at = None
-        self._heard_at = now
+        self._heard_at = self._came_at = now
+        self._turn = speech.turn

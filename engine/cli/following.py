@@ -3,51 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
 
 from engine.benchmark import Stage, State
 from engine.cli.console import out, tell
+from engine.cli.reach import accepted
 from engine.cli.session import Session
-from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Answer, EngineLink, EngineState, Request, Row
+from engine.link import EngineLink, EngineState, Request, Row
+from engine.pipeline.run import RunResult
 from engine.watch import Watch
 
 POLL_SECONDS: Final = 0.1
 GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 
 
-class RefusedError(CrosswindError):
-    """An engine does not do what it was asked, and why."""
+def ask_and_follow(
+    session: Session, request: Request, *, wait: bool, as_json: bool = False
+) -> RunResult | None:
+    """Ask, say the answer, and print what comes of the rows; None where that is not waited for.
 
-
-def ask(session: Session, request: Request) -> Answer:
-    """What the engine of a workspace says. Raises `RefusedError` with its reason."""
-    with closing(session.link()) as link:
-        return _accepted(link.ask(request))
-
-
-def ask_and_follow(session: Session, request: Request, *, wait: bool) -> int:
-    """Ask, say the answer, and print what comes of the rows: 0 where all came through, 1 where
-    some failed, 3 where the engine went. Raises `RefusedError`."""
+    Raises `RefusedError`.
+    """
     infos = session.watched()
     with (
         closing(session.link()) as link,
         closing(Watch.open(session.store_path, infos, link)) as watch,
     ):
-        tell(_accepted(link.ask(request)).text)
-        return _follow(watch, link, request.rows) if wait else 0
+        tell(accepted(link.ask(request)).text)
+        if not wait:
+            return None
+        try:
+            return _follow(watch, link, request.rows, tell if as_json else out)
+        except KeyboardInterrupt:
+            tell("the engine goes on with it; `crosswind status` says how far it is")
+            raise
 
 
-def _accepted(answer: Answer) -> Answer:
-    if not answer.accepted:
-        raise RefusedError(answer.text)
-    return answer
-
-
-def _follow(watch: Watch, link: EngineLink, rows: Sequence[Row]) -> int:
+def _follow(
+    watch: Watch, link: EngineLink, rows: Sequence[Row], say: Callable[[str], None]
+) -> RunResult:
     at_work = {(row.benchmark, row.unit) for row in rows}
     failed = 0
     while at_work:
@@ -60,12 +57,12 @@ def _follow(watch: Watch, link: EngineLink, rows: Sequence[Row]) -> int:
                 if settled.state is State.FAILED:
                     tell(f"{settled.unit}: failed: {settled.reason}")
             elif isinstance(fact, VerdictGiven) and (fact.benchmark, str(fact.key)) in at_work:
-                out(f"{fact.key}: {_verdict(fact)}")
+                say(f"{fact.key}: {_verdict(fact)}")
         if at_work and gone:
             tell("the engine ended before all was done; `crosswind run` goes on from here")
-            return 3
+            return RunResult(failed, stopped=True)
         time.sleep(POLL_SECONDS)
-    return 1 if failed else 0
+    return RunResult(failed, stopped=False)
 
 
 def _settled(fact: Fact) -> StateChanged | None:

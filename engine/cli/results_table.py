@@ -25,6 +25,7 @@ from engine.stages.findings import (
     percent,
     points,
     reach,
+    several_verdicts,
     span,
     whose,
 )
@@ -40,12 +41,19 @@ def results_table(analysis: Analysis, *, width: int = NARROW, details: bool = Fa
     parts = [analysis.benchmark, _leaderboard(analysis, width), *_wrapped(LEGEND, width)]
     for finding in findings(analysis):
         parts += wrap(str(finding), width, subsequent_indent="  ")
-    for note in analysis.notes:
+    for note in _notes(analysis):
         parts += _wrapped(note, width)
     if details:
         for title, drawn in _details(analysis, width):
             parts += ["", title, drawn]
     return "\n".join(parts)
+
+
+def _notes(analysis: Analysis) -> Iterator[str]:
+    """What counts is said with every table, be it as a finding."""
+    if analysis.headline_rule and not several_verdicts(analysis):
+        yield analysis.headline_rule
+    yield from analysis.notes
 
 
 def _leaderboard(analysis: Analysis, width: int) -> str:
@@ -132,7 +140,7 @@ def _pairs(pairs: Sequence[Comparison], width: int) -> str:
         turned = pair.difference < 0
         rows.append(
             [
-                f"{pair.right} > {pair.left}" if turned else f"{pair.left} > {pair.right}",
+                _order(pair.left, pair.right, pair.difference),
                 f"{points(pair.difference)} {reach(pair.low, pair.high, turned=turned)}",
                 str(pair.base_scenarios),
                 chance(pair.p_adjusted),
@@ -146,16 +154,22 @@ def _gaps(gaps: Sequence[Gap], width: int) -> str:
     rows = []
     for gap in gaps:
         turned = gap.difference < 0
-        first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
         rows.append(
             [
-                f"{first} > {second}",
+                _order(gap.left, gap.right, gap.difference),
                 gap.target or "all",
                 f"{points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}",
                 "real" if gap.real else "may be chance",
             ]
         )
     return _fitting(["more often with > than", "target", "by", ""], rows, set(), width)
+
+
+def _order(left: str, right: str, difference: float) -> str:
+    """The one that passes more often first."""
+    if difference == 0:
+        return f"{left} = {right}"
+    return f"{right} > {left}" if difference < 0 else f"{left} > {right}"
 
 
 def _all_concords(analysis: Analysis) -> list[Concord]:

@@ -143,8 +143,20 @@ def _again(session: Session, arguments: argparse.Namespace, command: Command, ke
     if session.holder() is None:
         return run_here(session, order, arguments)
     rows = tuple(Row.of(name, key) for name, found in keys.items() for key in sorted(found))
-    request = Request(command, rows=rows, evaluator=evaluator)
-    return ask_and_follow(session, request, wait=not arguments.detach)
+    return ask_here(session, order, Request(command, rows=rows, evaluator=evaluator), arguments)
+
+
+def ask_here(
+    session: Session, order: Order, request: Request, arguments: argparse.Namespace
+) -> int:
+    """Have the engine at work do what `order` would, and wait for it unless that is not wanted."""
+    as_json: bool = arguments.json
+    result = ask_and_follow(session, request, wait=not arguments.detach, as_json=as_json)
+    if result is None:
+        return DONE
+    if as_json:
+        report(session, order, result, as_json=True)
+    return exit_code(result)
 
 
 def run_here(

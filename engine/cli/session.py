@@ -8,25 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
+from engine.cli.reach import Reach
 from engine.config.settings import Config, load_config
 from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
-from engine.pipeline.models import at_pace
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline
-from engine.service.address import socket_path
-from engine.service.client import SocketLink, connect
-from engine.service.hosting import Pace, Place
+from engine.service.client import SocketLink
+from engine.service.place import Pace, Place
 from engine.store.database import empty_reader, open_reader, open_store
 from engine.store.header import OlderStoreError
-from engine.store.lock import Holder, hold_workspace, workspace_holder
+from engine.store.lock import Holder, hold_workspace
 from engine.watch import BenchmarkInfo, describe_benchmarks
+
+if TYPE_CHECKING:
+    from engine.pipeline.run import Pipeline
 
 WAY_SECONDS: Final = 3.0
 """For so long an engine that has nothing to do may take to end."""
@@ -46,13 +47,17 @@ class Session:
         """Where an engine for it works."""
         return Place(self.workspace.root, self.config.path, self.pace)
 
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.workspace, self.store_path)
+
     def holder(self) -> Holder | None:
         """Whose engine is at work on it, if anybody's."""
-        return workspace_holder(self.workspace.root)
+        return self.reach.holder()
 
     def link(self) -> SocketLink:
         """To the engine at work on it, or to the next one. To be closed."""
-        return connect(socket_path(self.workspace.root), self.holder)
+        return self.reach.link()
 
     def make_way(self) -> None:
         """Have an engine that is done and only waits for more end at once."""
@@ -67,6 +72,8 @@ class Session:
             time.sleep(0.02)
 
     def paced(self, pace: Pace) -> Session:
+        from engine.pipeline.models import at_pace
+
         return Session(self.workspace, at_pace(self.config, pace), pace)
 
     @property
@@ -122,6 +129,9 @@ class Session:
 
         Raises `WorkspaceBusyError` and `StoreError`.
         """
+        # Imported here and below: whoever only looks need not wait for what a run works with.
+        from engine.pipeline.run import Pipeline
+
         self.make_way()
         with hold_workspace(self.workspace.root):
             store = open_store(self.store_path)
@@ -134,6 +144,8 @@ class Session:
     def planning(self) -> Iterator[Pipeline]:
         """A pipeline that can only plan. It reads the store that is there, or where there is none
         an empty one that nobody sees."""
+        from engine.pipeline.run import Pipeline
+
         path = self.store_path
         with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
             yield Pipeline(self.workspace, self.config, reader)

@@ -31,6 +31,7 @@ from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.intervals import Interval
 from engine.statistics.ranks import Correlation
 from engine.store.database import empty_reader, open_reader
+from engine.store.reader import Reader
 
 LEGEND = "rates in per cent · [95 % interval over scenarios like these]"
 
@@ -120,9 +121,27 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
         raise InputError(Problem(what, hint=hint))
     path = session.store_path
     with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
-        reports = [report_of(one, reader) for one in begun]
+        reports, problems = _reports(begun, reader)
+    if not reports:
+        raise InputError(problems)
     _show(reports, as_json=arguments.json)
+    for problem in problems:
+        tell(f"left out: {problem}")
     return DONE
+
+
+def _reports(
+    begun: Sequence[Validation], reader: Reader
+) -> tuple[Sequence[ValidationReport], Sequence[Problem]]:
+    """One whose model or files are gone does not keep the others from being shown."""
+    reports: list[ValidationReport] = []
+    problems: list[Problem] = []
+    for one in begun:
+        try:
+            reports.append(report_of(one, reader))
+        except InputError as error:
+            problems += error.problems
+    return reports, problems
 
 
 # Before money is spent
@@ -230,6 +249,8 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
     yield table(head, rows, right=frozenset({1, 2, 4, 5}))
     yield LEGEND
     yield f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
+    if over := _over_targets(track):
+        yield f"for other targets like these: {over}"
     words = {
         Turn.TURNS: "{} was ahead of {} and is behind",
         Turn.LEVELS: "{} was ahead of {} and is level",
@@ -258,6 +279,15 @@ def _correlation(found: Correlation | None) -> str:
     if found.scenarios is None:
         return f"{found.value:.2f}"
     return f"{found.value:.2f} {_interval(found.scenarios)}"
+
+
+def _over_targets(track: TrackReport) -> str:
+    """Nothing for so few targets that they say nothing of others."""
+    return " · ".join(
+        f"{name} {_interval(found.targets)}"
+        for name, found in (("tau-b", track.tau_b), ("rho", track.rho))
+        if found is not None and found.targets is not None
+    )
 
 
 def _interval(interval: Interval, factor: int = 1) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import name_fault
 from engine.branches import Branch, folder_of
-from engine.config.settings import Config
 from engine.config.suggest import did_you_mean
 from engine.config.yaml_text import shown
 from engine.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from engine.config.settings import Config
 
 CONFIG_FILE: Final = "config.yaml"
 BENCHMARKS_FOLDER: Final = "benchmarks"

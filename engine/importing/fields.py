@@ -18,6 +18,7 @@ DEPTH_LIMIT: Final = 50
 """What is written for us is never nested so deep."""
 PARTIAL: Final = "__row_cache_partial__"
 
+_NESTED: Final = (dict, list)
 _WORDS: Final = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -39,15 +40,13 @@ def as_object(value: object) -> JsonObject:
     return value
 
 
-def _depth_beyond(value: object, limit: int) -> bool:
-    level = [value]
+def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
+    level: list[dict[str, Any] | list[Any]] = [value]
     for _ in range(limit):
-        below: list[object] = []
+        below: list[dict[str, Any] | list[Any]] = []
         for one in level:
-            if isinstance(one, dict):
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
+            members = one.values() if isinstance(one, dict) else one
+            below += [member for member in members if isinstance(member, _NESTED)]
         if not below:
             return False
         level = below

@@ -14,6 +14,7 @@ _KEY_NAMES: Final = frozenset(
 )
 _SAID: Final = frozenset({"transcript"})
 """Holds words and no settings."""
+_NESTED: Final = (dict, list)
 _SHORTEST: Final = 8
 """A shorter value is too likely to stand in a text by chance."""
 
@@ -43,11 +44,12 @@ def secrets_in(value: object) -> Iterator[str]:
         for name, member in value.items():
             if isinstance(name, str) and is_secret(name):
                 yield from _texts(member)
-            elif name not in _SAID:
+            elif isinstance(member, _NESTED) and name not in _SAID:
                 yield from secrets_in(member)
     elif isinstance(value, list):
         for member in value:
-            yield from secrets_in(member)
+            if isinstance(member, _NESTED):
+                yield from secrets_in(member)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -125,14 +125,14 @@ class BenchmarkRun:
         judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
-        playings = [one for one in playings if self._take(Stage.SIMULATE, one.wanted.key)]
+        playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
-        judgings = [one for one in judgings if self._take(Stage.EVALUATE, one.key)]
+        judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
         self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
-            to_judge |= {key for key in replayed if self._take(Stage.EVALUATE, key)}
+            to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
         complete = judging.complete(wanted) if self.evaluator is None else ()
         self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged, complete)
         if not playings and not judgings:
@@ -149,12 +149,15 @@ class BenchmarkRun:
             await self._work_off(talks, verdicts, talk, judging)
         await self._write_files()
 
-    def _take(self, stage: Stage, key: ConversationKey) -> bool:
-        """Whether a row is this order's from now on, and no other's."""
-        if not self.bench.desk.take(self.bench.name, stage, str(key)):
-            return False
-        self._taken.add((stage, str(key)))
-        return True
+    async def _take(self, stage: Stage, key: ConversationKey) -> bool:
+        """Whether a row is this order's from now on, and no other's. An order beside another waits
+        for rows that the other is just about to put down."""
+        desk, name, unit = self.bench.desk, self.bench.name, str(key)
+        take = desk.take_again(name, stage, unit) if self.beside else None
+        taken = desk.take(name, stage, unit) if take is None else await take
+        if taken:
+            self._taken.add((stage, unit))
+        return taken
 
     def put_down(self, stage: Stage, unit: str) -> None:
         self.bench.desk.put_down(self.bench.name, stage, unit)

@@ -4,30 +4,68 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from engine.benchmark import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    again: bool
+    put_down: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Desk:
     """Rows of work that an order has taken on and not put down. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._taken: set[tuple[str, Stage, str]] = set()
+        self._taken: dict[tuple[str, Stage, str], _Hold] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+        """Whoever waits for something to be put down."""
         self._files: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def take(self, benchmark: str, stage: Stage, unit: str) -> bool:
         """Whether it was free; it is taken now."""
-        row = (benchmark, stage, unit)
+        return self._take((benchmark, stage, unit), again=False)
+
+    def _take(self, row: tuple[str, Stage, str], *, again: bool) -> bool:
         if row in self._taken:
             return False
-        self._taken.add(row)
+        self._taken[row] = _Hold(again)
         return True
 
-    def is_taken(self, benchmark: str, stage: Stage, unit: str) -> bool:
-        return (benchmark, stage, unit) in self._taken
+    async def take_again(self, benchmark: str, stage: Stage, unit: str) -> bool:
+        """Take a row to do it once more, when whoever does it for the first time has put it down;
+        False where it is being done once more already."""
+        row = (benchmark, stage, unit)
+        while row in self._taken:
+            hold = self._taken[row]
+            if hold.again:
+                return False
+            await hold.put_down.wait()
+        return self._take(row, again=True)
+
+    def is_taken(self, benchmark: str, stage: Stage, unit: str, *, again: bool = False) -> bool:
+        """Whether it is being done; with `again`, whether that is once more."""
+        hold = self._taken.get((benchmark, stage, unit))
+        return hold is not None and (hold.again or not again)
 
     def put_down(self, benchmark: str, stage: Stage, unit: str) -> None:
-        self._taken.discard((benchmark, stage, unit))
+        hold = self._taken.pop((benchmark, stage, unit), None)
+        if hold is not None:
+            hold.put_down.set()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def until_free(self, rows: Collection[tuple[str, Stage, str]]) -> None:
+        """Wait until nobody has any of these rows."""
+        while any(row in self._taken for row in rows):
+            put_down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(put_down)
+            await put_down
 
     def files(self, benchmark: str) -> asyncio.Lock:
         """To be held while the files of a benchmark are written."""

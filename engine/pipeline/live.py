@@ -20,15 +20,18 @@ class Voice:
     def __init__(self, speech: Speech) -> None:
         self.speech = speech
         self._pieces: list[str] = []
+        self.length = 0
+        """Characters."""
 
     def hear(self, piece: str | None) -> None:
         """Add what arrived; None voids what was heard, as the message begins anew."""
         if piece is None:
-            self._pieces = []
+            self._pieces, self.length = [], 0
             # another message to whoever has read the beginning of the first
             self.speech = replace(self.speech, began=time.monotonic())
         else:
             self._pieces.append(piece)
+            self.length += len(piece)
 
     def text(self) -> str:
         return "".join(self._pieces)
@@ -53,6 +56,14 @@ class LiveBoard:
         """Longest running first."""
         voices = list(self._voices.values())
         return sorted((voice.speech for voice in voices), key=lambda speech: speech.began)
+
+    def said(self) -> dict[str, int]:
+        """How many characters of it were said so far, by target."""
+        found: dict[str, int] = {}
+        for voice in list(self._voices.values()):
+            target = voice.speech.key.target_id
+            found[target] = found.get(target, 0) + voice.length
+        return found
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int) -> LiveText | None:
         """What was said of it from character `cursor` on; a cursor beyond the end, as after a

@@ -110,6 +110,7 @@ def _about(
             targets=sorted({key.target_id for key in others} - set(targets)),
         ),
         other_judges=_other_judges(standing, asked, config.jury),
+        silent_judges=_silent_judges(outcomes, config.jury),
     )
 
 
@@ -121,6 +122,16 @@ def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -
         models = {vote.judge for vote in votes if vote.source != HUMAN}
         if not any(jury.holds(vote) for vote in votes):
             found.update(models)
+    return dict(sorted(found.items()))
+
+
+def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
+    """Who of today's judges has not said, in every pass, what others of them have."""
+    found: Counter[str] = Counter()
+    for one in outcomes:
+        given = Counter(vote.judge for vote in one.votes if vote.counts)
+        if any(given[judge] for judge in jury.judges):
+            found.update(judge for judge in jury.judges if given[judge] < jury.passes)
     return dict(sorted(found.items()))
 
 

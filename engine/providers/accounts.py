@@ -15,6 +15,7 @@ from engine.providers.line import Door, Line
 from engine.providers.prices import Prices
 from engine.providers.reach import Knock, Reach
 from engine.providers.sdk import Address, address
+from engine.providers.turns import Turns
 from engine.providers.world import World
 
 OpenLine = Callable[[Address], Line]
@@ -62,6 +63,7 @@ class Accounts:
         self.patience = patience or Patience()
         self.memory = memory or ShortMemory()
         self.prices = prices or Prices()
+        self.turns = Turns()
         self.reach = Reach(clock=self.world.clock, sleep=self.world.sleep, knock=knock)
         self._open_line = open_line
         self._open: dict[tuple[Wire, str, bytes], Account] = {}

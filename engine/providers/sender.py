@@ -136,6 +136,7 @@ class _Call:
         slot = await limiter.enter(ticket)
         signal = Signal.NOTHING
         try:
+            await self.sender.accounts.turns.begin()
             self._refuse_parked()
             heard = await self._attempt()
             signal = _signal(heard)

@@ -69,6 +69,9 @@ class EventDecoder:
         events = []
         data = self._data
         for line in lines:
+            if line.startswith(b"data: "):  # as nearly all do that are not empty
+                data.append(line[6:])
+                continue
             field = line.removeprefix(_BYTE_ORDER_MARK)
             if field.startswith(b"data:"):
                 data.append(field[6:] if field[5:6] == b" " else field[5:])

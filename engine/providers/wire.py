@@ -116,6 +116,7 @@ class Turn:
         return BREAK.join(self.texts)
 
 
+_DECODER: Final = json.JSONDecoder()
 BREAK: Final = "\n\n"
 """Stands between messages that become one."""
 
@@ -153,12 +154,22 @@ def _messages(ask: Ask) -> Sequence[Message]:
 def parsed(data: str) -> dict[str, Any]:
     """The JSON object of one event. Raises `BrokenStreamError` for anything else."""
     try:
-        event = json.loads(data)
+        event = _value(data)
     except (ValueError, RecursionError):
         raise BrokenStreamError("an event of the stream is not JSON") from None
     if not isinstance(event, dict):
         raise BrokenStreamError("an event of the stream is not an object")
     return event
+
+
+def _value(data: str) -> object:
+    """What `json.loads` gives, for half of its price where nothing stands around an object, as in
+    the event of each word."""
+    if data.startswith("{"):
+        value, end = _DECODER.raw_decode(data)
+        if end == len(data):
+            return value
+    return json.loads(data)
 
 
 def count(value: object) -> int | None:

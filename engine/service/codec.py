@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from math import isfinite
+from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
@@ -40,6 +42,29 @@ def speech_as_json(speech: Speech) -> Json:
 
 
 def speech_from_json(value: object) -> Speech:
+    """A board comes several times a second and nearly all that it says is spoken was spoken before,
+    so what was checked once is not checked again."""
+    match value:
+        case {"key": [str(scenario), str(target), int(sample)], **rest}:
+            try:
+                return _known_speech(scenario, target, sample, *map(rest.get, _SPEECH))
+            except TypeError:  # something in it is a list or an object, which it is told below
+                pass
+    return _checked_speech(value)
+
+
+_SPEECH: Final = ("benchmark", "take", "turn", "speaker", "landmark", "began")
+SPEECHES_KEPT: Final = 4096
+
+
+@lru_cache(SPEECHES_KEPT, typed=True)
+def _known_speech(scenario: str, target: str, sample: int, *rest: object) -> Speech:
+    return _checked_speech(
+        {"key": [scenario, target, sample], **dict(zip(_SPEECH, rest, strict=True))}
+    )
+
+
+def _checked_speech(value: object) -> Speech:
     fields = Fields(value, "a speech")
     return Speech(
         benchmark=fields.text("benchmark"),
@@ -62,6 +87,9 @@ def board_as_json(board: Board) -> Json:
         "concurrency": dict(board.concurrency),
         "notices": list(board.notices),
         "engine": None if board.engine is None else identity_as_json(board.engine),
+        "said": dict(board.said),
+        "spent_usd": board.spent_usd,
+        "budget_usd": board.budget_usd,
     }
 
 
@@ -78,6 +106,9 @@ def board_from_json(value: object) -> Board:
         concurrency={_stage(name): number for name, number in concurrency.items()},
         notices=tuple(fields.each("notices", as_text)),
         engine=None if engine is None else identity_from_json(engine),
+        said=fields.pairs("said", as_whole),
+        spent_usd=fields.number_or_none("spent_usd"),
+        budget_usd=fields.number_or_none("budget_usd"),
     )
 
 

@@ -67,7 +67,8 @@ class Engine:
         self._pipeline: Pipeline | None = None
         self._at_hand: Order | None = None
         self._main: asyncio.Task[RunResult] | None = None
-        self._beside: set[asyncio.Task[int]] = set()
+        self._beside: dict[asyncio.Task[int], Order] = {}
+        """What is done beside the order at hand."""
         self._began = False
         self._stopping = False
         self._ended = False
@@ -152,6 +153,9 @@ class Engine:
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
             notices=self._edited(),
             engine=self._identity,
+            said=pipeline.live.said(),
+            spent_usd=pipeline.budget.spent_usd,
+            budget_usd=pipeline.config.run.budget,
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
@@ -304,7 +308,8 @@ class Engine:
         failed = await asyncio.to_thread(failed_rows, pipeline)
         asked = _only_asked(failed, request)
         if not asked:
-            return "nothing has failed"
+            parked = request.target is not None and pipeline.models.parked(request.target)
+            return self._unpark(request.target) if parked else "nothing has failed"
         for target in {target for target in asked.values() if target is not None}:
             if pipeline.models.parked(target) is not None:
                 pipeline.models.unpark(target)
@@ -327,6 +332,8 @@ class Engine:
             raise _Refused(f"not played to the end yet: {_named(missing)}")
         order = _again(keys, {Stage.EVALUATE}, request.evaluator)
         pipeline.check(order)
+        if order in self._beside.values() or order in self._orders:
+            return "it is being done already"
         return f"{_count(len(request.rows))} judged again: {self._begin(order)}"
 
     async def _simulate(self, request: Request) -> str:
@@ -354,13 +361,13 @@ class Engine:
         busy = pipeline is not None and self._main is not None and not self._main.done()
         if pipeline is None or not busy or not can_be_beside:
             return self._follow_up(order)
-        task = asyncio.create_task(pipeline.beside(order))
-        self._beside.add(task)
+        task = asyncio.create_task(_when_free(pipeline, order))
+        self._beside[task] = order
         task.add_done_callback(self._beside_ended)
         return "begun"
 
     def _beside_ended(self, task: asyncio.Task[int]) -> None:
-        self._beside.discard(task)
+        self._beside.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()
@@ -368,6 +375,16 @@ class Engine:
             # what breaks one order, as a store that cannot be written does, breaks them all
             self._broken = error
             self._main.cancel()
+
+
+async def _when_free(pipeline: Pipeline, order: Order) -> int:
+    """Do it beside what is at work; what is being judged at this moment is judged again after it,
+    for a verdict can be seen before its row is put down."""
+    if Stage.SIMULATE not in order.stages:
+        await pipeline.desk.until_free(
+            [(name, Stage.EVALUATE, str(key)) for name, keys in order.again.items() for key in keys]
+        )
+    return await pipeline.beside(order)
 
 
 def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:

@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from engine.config.settings import Config, load_config
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.facts import NoteKind
-from engine.pipeline.models import at_pace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.service.address import socket_path
 from engine.service.engine import Engine
+from engine.service.place import Place
 from engine.service.server import Server
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
@@ -25,23 +24,6 @@ from engine.store.rows import NoteRow
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
 
 UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot command: {}"
-
-Pace = Literal["human", "instant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an engine works, and how."""
-
-    root: Path
-    config_path: Path
-    pace: Pace | None = None
-    """At which scripted models speak, where it is not the configuration's."""
-
-    def config(self) -> Config:
-        """As it is now. Raises `InputError`."""
-        config = load_config(self.config_path)
-        return config if self.pace is None else at_pace(config, self.pace)
 
 
 @dataclass(slots=True)
@@ -108,4 +90,3 @@ async def serve(
         return await engine.serve(order)
     finally:
         await server.close()
-

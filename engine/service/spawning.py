@@ -15,7 +15,7 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.service.codec import request_as_json, request_from_json
 from engine.service.fields import MessageError
-from engine.service.hosting import Pace, Place
+from engine.service.place import Pace, Place
 
 LOG_NAME: Final = "crosswind.log"
 LONGEST_LOG: Final = 1024 * 1024

@@ -52,6 +52,7 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         "by_sample": _cells({str(sample): cell for sample, cell in one.samples.items()}),
         "intervals": _intervals(analysis, one),
         "scored": {
+            "rule": analysis.headline_rule,
             "scored": one.scored,
             "of": one.of,
             "unscored": dict(one.unscored),

@@ -44,6 +44,8 @@ class About:
     left_out: LeftOut = field(default_factory=LeftOut)
     other_judges: Mapping[str, int] = field(default_factory=dict)
     """How many conversations count by judges that are not the configuration's, by judge."""
+    silent_judges: Mapping[str, int] = field(default_factory=dict)
+    """How many conversations count without all the verdicts that were to be had of a judge."""
 
 
 def analyse(outcomes: Iterable[Outcome], about: About) -> Analysis:
@@ -226,5 +228,10 @@ def _notes(about: About) -> list[str]:
         notes.append(
             f"{count} conversations count by the verdicts of {judge}, which is no judge of the "
             "present configuration; `run --stale` has them judged anew."
+        )
+    for judge, count in about.silent_judges.items():
+        notes.append(
+            f"{count} conversations count without every verdict of {judge}, which is a judge of "
+            "the present configuration; `run` asks it again."
         )
     return notes

@@ -353,6 +353,11 @@ def _opens(estimate: Estimate) -> bool:
     return bool(estimate.scored and estimate.missing)
 
 
+def several_verdicts(analysis: Analysis) -> bool:
+    """Whether what counts had to be found among several verdicts, so that the rule is a finding."""
+    return len(analysis.judges) > 1 or any(judge.passes > 1 for judge in analysis.judges)
+
+
 def _judges(analysis: Analysis) -> Iterator[Finding]:
-    if len(analysis.judges) > 1 or any(judge.passes > 1 for judge in analysis.judges):
+    if several_verdicts(analysis):
         yield Finding(Kind.CAUTION, analysis.headline_rule.rstrip("."))

@@ -13,11 +13,11 @@ from typing import Final
 from engine.benchmark import ConversationKey, Role, Track, base_id
 from engine.stages.analysis import ENOUGH_SCENARIOS
 from engine.statistics.agreement import Agreement, Flips, agreement, flip_matrix
-from engine.statistics.clusters import Cluster, Stratum, stratified_error
-from engine.statistics.distributions import critical
+from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.intervals import Interval
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import Correlation, Panel, rank_agreement
+from engine.statistics.rates import benchmark_rate
 
 FEW_TARGETS: Final = 5
 """Below so many, a perfect ranking may well be chance."""
@@ -86,7 +86,7 @@ class Shift:
     shift: float
     """`after` less `before`, in rates; where rows are paired, over the pairs alone."""
     interval: Interval | None
-    """None where there are fewer than two base scenarios, or nothing moves at all."""
+    """None where there are fewer than two base scenarios."""
     p: float | None
     """Of no shift at all, two-sided; None as for the interval, and where rows are not paired."""
     rows: int
@@ -231,7 +231,7 @@ def _shift(swap: Swap, target: str, before: Sequence[Result], after: Sequence[Re
         found = mean_difference(differences(_answers(right), _answers(left)))
         interval, p = (None, None) if found is None else (found.interval, found.p)
     else:
-        interval, p = _apart(now - then, _strata(left), _strata(right)), None
+        interval, p = _apart(_strata(left), _strata(right)), None
     return Shift(
         target=target,
         before=then,
@@ -269,18 +269,21 @@ def _strata(results: Iterable[Result]) -> list[Stratum]:
     ]
 
 
-def _apart(shift: float, left: Sequence[Stratum], right: Sequence[Stratum]) -> Interval | None:
-    """Of a difference between two runs that share no scenario: their errors add up, with the
-    degrees of freedom of Satterthwaite, Biometrics Bulletin 2 (1946) 110-114."""
-    first, second = stratified_error(left), stratified_error(right)
-    if first is None or second is None:
+def _apart(left: Sequence[Stratum], right: Sequence[Stratum]) -> Interval | None:
+    """Of right less left, of two runs that share no scenario: what each rate is unsure by on the
+    side in question, squared and added. It has a width where all pass as well.
+
+    R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10, with the intervals of
+    `benchmark_rate` (G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702).
+    """
+    correlation = intraclass_correlation([*left, *right])
+    then, now = benchmark_rate(left, correlation), benchmark_rate(right, correlation)
+    if then is None or now is None or min(then.clusters, now.clusters) < 2:
         return None
-    error = hypot(first.error, second.error)
-    if not error:
-        return None
-    freedom = error**4 / (first.error**4 / first.freedom + second.error**4 / second.freedom)
-    half = critical(max(1, int(freedom))) * error
-    return Interval(max(-1.0, shift - half), min(1.0, shift + half))
+    shift = now.rate - then.rate
+    below = hypot(now.rate - now.interval.low, then.interval.high - then.rate)
+    above = hypot(now.interval.high - now.rate, then.rate - then.interval.low)
+    return Interval(max(-1.0, shift - below), min(1.0, shift + above))
 
 
 def _changed(shifts: Sequence[Shift]) -> Iterator[Pair]:

@@ -124,7 +124,8 @@ def rank_agreement(
 
     `same_scenarios`: both runs played the same base scenarios, which are then drawn together.
     Drawing adds noise to rates that hold noise already, so the interval over scenarios leans
-    towards 0; it errs on the side of doubt.
+    towards 0; it errs on the side of doubt. A draw in which all targets of a side are level has no
+    order to agree with, and counts as 0: left out, it would take the doubt along.
     """
     targets = [
         target for target in first if _counts(first, target)[1] and _counts(second, target)[1]
@@ -148,7 +149,7 @@ def rank_agreement(
         value = statistic(*rates)
         if value is None:
             return None
-        values = [found for pair in drawn if (found := statistic(*pair)) is not None]
+        values = [statistic(*pair) or 0.0 for pair in drawn]
         return Correlation(value, _around(value, values), over_targets(value, len(targets)))
 
     return RankAgreement(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -43,7 +43,7 @@ class Field(StrEnum):
     """`split`: its judges do not agree; `replayed`: it was played more than once."""
     ID = "id"
     TEXT = "text"
-    """In the justification, the quotes or the id."""
+    """In a justification, a quote or the id."""
 
 
 OUTCOMES: Final = ("pass", "fail", "unscored")
@@ -98,8 +98,6 @@ class Found:
     failed: int
     through: int
     """Verdicts beyond this `seq` were not there yet."""
-    longest_id: int
-    """In characters."""
 
     @property
     def unscored(self) -> int:
@@ -129,7 +127,10 @@ class BrowsedRow:
 
     take_seq: int
     verdict: VerdictRow
+    """In the words of the newest judge who says what counts."""
     who: Mapping[str, str]
+    judges: int
+    """How many judged it, whether they agree or not."""
     counts: bool
     """Whether no newer playing of it has been finished."""
 
@@ -159,6 +160,9 @@ _SPLIT: Final = (
     "c.take = t.seq AND c.judge = a.judge AND c.number = a.number AND c.seq > a.seq) "
     "AND NOT EXISTS (SELECT 1 FROM verdict c WHERE c.take = t.seq AND c.judge = b.judge "
     "AND c.number = b.number AND c.seq > b.seq))"
+)
+_SPEAKS: Final = (
+    "coalesce((SELECT max(seq) FROM verdict WHERE take = t.seq AND passed IS v.counted), v.seq)"
 )
 _PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
 _ORDER: Final[Mapping[Column, str]] = {
@@ -195,6 +199,10 @@ class Browser:
         """Of all conversations that were judged, whatever the filter."""
         return self._store.number(f"SELECT count(*) {_COUNTING}")
 
+    def longest_scenario_id(self) -> int:
+        """In characters."""
+        return self._store.number("SELECT coalesce(max(length(scenario_id)), 0) FROM scenario")
+
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> Found:
         """Everything that a filter holds. Raises `StoreError`."""
         where, parameters = _where(wanted)
@@ -204,8 +212,7 @@ class Browser:
             order = ", ".join(name + way for name in _PLACE.split(", "))
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         rows = self._store.all(
-            f"SELECT t.seq, v.counted, length({_CONV_ID}) {_COUNTING}{where} ORDER BY {order}",
-            parameters,
+            f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
         )
         outcomes = [row[1] for row in rows]
         return Found(
@@ -213,7 +220,6 @@ class Browser:
             outcomes.count(1),
             outcomes.count(0),
             through,
-            max((row[2] for row in rows), default=0),
         )
 
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
@@ -235,15 +241,19 @@ class Browser:
             some = takes[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
             for row in self._store.all(
-                "SELECT v.*, t.seq AS take_seq, t.benchmark, t.scenario_id, t.target, t.sample,"
-                f" t.number AS take_number, e.stop_reason, {_TURNS} AS turns, {_WHO} AS who,"
-                f" NOT EXISTS ({_NEWER}) AS counts {_JUDGED} WHERE t.seq IN ({marks})",
+                "SELECT v.seq, v.counted, x.metric_id, x.track, x.judge, x.unscored,"
+                " x.justification, t.seq AS take_seq, t.benchmark, t.scenario_id, t.target,"
+                f" t.sample, t.number AS take_number, e.stop_reason, {_TURNS} AS turns,"
+                " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
+                f" {_WHO} AS who, NOT EXISTS ({_NEWER}) AS counts {_JUDGED}"
+                f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({marks})",
                 list(some),
             ):
                 found[row["take_seq"]] = BrowsedRow(
                     row["take_seq"],
                     parsing.verdict_row(row),
                     json.loads(row["who"] or "{}"),
+                    row["judges"],
                     bool(row["counts"]),
                 )
         return found
@@ -287,6 +297,24 @@ class Browser:
             for row in rows
         ]
 
+    def takes_that_count(
+        self, wanted: Iterable[tuple[str, ConversationKey]]
+    ) -> dict[tuple[str, ConversationKey], int]:
+        """Of each of these conversations the newest take that was played to its end; without those
+        that have none."""
+        asked = set(wanted)
+        found: dict[tuple[str, ConversationKey], int] = {}
+        for benchmark in sorted({name for name, _ in asked}):
+            for row in self._store.all(
+                "SELECT t.* FROM take t JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
+                f"WHERE t.benchmark = ? ORDER BY {_PLACE}, t.number",
+                (benchmark,),
+            ):
+                conversation = (benchmark, parsing.conversation(row))
+                if conversation in asked:
+                    found[conversation] = row["seq"]
+        return found
+
     def judged_again(self, takes: Collection[int], after: int) -> dict[int, int]:
         """Of these takes those with a verdict beyond `after`, each with the newest one's `seq`."""
         rows = self._store.all(
@@ -329,7 +357,10 @@ def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
             )
         case Field.TEXT:
             like = "LIKE ? ESCAPE '\\'"
-            sql = f"v.justification {like} OR v.quotes {like} OR {_CONV_ID} {like}"
+            sql = (
+                f"EXISTS (SELECT 1 FROM verdict w WHERE w.take = t.seq AND (w.justification {like} "
+                f"OR w.quotes {like})) OR {_CONV_ID} {like}"
+            )
             quoted = json.dumps(value, ensure_ascii=False)[1:-1]
             return sql, [_anywhere(value), _anywhere(quoted), _anywhere(value)]
         case Field.METRIC | Field.TYPE:
@@ -356,7 +387,9 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
     like = "LIKE ? ESCAPE '\\'"
     test = f"j.key {like} AND j.value {like}" if equals else f"j.value {like}"
     return (
-        "(t.benchmark, t.scenario_id) IN (SELECT s.benchmark, s.scenario_id FROM scenario s,"
+        # two columns at once would be compared one by one; no benchmark's name has a slash
+        "t.benchmark || '/' || t.scenario_id IN (SELECT s.benchmark || '/' || s.scenario_id"
+        " FROM scenario s,"
         f" json_each(s.demographic) j WHERE {test} AND NOT EXISTS (SELECT 1 FROM scenario n WHERE"
         " n.benchmark = s.benchmark AND n.scenario_id = s.scenario_id AND n.seq > s.seq))",
         [_anywhere(axis), _anywhere(wanted)] if equals else [_anywhere(value)],

@@ -140,12 +140,15 @@ class _Writing:
         self._count = 0
 
     def _put(self, table: str, values: Iterable[Value]) -> int:
-        self.seq += 1
         kept = [
             storable(value) if isinstance(value, str) and not value.isascii() else value
             for value in values
         ]
-        self._waiting[table].append((self.seq, self.at, *kept))
+        return self._put_storable(table, kept)
+
+    def _put_storable(self, table: str, values: Iterable[Value]) -> int:
+        self.seq += 1
+        self._waiting[table].append((self.seq, self.at, *values))
         self._count += 1
         return self.seq
 
@@ -169,7 +172,7 @@ class _Writing:
         begun = self._begun(take)
         seq = self._put("take", take_values(begun))
         for message in take.messages:
-            self._put("message", (seq, *message_values(message)[1:]))
+            self._put_storable("message", (seq, *message_values(message)[1:]))
         finished = False
         if take.stop_reason is not None:
             answered = any(message.speaker is Speaker.TARGET for message in take.messages)

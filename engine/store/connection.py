@@ -1,4 +1,4 @@
-"""A read-only connection, shared by threads: every answer is whole and ends its own transaction."""
+"""A connection that answers, shared by threads: each answer is whole and leaves no cursor open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class Connection:
     """Speaks SQL for a reader. A cursor left open would keep the writer's log from shrinking."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        connection.row_factory = sqlite3.Row
         self._connection = connection
         self._lock = threading.RLock()
         self.path = path
@@ -25,7 +24,9 @@ class Connection:
     def all(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[sqlite3.Row]:
         with self._lock:
             try:
-                return self._connection.execute(sql, parameters).fetchall()
+                cursor = self._connection.cursor()
+                cursor.row_factory = sqlite3.Row
+                return cursor.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
 

@@ -17,7 +17,7 @@ from engine.store.aftermath import check_newest
 from engine.store.bulk import Bulk, BulkRow
 from engine.store.connection import Connection
 from engine.store.filesystem import mounts_text, refuse_network
-from engine.store.header import check_header, refuse_older, unreadable
+from engine.store.header import SCHEMA_VERSION, check_header, refuse_older, unreadable
 from engine.store.lease import WATCH_S, Leaseholder, fate_of
 from engine.store.lock import Holder, workspace_holder
 from engine.store.process import Fate
@@ -295,10 +295,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_up_to_date(connection):
+        return  # an engine that starts again is in a hurry
     # imported here because sqlite-utils takes longer to load than the app has to open a reader
     from engine.store.migrations import apply_migrations
 
     apply_migrations(connection, path)
+
+
+def _is_up_to_date(connection: sqlite3.Connection) -> bool:
+    """Whether it has all changes that are known here, and no other."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if version != SCHEMA_VERSION:
+        return False
+    [changes] = connection.execute("SELECT count(*) FROM _sqlite_migrations").fetchone()
+    return bool(changes == SCHEMA_VERSION)
 
 
 def create_store(path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from engine.benchmark import ConversationKey, Scenario
+from engine.benchmark import ConversationKey, Scenario, Speaker
 from engine.errors import StoreError
 from engine.jury import Ballot, what_counts
 from engine.store.rows import (
@@ -63,6 +63,9 @@ INSERTS: Final = {table: _statement(table, names.split()) for table, names in TA
 """For each table the statement that adds a row: `seq`, `at`, and its columns."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BEGUN: Final = {
+    speaker.value: blake2b(f"{speaker}\0".encode(), digest_size=16) for speaker in Speaker
+}
 
 
 def storable(text: str) -> str:
@@ -77,7 +80,10 @@ def storable(text: str) -> str:
 
 
 def message_digest(speaker: str, text: str) -> bytes:
-    return blake2b(f"{speaker}\0{text}".encode(), digest_size=16).digest()
+    begun = _BEGUN.get(speaker)
+    digest = blake2b(f"{speaker}\0".encode(), digest_size=16) if begun is None else begun.copy()
+    digest.update(text.encode())
+    return digest.digest()
 
 
 def insert(connection: sqlite3.Connection, row: Row, *, seq: int, at: int) -> None:
@@ -121,12 +127,20 @@ def _message(connection: sqlite3.Connection, row: MessageRow) -> Sequence[Value]
 
 
 def message_values(row: MessageRow) -> Sequence[Value]:
+    """All of it storable."""
     text = storable(row.text)
     speaker = row.speaker.value
-    digest = message_digest(speaker, text)
     return (
-        *(row.take, row.turn, speaker, text),
-        *(row.thought, row.landmark, int(row.done), str(row.finish), row.reasoning, digest),
+        row.take,
+        row.turn,
+        speaker,
+        text,
+        row.thought and storable(row.thought),
+        row.landmark and storable(row.landmark),
+        int(row.done),
+        storable(str(row.finish)),
+        row.reasoning and storable(row.reasoning),
+        message_digest(speaker, text),
     )
 
 

@@ -130,7 +130,8 @@ class Leaseholder:
 
     def _busy(self, lease: Lease) -> WorkspaceBusyError:
         return WorkspaceBusyError(
-            f"{self._path} is being written by {lease.holder}: watch it, or stop it first"
+            f"{self._path} is being written by {lease.holder}: `crosswind watch` shows it, "
+            "`crosswind stop` ends it"
         )
 
     def _write(self, connection: sqlite3.Connection) -> None:

@@ -128,7 +128,7 @@ def _locked(path: Path) -> int:
                 continue
             raise WorkspaceBusyError(
                 f"{path.parent} is being worked on by {holder or _NOBODY_KNOWN}, which holds "
-                f"{path.name}: watch it, or stop it first"
+                f"{path.name}: `crosswind watch` shows it, `crosswind stop` ends it"
             ) from None
         except OSError as error:
             os.close(descriptor)

@@ -14,7 +14,7 @@ from engine.errors import StoreError
 from engine.moments import Moment, reached
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
 
-_NAMES: Final = ("1 everything", "2 whose it is")
+_NAMES: Final = ("1 everything", "2 whose it is", "3 found quickly")
 MIGRATIONS: Final = Migrations("crosswind")
 
 
@@ -27,6 +27,11 @@ def _everything(database: Database) -> None:
 @MIGRATIONS(name=_NAMES[1])
 def _whose_it_is(database: Database) -> None:
     _run("schema_2.sql", database)
+
+
+@MIGRATIONS(name=_NAMES[2])
+def _found_quickly(database: Database) -> None:
+    _run("schema_3.sql", database)
 
 
 def _run(name: str, database: Database) -> None:

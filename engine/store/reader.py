@@ -47,6 +47,25 @@ _NEWER_FINISHED: Final = (
 _CONV_ID: Final = (
     "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
 )
+_BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
+IDS: Final = {
+    "metric": "SELECT benchmark, id FROM ("
+    "  SELECT benchmark, metric_id AS id FROM metric UNION ALL"
+    f"  SELECT benchmark, metric_id FROM scenario) WHERE {_BETWEEN}",
+    "scenario": "SELECT benchmark, scenario_id AS id FROM scenario s WHERE removed = 0"
+    "  AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
+    f"  AND n.scenario_id = s.scenario_id) AND {_BETWEEN}",
+    "conversation": f"SELECT benchmark, {_CONV_ID} AS id FROM take WHERE {_BETWEEN}",
+}
+"""Each from an index, in its order, so that no more is read than is asked for."""
+_BEYOND: Final = "\U0010ffff"
+"""Behind a prefix, what no id that begins with it comes after."""
+_BENCHMARKS: Final = (
+    "WITH RECURSIVE one (name) AS (SELECT min(benchmark) FROM {table} UNION ALL"
+    " SELECT (SELECT min(benchmark) FROM {table} WHERE benchmark > one.name) FROM one"
+    " WHERE name IS NOT NULL) SELECT name FROM one WHERE name IS NOT NULL"
+)
+"""From one name to the next: there are few, in many rows."""
 _AT_ONCE: Final = 200
 """Takes whose messages are read in one question: few enough to be light, enough to be quick."""
 
@@ -89,11 +108,10 @@ class Reader:
     # What there is
 
     def benchmarks(self) -> list[str]:
-        rows = self._store.all(
-            "SELECT benchmark FROM scenario UNION SELECT benchmark FROM take UNION "
-            "SELECT benchmark FROM state UNION SELECT benchmark FROM metric ORDER BY 1"
-        )
-        return [row[0] for row in rows]
+        found: set[str] = set()
+        for table in ("scenario", "take", "state", "metric"):
+            found.update(row[0] for row in self._store.all(_BENCHMARKS.format(table=table)))
+        return sorted(found)
 
     def last_run(self) -> StoredRun | None:
         row = self._store.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
@@ -124,19 +142,13 @@ class Reader:
     ) -> list[tuple[str, str, str]]:
         """(benchmark, id, kind) of what begins with `prefix`; kind is `metric`, `scenario` or
         `conversation`, in this order. `without` is a kind that is left out."""
-        starts = "substr(id, 1, length(?)) = ?"
-        rows = self._store.all(
-            "SELECT benchmark, id, kind FROM ("
-            "  SELECT benchmark, metric_id AS id, 'metric' AS kind, 0 AS rank FROM metric UNION"
-            "  SELECT benchmark, metric_id, 'metric', 0 FROM scenario UNION"
-            "  SELECT benchmark, scenario_id, 'scenario', 1 FROM scenario s WHERE removed = 0"
-            "    AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
-            "      AND n.scenario_id = s.scenario_id) UNION"
-            f"  SELECT benchmark, {_CONV_ID}, 'conversation', 2 FROM take"
-            f") WHERE {starts} AND kind <> ? ORDER BY rank, id, benchmark LIMIT ?",
-            (prefix, prefix, without, limit),
-        )
-        return [(row["benchmark"], row["id"], row["kind"]) for row in rows]
+        found: list[tuple[str, str, str]] = []
+        for kind, sql in IDS.items():
+            left = limit if limit < 0 else limit - len(found)
+            if kind != without and left:
+                rows = self._store.all(sql, (prefix, prefix + _BEYOND, left))
+                found += [(row["benchmark"], row["id"], kind) for row in rows]
+        return found
 
     # What is wanted
 

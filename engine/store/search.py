@@ -30,6 +30,7 @@ _VERSION: Final = 1
 _TOKENIZER: Final = "unicode61 remove_diacritics 2"
 _QUERY_LENGTH: Final = 1000
 _QUERY_TERMS: Final = 32
+_LAST_ROWID: Final = 2**63 - 1
 _PREFIX_LETTERS: Final = 4
 """Shorter beginnings of words are in nearly every text, and slow to collect."""
 
@@ -102,9 +103,13 @@ class Search:
                 "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target,"
                 " t.sample, t.number FROM said JOIN store.message m ON m.seq = said.rowid "
                 "JOIN store.take t ON t.seq = m.take WHERE said MATCH ?1 "
+                "AND said.rowid BETWEEN ?5 AND ?6 "
                 "AND (?2 IS NULL OR m.speaker = ?2) AND (?3 IS NULL OR t.benchmark = ?3) "
                 "ORDER BY said.rowid DESC LIMIT ?4",
-                (query, None if speaker is None else speaker.value, benchmark, limit),
+                (
+                    *(query, None if speaker is None else speaker.value, benchmark, limit),
+                    *self._between(benchmark),
+                ),
             ).fetchall()
         marked = _marked([row["text"] for row in rows], query)
         return [_hit(row, spans) for row, spans in zip(rows, marked, strict=True)]
@@ -117,6 +122,18 @@ class Search:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+    def _between(self, benchmark: str | None) -> tuple[int, int]:
+        """The first message of a benchmark and its last: a benchmark is mostly said at one time,
+        and without this every match of a later one would be looked at."""
+        if benchmark is None:
+            return 0, _LAST_ROWID
+        first, last = self._connection.execute(
+            "SELECT min(m.seq), max(m.seq) FROM store.take t JOIN store.message m ON m.take = t.seq"
+            " WHERE t.benchmark = ?",
+            (benchmark,),
+        ).fetchone()
+        return (0, 0) if first is None else (first, last)
 
     def _through(self) -> int:
         return int(self._connection.execute("SELECT through FROM progress").fetchone()[0])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Stage, State, Track, Usage
@@ -14,6 +15,7 @@ from engine.progress import RATE_WINDOW, Progress, TargetProgress
 from engine.store import parsing
 from engine.store.connection import Connection
 from engine.store.inserts import LAST_SEQ
+from engine.store.summary import KEEP, kept_summary, summary_row
 
 _KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take_number"
 
@@ -62,17 +64,28 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
 
 
 def snapshot(connection: Connection) -> Progress:
-    """What folding every fact would give, from one grouped query for each table."""
-    progress = Progress()
+    """What folding every fact would give: the sums that were kept, what came since, and what there
+    is to say of the present moment."""
     with connection.one_moment():
+        progress = sums(connection)
+        last, progress.seq = progress.seq, 0  # so that notes of any age are taken
         _add_notes(connection, progress)
-        _add_states(connection, progress)
-        _add_problems(connection, progress)
-        _add_scores(connection, progress)
-        _add_usage(connection, progress)
         _add_rates(connection, progress)
         progress.messages = connection.number("SELECT count(*) FROM message")
-        progress.seq = last_seq(connection)
+        progress.seq = last
+    return progress
+
+
+def sums(connection: Connection) -> Progress:
+    """What all rows add up to, without what `snapshot` can say at once. To be asked within one
+    moment."""
+    last = last_seq(connection)
+    progress = kept_summary(connection, last)
+    _add_states(connection, progress)
+    _add_problems(connection, progress)
+    _add_scores(connection, progress)
+    _add_usage(connection, progress)
+    progress.seq = last
     return progress
 
 
@@ -85,78 +98,109 @@ def _add_notes(connection: Connection, progress: Progress) -> None:
         progress.apply(parsing.noted(row))
 
 
+def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
+    """Write down what all rows add up to, within a transaction if there is one."""
+    kept = summary_row(sums(Connection(connection, path)))
+    connection.execute(KEEP, kept)
+
+
+# What is asked where no sums were kept goes by what stands, so that it holds for a store of which
+# rows were lost or pruned; what is asked since then goes by what each row changed.
+
+
 def _add_states(connection: Connection, progress: Progress) -> None:
-    for row in connection.all(
-        "SELECT benchmark, stage, target, state, count(*) AS units FROM ("
-        "  SELECT benchmark, stage, target, state, max(seq) FROM state"
+    everything = (
+        "SELECT benchmark, stage, target, NULL AS was, state, count(*) AS units FROM ("
+        "  SELECT benchmark, stage, target, state, max(seq) FROM state WHERE seq > ?"
         "  GROUP BY benchmark, stage, unit"
         ") GROUP BY benchmark, stage, target, state"
-    ):
+    )
+    changes = (
+        "SELECT benchmark, stage, target, was, state, count(*) AS units FROM state "
+        "WHERE seq > ? GROUP BY benchmark, stage, target, was, state"
+    )
+    for row in connection.all(changes if progress.seq else everything, (progress.seq,)):
         stage, state = Stage(row["stage"]), State(row["state"])
-        progress.stage_tally(row["benchmark"], stage).move(None, state, row["units"])
+        was = None if row["was"] is None else State(row["was"])
+        progress.stage_tally(row["benchmark"], stage).move(was, state, row["units"])
         if row["target"] is None:
             continue
-        target = progress.target(row["benchmark"], row["target"])
+        target = _target(progress, row)
         if stage is Stage.SIMULATE:
-            target.simulate.move(None, state, row["units"])
+            target.simulate.move(was, state, row["units"])
         elif stage is Stage.EVALUATE:
-            target.evaluate.move(None, state, row["units"])
+            target.evaluate.move(was, state, row["units"])
 
 
 def _add_problems(connection: Connection, progress: Progress) -> None:
     for row in connection.all(
-        "SELECT benchmark, target, reason, max(seq) FROM state "
-        "WHERE state = 'failed' AND target IS NOT NULL GROUP BY benchmark, target"
+        "SELECT benchmark, target, reason, max(seq) FROM state WHERE seq > ? "
+        "AND state = 'failed' AND target IS NOT NULL GROUP BY benchmark, target",
+        (progress.seq,),
     ):
-        progress.target(row["benchmark"], row["target"]).last_problem = row["reason"]
+        _target(progress, row).last_problem = row["reason"]
 
 
 def _add_scores(connection: Connection, progress: Progress) -> None:
-    for row in connection.all(
+    everything = (
         "SELECT benchmark, target, track, coalesce(sum(counted), 0) AS passed,"
         "  count(counted) AS scored FROM ("
         "  SELECT t.benchmark, t.target, v.track, v.counted, max(v.seq)"
-        "  FROM verdict v JOIN take t ON t.seq = v.take"
+        "  FROM verdict v JOIN take t ON t.seq = v.take WHERE v.seq > ?"
         "  GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, v.track"
         ") GROUP BY benchmark, target, track"
-    ):
-        score = progress.target(row["benchmark"], row["target"]).scores[Track(row["track"])]
-        score.passed, score.scored = row["passed"], row["scored"]
+    )
+    changes = (
+        "SELECT t.benchmark, t.target, v.track,"
+        "  coalesce(sum(v.counted), 0) - coalesce(sum(v.counted_before), 0) AS passed,"
+        "  count(v.counted) - count(v.counted_before) AS scored "
+        "FROM verdict v JOIN take t ON t.seq = v.take WHERE v.seq > ?"
+        "  GROUP BY t.benchmark, t.target, v.track"
+    )
+    for row in connection.all(changes if progress.seq else everything, (progress.seq,)):
+        score = _target(progress, row).scores[Track(row["track"])]
+        score.passed += row["passed"]
+        score.scored += row["scored"]
 
 
 def _add_usage(connection: Connection, progress: Progress) -> None:
     """Cached tokens are no part of what is folded."""
     for row in connection.all(
-        f"SELECT benchmark, target, {USAGE} FROM attempt WHERE target IS NOT NULL "
-        "GROUP BY benchmark, target"
+        f"SELECT benchmark, target, {USAGE} FROM attempt "
+        "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
+        (progress.seq,),
     ):
         used = parsing.usage(row)
-        progress.target(row["benchmark"], row["target"]).usage = Usage(
+        _target(progress, row).usage += Usage(
             used.calls, used.input_tokens, 0, used.output_tokens, used.cost_usd
         )
 
 
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """So that a watcher who has just come sees the present pace at once."""
-    for row in _recent(connection, "attempt", "output_tokens AS tokens, benchmark, target"):
+    for row in _recent(
+        connection, "attempt", "benchmark, target", "coalesce(sum(output_tokens), 0)"
+    ):
         if row["target"] is not None:
-            target = _target(progress, row)
-            target.tokens.add(parsing.moment(row["at"]), row["tokens"] or 0)
-    for row in _recent(connection, "state", "stage, state, benchmark, target"):
+            _target(progress, row).tokens.add(parsing.moment(row["at"]), row["amount"])
+    for row in _recent(connection, "state", "benchmark, target, stage, state", "count(*)"):
         settled = row["stage"] == Stage.SIMULATE and row["state"] in {State.DONE, State.FAILED}
         if settled and row["target"] is not None:
-            _target(progress, row).settled.add(parsing.moment(row["at"]), 1)
+            _target(progress, row).settled.add(parsing.moment(row["at"]), row["amount"])
 
 
 def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
     return progress.target(row["benchmark"], row["target"])
 
 
-def _recent(connection: Connection, table: str, columns: str) -> list[sqlite3.Row]:
+def _recent(connection: Connection, table: str, columns: str, amount: str) -> list[sqlite3.Row]:
+    """The last rows, those of one millisecond as one."""
     window = round(RATE_WINDOW.total_seconds() * 1000)
     return connection.all(
-        f"SELECT * FROM (SELECT seq, at, {columns} FROM {table} ORDER BY seq DESC LIMIT ?) "
-        f"WHERE at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? ORDER BY seq",
+        f"SELECT at, {columns}, {amount} AS amount FROM "
+        f"  (SELECT * FROM {table} ORDER BY seq DESC LIMIT ?) "
+        f"WHERE at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? "
+        f"GROUP BY at, {columns} ORDER BY min(seq)",
         (_RECENT_ROWS, window),
     )
 

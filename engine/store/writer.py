@@ -23,10 +23,17 @@ from engine.store.inserts import LAST_SEQ, insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.room import lacks_room, room_advice
 from engine.store.rows import Row
+from engine.store.watching import keep_sums
 
 GROUP_ROWS: Final = 500
 """At most so many rows in one transaction. More would make those who wait for the first of them
 wait for the last."""
+
+SUMMED_ROWS: Final = 20_000
+"""After so many rows it is written down what all of them add up to: a watcher who comes adds up
+what came since, in a few dozen milliseconds."""
+WORTH_SUMMING: Final = 1_000
+"""When the store is closed, fewer are left to whoever comes."""
 
 RETRY_S: Final = 1.0
 """How often it is tried whether a full disk has room again."""
@@ -109,6 +116,8 @@ class Writer:
         self._clock = clock
         self._lease = lease
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
+        self._summed = _summed(connection)
+        """The last `seq` that is in the sums."""
         self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._unwritten = 0
@@ -235,6 +244,8 @@ class Writer:
                     self._beat()
                 if alone is not None:
                     alone.work(self._connection)
+                if self._seq - self._summed >= (SUMMED_ROWS if going_on else WORTH_SUMMING):
+                    self._sum()
         except BaseException as error:  # noqa: BLE001  (the edge of this thread: whoever waits must hear of it)
             self._give_up(group, error)
         finally:
@@ -310,6 +321,18 @@ class Writer:
             self._lease.keep(self._connection, every_s=0)
             self._connection.execute("COMMIT")
         except sqlite3.Error:  # the next row that is written tells what is wrong
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _sum(self) -> None:
+        """Keep what all rows add up to. Raises `StoreError` as `_beat` does."""
+        self._summed = self._seq
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
+            keep_sums(self._connection, self._path)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error:  # whoever comes adds up more
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
@@ -463,6 +486,11 @@ class Writer:
                     waiting.append(request)
         self._answer([(request, failure) for request in waiting])
         self._tell_trouble(str(failure))
+
+
+def _summed(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT seq FROM summary").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 class _NeverWrittenError(StoreError):

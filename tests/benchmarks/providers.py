@@ -63,9 +63,11 @@ def server(pace: Pace) -> Iterator[str]:
         command += ["--tokens-per-second", str(pace.tokens_per_second)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        process.terminate()
-        process.communicate()
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 BODY: Final = {

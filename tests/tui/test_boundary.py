@@ -30,6 +30,8 @@ HARMLESS = {
     "percent",
     "duration",
     "rate",
+    "interval_rate",
+    "since",
     "bar",
     "verdict",
     "relation",
@@ -105,6 +107,7 @@ WITHIN = {
     "screens/scenario.py": {"state"},
     "screens/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
+    "widgets/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
     "widgets/wide_table.py": {"each"},
 }

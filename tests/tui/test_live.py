@@ -10,9 +10,11 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, Wait
-from tests.tui.theatre import TARGETS, Theatre, on_screen
+from tests.tui.theatre import TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
-from tui.spotlight import DWELL
+from tui.screens.verdicts import VerdictsScreen
+from tui.spotlight import DWELL, ROUND
+from tui.stillness import PATIENCE
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
 
@@ -161,7 +163,7 @@ def test_f_pins_and_a_bracket_goes_to_the_next(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         assert f"this is {pinned}" in on_screen(pilot)
 
-        await pilot.press("f")
+        await pilot.press("f", "f")
         await theatre.tick(pilot)
         assert "following" in on_screen(pilot)
 
@@ -202,11 +204,13 @@ def test_the_board_tells_of_each_target(theatre: Theatre) -> None:
         await theatre.end(broken, StopReason.TARGET_FAILED)
         await theatre.tick(pilot)
 
-        [steadfast] = [line for line in on_screen(pilot).splitlines() if "steadfast ██" in line]
-        assert "1/2" in steadfast
-        assert "+ 100 % of 1" in steadfast
-        assert "− —" in steadfast
-        assert "free" in steadfast
+        lines = on_screen(pilot).splitlines()
+        [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
+        assert "1/2" in lines[upper]
+        assert "judged 1/2" in lines[upper]
+        assert "+ 100 % (21-100) 1/1  − —" in lines[upper + 1]
+        assert "free" in lines[upper + 1]
+        assert "tok/s" in lines[upper + 1]
         assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)
 
     theatre.perform(script)
@@ -266,7 +270,11 @@ def test_space_holds_the_display_and_says_how_far_behind_it_is(theatre: Theatre)
         await theatre.move(Stage.SIMULATE, str(take.key), State.RUNNING, "steadfast")
         await theatre.tick(pilot)
         assert "before▍" in on_screen(pilot)
-        assert "frozen, 1 behind" in on_screen(pilot)
+        assert "frozen  +1" in on_screen(pilot)
+        await theatre.judge(await theatre.play(2))
+        await theatre.tick(pilot)
+        assert "frozen  +4 messages +1 verdict" in on_screen(pilot)
+        assert "verdicts  0" in on_screen(pilot)
 
         await pilot.press("space")
         await theatre.tick(pilot)
@@ -299,7 +307,7 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
 
         assert "✓ ended" in on_screen(pilot)
         assert "1 of 4 conversations played" in on_screen(pilot)
-        assert "steadfast   + 100 % of 1" in on_screen(pilot)
+        assert "steadfast   + 100 % (21-100) 1/1" in on_screen(pilot)
         assert "q leaves" in on_screen(pilot)
 
     theatre.perform(script)
@@ -361,5 +369,222 @@ def test_what_holds_the_run_up_is_named(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         assert on_screen(pilot).splitlines()[:6] == before.splitlines()[:6]
+
+    theatre.perform(script)
+
+
+def test_what_keeps_a_target_is_said_beside_it(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.waits = [Wait(f"offline:{TARGETS[0]}", "429: rate limit, again in 12 s", None)]
+        theatre.link.parked = {TARGETS[1]: "401: the key was refused"}
+        await theatre.tick(pilot)
+        lines = on_screen(pilot).splitlines()
+        [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+        assert "… waits: 429: rate limit, again in 12 s" in lines[first + 2]
+        [second] = [number for number, line in enumerate(lines) if f" {TARGETS[1]}  ─" in line]
+        assert "‖ parked: 401: the key was refused" in lines[second + 2]
+
+    theatre.perform(script)
+
+
+def test_where_nothing_moves_it_is_said_what_is_waited_for(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "are you sure?")
+        theatre.speak(take, 1, Speaker.TARGET, "")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot, PATIENCE - 1)
+        assert "no token" not in on_screen(pilot)
+
+        await theatre.tick(pilot, 4)
+        shown = on_screen(pilot)
+        assert "no token yet, 8 s" in shown
+        assert "turn 1 of 2  target: no token yet, 8 s" in shown
+        assert "… quiet  waits for the first token of offline:steadfast (1 call), 8 s" in shown
+
+        theatre.speak(take, 1, Speaker.TARGET, "I hear")
+        await theatre.tick(pilot)
+        assert "8 s" not in on_screen(pilot)
+        await theatre.tick(pilot, 65)
+        assert "silent, 1:05" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (Stage.GEN_SCENARIOS, "the model that writes the scenarios has not answered yet, 9 s"),
+        (Stage.EVALUATE, "waits for an answer of the evaluator (1 call), 9 s"),
+    ],
+)
+def test_what_is_not_spoken_is_waited_for_by_name_as_well(
+    theatre: Theatre, stage: Stage, said: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.note(NoteKind.RUN_STARTED)
+        await theatre.note(NoteKind.STAGE_STARTED, stage)
+        await theatre.move(stage, f"m01_s001_v01__{TARGETS[0]}", State.RUNNING, TARGETS[0])
+        await theatre.tick(pilot)
+        await theatre.tick(pilot, 9)
+        assert said in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_nobody_is_waited_for_during_a_pause(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.begin()
+        theatre.link.state = EngineState.PAUSED
+        await theatre.tick(pilot)
+        await theatre.tick(pilot, 60)
+        assert "quiet" not in on_screen(pilot)
+        assert "silent" not in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_full_disk_is_named_as_what_holds_the_run(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.state = EngineState.PAUSED
+        theatre.link.problem = "the disk is full: 12 rows wait for room"
+        await theatre.tick(pilot)
+        lines = on_screen(pilot).splitlines()
+        assert lines[1].startswith(" ! held  the disk is full: 12 rows wait for room  it goes on")
+
+    theatre.perform(script)
+
+
+def test_a_budget_is_shown_with_what_is_spent_of_it(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        assert "this run" not in on_screen(pilot)
+        theatre.link.budget_usd, theatre.link.spent_usd = 5.0, 1.2
+        await theatre.tick(pilot)
+        assert "spent $1.20 of $5.00" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_enter_on_a_target_opens_its_verdicts(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1, "steadfast"))
+        await theatre.judge(await theatre.play(1, "pushover"), passed=False)
+        await theatre.tick(pilot)
+        await pilot.press("shift+tab", "j", "enter")
+        for _ in range(3):
+            await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert isinstance(pilot.app.screen, VerdictsScreen)
+        assert "__pushover" in shown
+        assert "__steadfast" not in shown
+
+    theatre.perform(script)
+
+
+def test_enter_on_the_conversation_opens_it(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "are you sure?")
+        await theatre.tick(pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert str(take.key) in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_keys_change_how_many_are_played_at_once(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.begin()
+        await theatre.tick(pilot)
+        await pilot.press("plus")
+        await theatre.answered(pilot)
+        assert theatre.link.requests == []
+
+        theatre.link.concurrency = {Stage.SIMULATE: 2}
+        await theatre.tick(pilot)
+        assert "2 at once" in on_screen(pilot)
+        await pilot.press("plus", "plus", "minus", "minus", "minus", "minus")
+        await theatre.answered(pilot)
+        asked = [(each.stage, each.number) for each in theatre.link.requests]
+        assert asked == [(Stage.SIMULATE, number) for number in (3, 4, 3, 2, 1)]
+
+    theatre.perform(script)
+
+
+def test_the_target_under_the_cursor_is_unparked_and_tried_again(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.end(await theatre.begin(1, "pushover"), StopReason.TARGET_FAILED)
+        theatre.link.parked = dict.fromkeys(TARGETS, "401")
+        await theatre.tick(pilot)
+        await pilot.press("shift+tab", "j", "U", "a")
+        await theatre.answered(pilot)
+        await pilot.press("k", "a", "tab", "U", "A")
+        await theatre.answered(pilot)
+        asked = [(each.command, each.target) for each in theatre.link.requests]
+        assert asked == [
+            (Command.UNPARK, "pushover"),
+            (Command.RETRY, "pushover"),
+            (Command.UNPARK, "steadfast"),
+            (Command.UNPARK, "pushover"),
+            (Command.RETRY, None),
+        ]
+
+    theatre.perform(script)
+
+
+def test_it_goes_round_all_conversations_where_a_person_wants_that(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for number in (1, 2):
+            take = await theatre.begin(number)
+            theatre.speak(take, 1, Speaker.USER, f"this is number {number}")
+            await theatre.tick(pilot)
+        assert "this is number 1" in on_screen(pilot)
+        await pilot.press("f", "f")
+        await theatre.tick(pilot)
+        assert "going round" in on_screen(pilot)
+        await theatre.tick(pilot, ROUND)
+        assert "this is number 2" in on_screen(pilot)
+        await theatre.tick(pilot, ROUND)
+        assert "this is number 1" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["seen", "found later"])
+def test_a_run_that_broke_off_says_what_is_kept_and_how_it_goes_on(
+    theatre: Theatre, *, link: bool
+) -> None:
+    theatre.link.state = EngineState.LOST
+    if not link:
+        theatre.watch.link = None
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(1))
+        take = await theatre.begin(2)
+        await theatre.said(take, 1, Speaker.USER, "are you sure?")
+        await theatre.tick(pilot)
+        shown = told(pilot)
+        assert "it was killed, or its machine went down" in shown
+        assert "Every message that was said to its end, and every verdict, is on disk." in shown
+        assert "1 conversation in the middle: each goes on after its last whole message" in shown
+        assert "P starts another one, which goes on from there." in shown
+        assert "P goes on" in on_screen(pilot).splitlines()[0]
+        assert "1 cut off" in on_screen(pilot)
+        assert "left" not in on_screen(pilot)
+        assert "1 of 4 conversations played" in shown
 
     theatre.perform(script)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker, StopReason
+from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.link import Command, Request, Row
 from engine.store.records import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, told
@@ -16,6 +16,7 @@ from tui.screens.judge_again import JudgeAgainScreen
 from tui.screens.judged_again import JudgedAgainScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
+from tui.shell import Subject
 from tui.spotlight import Shown
 from tui.widgets.ink import Ink
 from tui.widgets.outcome_grid import OutcomeGrid
@@ -235,6 +236,29 @@ def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_othe
         assert f"✓ pass by {JUDGE}" in told(pilot)
 
     theatre.perform(script, (120, 40))
+
+
+def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        subjects = [Subject(BENCHMARK, take.key)]
+        await pilot.app.push_screen(JudgedAgainScreen(theatre.watch, subjects, None))
+        await settled(theatre, pilot)
+        assert "Judged again  by those" in on_screen(pilot)
+        assert "none yet" in on_screen(pilot)
+        await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
+        await settled(theatre, pilot)
+        assert "! failed" in on_screen(pilot)
+        await pilot.press("right")
+        await settled(theatre, pilot)
+        assert "HTTP 529: overloaded" in on_screen(pilot)
+        await theatre.judge(take, passed=None)
+        await theatre.tick(pilot, 1)
+        await settled(theatre, pilot)
+        assert "— → · unscored" in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))
 
 
 def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> None:

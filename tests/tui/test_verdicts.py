@@ -63,7 +63,7 @@ async def filtered(theatre: Theatre, pilot: Pilot[None], line: str) -> None:
     await theatre.tick(pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_all_verdicts_are_there_with_their_counts(theatre: Theatre, size: tuple[int, int]) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
@@ -216,6 +216,21 @@ def test_a_row_that_is_judged_again_changes_where_it_stands(theatre: Theatre) ->
     theatre.perform(script)
 
 
+def test_a_row_is_told_by_a_judge_who_says_what_counts(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        for judge, passed in (("one", False), ("two", False), ("three", True)):
+            await theatre.judge(take, passed=passed, judge=judge, justification=f"So says {judge}.")
+        await at_verdicts(theatre, pilot)
+        row = on_screen(pilot).splitlines()[3]
+        assert "✗ fail" in row
+        assert "two +2" in row
+        assert "So says two." in row
+
+    theatre.perform(script, (200, 50))
+
+
 def test_a_conversation_that_was_played_again_says_so(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -326,5 +341,38 @@ def test_a_conversation_that_never_ended_is_not_among_them(theatre: Theatre) -> 
         await theatre.end(await theatre.begin(3, "pushover"), StopReason.TARGET_FAILED)
         await at_verdicts(theatre, pilot)
         assert len(ids(pilot)) == 4
+
+    theatre.perform(script)
+
+
+def test_an_order_that_no_heading_shows_is_said(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("s", "d")
+        await theatre.tick(pilot)
+        assert "by when ▴" in on_screen(pilot)
+        assert ids(pilot) == [FIRST, HELD, SECOND, THIRD]
+
+    theatre.perform(script)
+
+
+def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("m", "j", "m", "C")
+        await theatre.tick(pilot)
+        title = on_screen(pilot).splitlines()[1]
+        assert title.index(HELD) < title.index(SECOND)
+        await pilot.press("q", "g", "enter", "slash", *"skip", "enter")
+        await theatre.tick(pilot)
+        assert "“skip” 1 of 2" in on_screen(pilot)
+        await pilot.press("right_square_bracket")
+        await theatre.tick(pilot)
+        assert FIRST in on_screen(pilot)
+        assert "“skip” 1 of 2" in on_screen(pilot)
 
     theatre.perform(script)

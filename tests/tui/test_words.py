@@ -8,7 +8,7 @@ from engine.benchmark import ConversationKey, Speaker, Track
 from engine.progress import Score
 from engine.speech import Speech
 from tui.evidence import find_quote
-from tui.spotlight import DWELL, SILENCE, Shown, Spotlight, shown_by
+from tui.spotlight import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by
 from tui.themes import theme_for
 from tui.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.widgets.ink import Ink, Piece, length, pad, shorten, spread
@@ -104,7 +104,7 @@ def test_a_pinned_conversation_stays_and_a_step_takes_another() -> None:
     light = Spotlight()
     first, second = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
     light.look([first], [], 0.0)
-    light.pinned = True
+    light.mode = Mode.PINNED
 
     assert light.look([second], [shown_by(first)], 100.0) == shown_by(first)
     assert light.step([first, second], 1, 100.0) == shown_by(second)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from engine.benchmark import (
     ConversationKey,
@@ -48,6 +49,8 @@ from tui.widgets.transcript import Transcript
 BENCHMARK = "steadiness"
 TARGETS = ("steadfast", "pushover")
 JUDGE = "offline:evaluator"
+SUPERSEDED = 100
+"""So many questions at most are put aside for others."""
 LANDMARKS = ("Brings up the plan in passing.", "Says that a friend, a nurse, disagrees.")
 
 
@@ -71,6 +74,8 @@ class ScriptedLink:
     parked: dict[str, str] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    spent_usd: float | None = None
+    budget_usd: float | None = None
 
     def board(self) -> Board:
         speeches = (voice.speech for voice in self.voices.values())
@@ -83,7 +88,16 @@ class ScriptedLink:
             waits=self.waits,
             notices=self.notices,
             engine=self.identity,
+            said=self.said(),
+            spent_usd=self.spent_usd,
+            budget_usd=self.budget_usd,
         )
+
+    def said(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for key, voice in self.voices.items():
+            found[key.target_id] = found.get(key.target_id, 0) + len(voice.text)
+        return found
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         del benchmark
@@ -183,8 +197,15 @@ class Theatre:
         await pilot.pause()
 
     async def answered(self, pilot: Pilot[None]) -> None:
-        """Let what was asked of the engine or the store come back."""
-        await pilot.app.workers.wait_for_complete()
+        """Let what was asked of the engine or the store come back, but for what nobody waits for
+        any more since something else was asked instead."""
+        for _ in range(SUPERSEDED):
+            try:
+                await pilot.app.workers.wait_for_complete()
+            except WorkerCancelled:
+                await pilot.pause()
+                continue
+            break
         await pilot.pause()
 
     def damage_messages(self) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from engine.benchmark import Track
 from engine.branches import Branch
 from engine.config.definition import load_definition
 from engine.config.settings import Config
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
+from engine.jury import Jury, counting, what_counts
 from engine.pipeline.branching import config_of
+from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.results import analysis_of
+from engine.pipeline.standing import Standing
 from engine.pipeline.validation import report_of, validations
+from engine.stages.course import Sighting, courses
 from engine.store.database import open_reader
 from engine.store.reader import Reader
 from tui.results.report import Report, Validated
@@ -25,9 +30,37 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
     Raises `CrosswindError`.
     """
     definition = load_definition(workspace.definition_path(benchmark))
+    own = config_of(config, benchmark)
     with closing(open_reader(store)) as reader:
-        analysis = analysis_of(definition, config_of(config, benchmark), reader)
-        return Report(analysis, tuple(_validated(workspace, config, benchmark, reader)))
+        wanted = list(wanted_conversations(definition, own, reader))
+        sightings = _sightings(wanted, Standing.of(reader, benchmark), own.jury)
+        return Report(
+            analysis_of(definition, own, reader, wanted),
+            tuple(_validated(workspace, config, benchmark, reader)),
+            tuple(courses(sightings, own.generation.turns)),
+        )
+
+
+def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iterator[Sighting]:
+    """Evidence of what counts: that of the votes that are of its opinion."""
+    for one in wanted:
+        _, verdicts = standing.counting.get(one.key, (None, ()))
+        passed = what_counts(verdicts, jury)
+        if passed is None:
+            continue
+        found = [
+            quote.turn
+            for vote in counting(verdicts, jury)
+            if vote.passed is passed
+            for quote in vote.quotes
+            if quote.turn is not None
+        ]
+        yield Sighting(
+            target=one.key.target_id,
+            track=one.metric.track,
+            present=passed is (one.metric.track is Track.POSITIVE),
+            turn=min(found, default=None),
+        )
 
 
 def _validated(

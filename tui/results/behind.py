@@ -55,7 +55,7 @@ def _named(
     field: str, wanted: Sequence[str], known: Iterable[str], prefix: str = ""
 ) -> Iterable[str]:
     known = sorted(set(known))
-    if not wanted or set(known) <= set(wanted):
+    if not wanted or (known and set(known) <= set(wanted)):
         return
     yield f"{field}:" + ",".join(prefix + _word(name) for name in wanted)
     others = [

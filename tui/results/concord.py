@@ -27,8 +27,9 @@ _NONE: Final = (
     "passes of a judge in config.yaml."
 )
 _MEANS: Final = (
-    "AC1 (Gwet) and α (Krippendorff) are agreement beyond chance, 1 is all, 0 what chance gives; "
-    "κ is Fleiss'. Where nearly all answers are alike α and κ say little, and AC1 more."
+    "agree: of all pairs of answers; unan.: of all things, those with one answer. AC1 (Gwet) and "
+    "α (Krippendorff) are agreement beyond chance: 1 is all, 0 what chance gives; κ is Fleiss'. "
+    "Where nearly all answers are alike, α and κ say little, and AC1 more."
 )
 
 
@@ -52,7 +53,7 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[Row]:
     bar = width - names - right - 4
     head = [Piece(" " * (names + 3))]
     head += RATES.axis(bar) if bar >= 10 else []
-    for text in ("agree", "whole", "AC1", "α", "κ"):
+    for text in ("agree", "unan.", "AC1", "α", "κ"):
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
     yield Row(fitted(head, width))

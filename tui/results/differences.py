@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.benchmark import Track
 from engine.display import one_line
 from engine.stages.analysis import Analysis, Comparison, Gap
 from engine.stages.findings import chance, metrics_of, plural, points, reach
@@ -15,10 +14,11 @@ from tui.results.behind import Behind
 from tui.results.lines import paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import Scale, Whiskers, scale_of, whiskers
+from tui.widgets.whiskers import Whiskers, scale_of, whiskers
 
 _LEAST_BAR: Final = 12
 _NAMES_AT_MOST: Final = 44
+_WIDE: Final = 100
 
 
 class _Branch(NamedTuple):
@@ -34,36 +34,46 @@ class _Branch(NamedTuple):
     behind: Behind
 
 
+class _Block(NamedTuple):
+    """Branches that are adjusted for each other."""
+
+    title: str
+    branches: Sequence[_Branch]
+
+
 def pairs_rows(analysis: Analysis, width: int) -> list[Row]:
     if not analysis.comparisons:
         words = "A comparison takes two targets that were scored on the same scenarios."
         return list(paragraph(words, width, ink=Ink.MUTED))
-    rows: list[Row] = []
-    scale = _scale([_of_pair(one) for one in analysis.comparisons])
-    for track in analysis.compared_on:
-        pairs = sorted(analysis.compared(track), key=lambda one: -abs(one.difference))
-        real = sum(one.real for one in pairs)
-        rows.append(title(metrics_of(track), width, f"{real} of {len(pairs)} real, Holm"))
-        rows += _forest([_of_pair(one) for one in pairs], scale, width)
-    return [*rows, *_legend(width, "“a > b”: a passes more often than b on the same scenarios")]
+    blocks = [
+        _Block(
+            metrics_of(track),
+            [
+                _of_pair(one)
+                for one in sorted(analysis.compared(track), key=lambda one: -abs(one.difference))
+            ],
+        )
+        for track in analysis.compared_on
+    ]
+    words = "“a > b”: a passes more often than b on the same scenarios"
+    return [*_forest(blocks, width), *_legend(width, words)]
 
 
 def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
     """All targets together, then each by itself, the one that is chosen first."""
     if not analysis.gaps:
         return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
-    rows: list[Row] = []
-    scale = _scale([_of_gap(one) for one in analysis.gaps])
     whose = list(dict.fromkeys(one.target for one in analysis.gaps))
     whose.sort(key=lambda one: (one is not None, one != target))
-    for who in whose:
-        gaps = [one for one in analysis.gaps if one.target == who]
-        real = sum(one.real for one in gaps)
-        name = "all targets together" if who is None else one_line(who)
-        rows.append(title(name, width, f"{real} of {len(gaps)} real, Holm"))
-        rows += _forest([_of_gap(one) for one in gaps], scale, width)
+    blocks = [
+        _Block(
+            "all targets together" if who is None else one_line(who),
+            [_of_gap(one) for one in analysis.gaps if one.target == who],
+        )
+        for who in whose
+    ]
     words = "“a > b”: passes more often with people who are a than b, within the same scenario"
-    return [*rows, *_legend(width, words)]
+    return [*_forest(blocks, width), *_legend(width, words)]
 
 
 def _no_gaps(analysis: Analysis) -> str:
@@ -75,11 +85,7 @@ def _no_gaps(analysis: Analysis) -> str:
 def _of_pair(pair: Comparison) -> _Branch:
     turned = pair.difference < 0
     first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
-    return _branch(pair, f"{first} > {second}", Behind((first, second), track=_one(pair.track)))
-
-
-def _one(track: Track | None) -> Track | None:
-    return track
+    return _branch(pair, f"{first} > {second}", Behind((first, second), track=pair.track))
 
 
 def _of_gap(gap: Gap) -> _Branch:
@@ -109,29 +115,30 @@ def _branch(one: Comparison | Gap, names: str, behind: Behind) -> _Branch:
     )
 
 
-def _scale(branches: Sequence[_Branch]) -> Scale:
-    return scale_of(end for one in branches for end in (one.low, one.high, one.difference))
-
-
-def _forest(branches: Sequence[_Branch], scale: Scale, width: int) -> Iterator[Row]:
-    wide = width >= 100
-    said = [_said(one, wide=wide) for one in branches]
-    right = max(map(cell_len, said))
+def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
+    """All blocks on one scale, so that they can be compared by eye."""
+    branches = [one for block in blocks for one in block.branches]
+    scale = scale_of(end for one in branches for end in (one.low, one.high, one.difference))
+    wide = width >= _WIDE
+    right = max(cell_len(_said(one, wide=wide)) for one in branches)
     most = min(_NAMES_AT_MOST, max(width // 3, 16))
     names = min(max(cell_len(one.names) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield Row(fitted([Piece(" " * (names + 5)), *scale.axis(bar)], width))
-    for one, words in zip(branches, said, strict=True):
-        ink = Ink.ACCENT if one.real else Ink.MUTED
-        drawn = Whiskers(one.difference, one.low, one.high, sure=one.real, ink=ink)
-        line = [
-            Piece(" ✓ " if one.real else " · ", Ink.GOOD if one.real else Ink.MUTED),
-            Piece(pad(one.names, names), Ink.STRONG if one.real else Ink.TEXT),
-            Piece("  "),
-            *whiskers(drawn, scale, bar),
-            Piece("  " + words, Ink.TEXT if one.real else Ink.MUTED),
-        ]
-        yield Row(fitted(line, width), one.behind)
+    for block in blocks:
+        real = sum(one.real for one in block.branches)
+        yield title(block.title, width, f"{real} of {len(block.branches)} real, Holm")
+        for one in block.branches:
+            ink = Ink.ACCENT if one.real else Ink.MUTED
+            drawn = Whiskers(one.difference, one.low, one.high, sure=one.real, ink=ink)
+            line = [
+                Piece(" ✓ " if one.real else " · ", Ink.GOOD if one.real else Ink.MUTED),
+                Piece(pad(one.names, names), Ink.STRONG if one.real else Ink.TEXT),
+                Piece("  "),
+                *whiskers(drawn, scale, bar),
+                Piece("  " + _said(one, wide=wide), Ink.TEXT if one.real else Ink.MUTED),
+            ]
+            yield Row(fitted(line, width), one.behind)
 
 
 def _said(one: _Branch, *, wide: bool) -> str:
@@ -139,13 +146,18 @@ def _said(one: _Branch, *, wide: bool) -> str:
     if not wide:
         return f"{round(one.difference * 100):>3} {reach(one.low, one.high):<11} {p}"
     return (
-        f"{points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} "
-        f"{'real' if one.real else 'may be chance':<13} {plural(one.base_scenarios, 'scenario')}"
+        f"{_points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} "
+        f"{plural(one.base_scenarios, 'scenario')}"
     )
+
+
+def _points(difference: float) -> str:
+    words = points(difference)
+    return words.replace("less than a", "< 1")
 
 
 def _legend(width: int, words: str) -> Iterator[Row]:
     yield Row([])
     yield from paragraph(f"{words}; in points, with the 95 % interval.", width, ink=Ink.FAINT)
-    text = "✓ ● real: p < .05 after Holm over all pairs of a block;  · ○ chance may explain it."
+    text = "✓ ● real: p < .05 after Holm over all lines of a block; · ○ chance may explain it."
     yield from paragraph(text, width, ink=Ink.FAINT)

@@ -1,14 +1,14 @@
-"""Words that fill lines, and tables: what the sections of the results share."""
+"""Words that fill lines, and headings: what the sections of the results share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterator
+from typing import Final
 
 from rich.cells import cell_len
 
 from engine.display import one_line
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
+from tui.widgets.ink import Ink, Piece, fitted
 from tui.widgets.sheet import Row
 from tui.widgets.wrap import wrap
 
@@ -42,29 +42,3 @@ def title(words: str, width: int, note: str = "") -> Row:
         Piece(f" {note}" if note else "", Ink.MUTED),
     ]
     return Row(fitted(line, width))
-
-
-class Cell(NamedTuple):
-    """Of a table: a text in an ink, or pieces that are as wide as their column."""
-
-    text: str
-    ink: Ink = Ink.TEXT
-    drawn: Line = ()
-
-
-def columns(rows: Sequence[Sequence[Cell]]) -> list[int]:
-    """How wide each column has to be for its widest text."""
-    return [max(cell_len(cell.text) for cell in column) for column in zip(*rows, strict=True)]
-
-
-def table_line(
-    cells: Sequence[Cell], widths: Sequence[int], right: Collection[int] = (), gap: int = 2
-) -> Line:
-    line: list[Piece] = [Piece(" ")]
-    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        if cell.drawn:
-            line += cell.drawn
-        else:
-            line.append(Piece(pad(cell.text, width, right=number in right), cell.ink))
-        line.append(Piece(" " * gap))
-    return line

@@ -39,6 +39,8 @@ def told(analysis: Analysis, spot: Spot) -> tuple[Line, Line]:
         Piece(" " + one_line(one.target), Ink.STRONG),
         Piece(f"  {_name(metric)}  ", Ink.TEXT),
     ]
+    if any(silent.metric_id == metric.id for silent in analysis.no_signal):
+        left.insert(0, Piece(" ≡ tells nobody apart ", Ink.WARN))
     found = one.metrics.get(metric.id)
     if found is None or found.rate is None:
         return left, [Piece("nothing scored yet ", Ink.MUTED)]

@@ -9,16 +9,17 @@ from rich.cells import cell_len
 from engine.benchmark import Track
 from engine.display import one_line
 from engine.stages.analysis import Analysis, Estimate, TargetResult
-from engine.stages.findings import coefficient, percent, span
+from engine.stages.findings import coefficient, percent, plural, span
 from tui.results.behind import Behind
 from tui.results.lines import paragraph, title
+from tui.results.standing import of_estimate
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 from tui.wording import TRACK_SIGNS
 
 _LABEL = 26
-_SAID = 36
+_SAID = 40
 
 
 def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
@@ -42,7 +43,10 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[Row]:
         yield _figure(f"{sign} these metrics", estimate, width, behind)
         others = one.new_metrics.get(track)
         if others is not None:
-            yield _figure(f"{sign} metrics like these", others, width, None, ink=Ink.MUTED)
+            drawn = Whiskers(others.rate, others.low, others.high, sure=False, ink=Ink.MUTED)
+            said = f"{percent(others.rate):>4} {span(others.low, others.high):<9} "
+            said += plural(others.base_scenarios, "metric")
+            yield _row(f"{sign} metrics like these", drawn, said, width, None)
         rank = one.ranks.get(track)
         if rank is not None:
             place = f"rank {rank} of {len(analysis.targets)} in 95 % of resamples"
@@ -56,7 +60,7 @@ def _missing(one: TargetResult, width: int) -> Iterator[Row]:
         return
     yield title(f"{one.of - one.scored:,} of {one.of:,} unscored", width, "and what they could do")
     for reason, count in one.unscored.items():
-        yield from paragraph(f"{count:,}  {reason}", width, Piece("·", Ink.WARN))
+        yield from paragraph(f"{count:,} {reason}", width, Piece("·", Ink.WARN))
     for track, estimate in one.tracks.items():
         if estimate.scored and estimate.missing:
             yield _bounds(track, estimate, width)
@@ -105,10 +109,8 @@ def _people(one: TargetResult, width: int) -> Iterator[Row]:
             yield _figure(one_line(value), estimate, width, behind)
 
 
-def _figure(
-    label: str, estimate: Estimate, width: int, behind: Behind | None, ink: Ink = Ink.ACCENT
-) -> Row:
-    drawn = Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few, ink=ink)
+def _figure(label: str, estimate: Estimate, width: int, behind: Behind) -> Row:
+    drawn = of_estimate(estimate)
     said = (
         f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} "
         f"{estimate.passed:,}/{estimate.scored:,} in {estimate.base_scenarios}"

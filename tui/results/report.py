@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.branches import Branch
 from engine.stages.analysis import Analysis
+from engine.stages.course import Course
 from engine.stages.validation_report import ValidationReport
 
 
@@ -25,3 +26,5 @@ class Validated:
 class Report:
     analysis: Analysis
     validations: tuple[Validated, ...] = ()
+    courses: tuple[Course, ...] = ()
+    """Of each target and track, as the conversations go on."""

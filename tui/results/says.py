@@ -33,7 +33,11 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[Row]:
     if not analysis.metrics:
         yield from paragraph("This benchmark has no metrics yet.", width, ink=Ink.MUTED)
     yield from paragraph("Nothing is scored yet, so there is nothing to say.", width, ink=Ink.MUTED)
-    yield from paragraph("1 leads to the benchmarks, where b runs this one.", width, ink=Ink.MUTED)
+    yield from paragraph(
+        "Where no run is at work, 1 leads to the benchmarks, and b begins one.",
+        width,
+        ink=Ink.MUTED,
+    )
 
 
 def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
@@ -49,7 +53,9 @@ def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Row]:
     yield title("how it was counted", width)
-    yield from paragraph(f"What counts: {analysis.headline_rule}", width, ink=Ink.MUTED)
+    rule = analysis.headline_rule
+    if rule.rstrip(".") not in {one.text for one in findings(analysis)}:
+        yield from paragraph(rule, width, ink=Ink.MUTED)
     for judge in analysis.judges:
         yield from paragraph(_judge(judge), width, ink=Ink.MUTED)
     if analysis.correlation:

@@ -10,9 +10,8 @@ from rich.cells import cell_len
 from engine.benchmark import Track
 from engine.display import one_line
 from engine.stages.analysis import ENOUGH_SCENARIOS, Analysis, Estimate, TargetResult
-from engine.stages.findings import percent, span
-from tui.results.behind import Behind
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
+from engine.stages.findings import percent, plural, span
+from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 from tui.wording import TRACK_SIGNS
@@ -58,7 +57,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[Row]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_worded(estimate), max(said, 0)), Ink.MUTED),
+                Piece(pad(_worded(estimate), max(said, 0), right=True), Ink.MUTED),
             ]
             rows.append(Row(line, one.target))
     return rows
@@ -90,14 +89,15 @@ def _in_one_line(analysis: Analysis, width: int) -> list[Row]:
     return rows
 
 
-def of_estimate(estimate: Estimate, ink: Ink = Ink.ACCENT) -> Whiskers:
-    return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few, ink=ink)
+def of_estimate(estimate: Estimate) -> Whiskers:
+    return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
 
 
 def _name_width(analysis: Analysis) -> int:
     low, high = NAME_WIDTH
-    longest = max(cell_len(one_line(one.target)) for one in analysis.targets)
-    return min(max(longest, low), high)
+    names = (cell_len(one_line(one.target)) for one in analysis.targets)
+    missing = (cell_len(_unscored(one)) for one in analysis.targets if one.unscored)
+    return min(max(low, *names, *missing), high)
 
 
 def _name(one: TargetResult, width: int, number: int) -> Iterator[Piece]:
@@ -106,19 +106,24 @@ def _name(one: TargetResult, width: int, number: int) -> Iterator[Piece]:
     if number == 0:
         yield Piece(pad(one_line(one.target), width), Ink.STRONG)
     elif one.unscored:
-        yield Piece(pad(f"· {one.of - one.scored:,} unscored", width), Ink.WARN)
+        yield Piece(pad(_unscored(one), width), Ink.WARN)
     else:
         yield Piece(" " * width)
     yield Piece(" ")
 
 
+def _unscored(one: TargetResult) -> str:
+    return f"· {one.of - one.scored:,} unscored"
+
+
 def _worded(estimate: Estimate) -> str:
     if not estimate.scored:
         return "nothing scored yet"
-    scenarios = "scenario" if estimate.base_scenarios == 1 else "scenarios"
-    return (
-        f"{estimate.passed:,} of {estimate.scored:,} rows, {estimate.base_scenarios:,} {scenarios}"
+    rows, scenarios = (
+        plural(count, one)
+        for count, one in ((estimate.scored, "row"), (estimate.base_scenarios, "scenario"))
     )
+    return f"{estimate.passed:,} of {rows}, {scenarios}"
 
 
 def _counted(estimate: Estimate) -> str:
@@ -137,18 +142,3 @@ def _legend(analysis: Analysis) -> Iterator[Row]:
     if any(one.too_few and one.scored for one in estimates):
         words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: too few for a rank"
         yield Row([Piece(words, Ink.FAINT)])
-
-
-def behind_target(target: str) -> Behind:
-    return Behind((target,))
-
-
-def head_line(left: str, right: str, width: int) -> Line:
-    """A title with a thin line, and what its figures are."""
-    room = max(width - cell_len(left) - cell_len(right) - 4, 0)
-    line = [
-        Piece(f" {left} ", Ink.ACCENT),
-        Piece("─" * room, Ink.RULE),
-        Piece(f" {right}" if right else "", Ink.MUTED),
-    ]
-    return fitted(line, width)

@@ -92,7 +92,8 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: 
     real = known is not None and not known.holds(0)
     ink = Ink.WARN if real else Ink.MUTED
     line = [
-        Piece("   " + pad(one_line(shift.target), names) + "  ", Ink.TEXT),
+        Piece(" ! " if real else "   ", ink),
+        Piece(pad(one_line(shift.target), names) + "  ", Ink.TEXT),
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]

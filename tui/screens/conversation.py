@@ -20,6 +20,7 @@ from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
 from tui.among import Among
 from tui.asking import judge_again, play_again
+from tui.background import begin_instead
 from tui.dialogue import Dialogue, Marks, Thoughts, evidence, together
 from tui.judged import VERDICT_INKS, verdict_blocks
 from tui.keys import key
@@ -146,8 +147,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def draw(self, board: Board | None, moment: Moment) -> None:
         del board, moment
-        if self._frozen:
-            return
+        if not self._frozen:
+            self._draw()
+
+    def _draw(self) -> None:
         wide = self._is_wide
         changed = self._reload or wide != self._was_wide
         self._was_wide = wide
@@ -278,6 +281,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened = True, False
+        self._draw()
 
     @property
     def _is_wide(self) -> bool:
@@ -329,12 +333,16 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._opened or self._dialogue is None:
             self._story.show(blocks)
             return
+        if self._at is not None and not self._story.size:
+            # there is nowhere to go in a text that has no height yet
+            self._reload = True
+            return
         self._opened = True
         self._story.show_another(blocks, follow=self._is_being_spoken and self._at is None)
         if self._at is not None:
             self._story.jump_to_block((self._at.speaker, self._at.turn))
         if self._needle:
-            self.run_worker(self._find_again(), group="find", exclusive=True)
+            begin_instead(self, self._find_again, "find")
 
     @property
     def _is_being_spoken(self) -> bool:

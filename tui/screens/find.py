@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from tui.background import begin_instead
 from tui.matching import PatternFault
 from tui.screens.typing import TypingScreen
 from tui.widgets.ink import Ink, Piece
@@ -40,7 +42,7 @@ class FindScreen(TypingScreen[str], inherit_bindings=False):
         self._say(_HELP)
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        self.run_worker(self._answer(message.value), group="find", exclusive=True)
+        begin_instead(self, partial(self._answer, message.value), "find")
 
     def submit(self, typed: str) -> None:
         self.dismiss(typed.strip() or None)

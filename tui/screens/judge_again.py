@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
@@ -15,6 +16,7 @@ from engine.display import one_line
 from engine.errors import CrosswindError
 from engine.link import Command, Request, Row
 from engine.watch import BenchmarkInfo, Watch
+from tui.background import begin_instead
 from tui.errands import order_for
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.shell import Shell
@@ -87,7 +89,7 @@ class JudgeAgainScreen(ModalScreen[Request], inherit_bindings=False):
             self._note.show(known)
             return
         self._note.show([Piece("working out calls and price", Ink.MUTED)])
-        self.run_worker(self._price(candidate), group="price", exclusive=True)
+        begin_instead(self, partial(self._price, candidate), "price")
 
     async def _price(self, candidate: Candidate) -> None:
         order = order_for(self._request(candidate))

@@ -19,6 +19,7 @@ from engine.link import Board, Row
 from engine.store.records import StoredVerdict
 from engine.watch import Watch
 from tui.among import Among
+from tui.background import begin
 from tui.judged import VERDICT_INKS, one_verdict
 from tui.keys import key
 from tui.screens.watching import WatchingScreen, heading
@@ -119,7 +120,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         due = moment.seconds - self._looked_at >= AGAIN_AFTER
         if self._stale and due and self.is_running and not (self._looking or self._frozen):
             self._stale, self._looking, self._looked_at = False, True, moment.seconds
-            self.run_worker(self._look(), group="look")
+            begin(self, self._look, "look")
         self._draw_lines()
 
     def action_sort(self) -> None:

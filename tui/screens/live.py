@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, Final
 
@@ -11,22 +11,23 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
-from engine.benchmark import Speaker, Stage, Track
+from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
-from engine.link import Board, Command, Request
-from engine.progress import Tally, TargetProgress
+from engine.link import Answer, Board, Command, Request, Row
 from engine.speech import Speech
-from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from engine.watch import BenchmarkInfo, Watch
 from tui.dialogue import Dialogue, Thoughts
 from tui.explanations import explain
-from tui.holdups import holdups
+from tui.holdups import AT_MOST, Quiet, holdups, since
 from tui.keys import key
+from tui.live_views import Paces, spending, stage_views, target_views
 from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
 from tui.shell import Subject
 from tui.situation import Phase, RunClock, Situation, current_benchmark, situation
 from tui.spotlight import Shown, Spotlight
+from tui.stillness import PATIENCE, Stillness, awaited
 from tui.ticker import Moment
 from tui.verdict_feed import VerdictFeed
 from tui.widgets.blocks import Block, Passage
@@ -34,30 +35,59 @@ from tui.widgets.ink import Ink, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines
 from tui.widgets.one_line import Blank, OneLine
-from tui.widgets.stage_strip import StageState, StageStrip, StageView
-from tui.widgets.target_board import TargetBoard, TargetView
+from tui.widgets.stage_strip import StageStrip
+from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
-from tui.wording import (
-    SCRIPTED,
-    SPEAKER_NAMES,
-    STAGE_NAMES,
-    UNKNOWN,
-    amount,
-    duration,
-    money,
-    rate,
-)
+from tui.wording import SCRIPTED, SPEAKER_NAMES, count, duration
 
 SMALL: Final = 40
 """Cells from which on the header names the benchmark."""
+LOW: Final = 32
+"""Rows below which what holds the run up has little room."""
+FEW: Final = 2
+"""Lines of it, there."""
+
+
+@dataclass(slots=True)
+class Missed:
+    """What came while the display was held still."""
+
+    messages: int = 0
+    verdicts: int = 0
+    others: int = 0
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case MessageSpoken():
+                    self.messages += 1
+                case VerdictGiven():
+                    self.verdicts += 1
+                case _:
+                    self.others += 1
+
+    @property
+    def words(self) -> str:
+        parts = [
+            count(self.messages, "message") if self.messages else "",
+            count(self.verdicts, "verdict") if self.verdicts else "",
+        ]
+        told = " ".join(f"+{part}" for part in parts if part)
+        return f"frozen  {told or f'+{self.others}'}"
 
 
 class LiveScreen(WatchingScreen, inherit_bindings=False):
     """The root of the app."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("f", "pin", "pin", "stay with this conversation, or follow the newest again"),
+        key("enter", "open", "open", "read the conversation by itself"),
+        key(
+            "f",
+            "pin",
+            "pin",
+            "stay with this one, go round all, follow the newest",
+        ),
         key(
             "right_square_bracket",
             "next_conversation",
@@ -74,7 +104,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
         key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
-        key("U", "unpark", "unpark", "call targets again that were given up"),
+        key("U", "unpark", "unpark", "call a target again that was given up"),
+        key("a", "again", "try again", "try again what failed of what the cursor is on"),
+        key("A", "again_all", "all again", "try everything again that failed"),
         key("right,l", "to_verdicts", "to the verdicts", show=False),
         key("left,h", "to_conversation", "to the conversation", show=False),
     ]
@@ -99,9 +131,19 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._board: Board | None = None
         self._seconds = 0.0
         self._thoughts = False
-        self._frozen_at: int | None = None
-        """The last fact before the display was frozen."""
+        self._missed: Missed | None = None
+        """None while the display moves."""
+        self._stillness = Stillness()
+        self._paces = Paces()
+        self._target_ids: Sequence[str] = ()
+        """Of the targets on the board."""
+        self._at_once: int | None = None
+        """How many are to be played at once, where the engine has not taken it up yet."""
+        self._heard_at = 0.0
+        """When the conversation that is shown last said something."""
         self._reload = False
+        self._any_failed = False
+        self._any_parked = False
         self._new_verdicts = True
         self._new_units = True
         self._shown_blocks: object = None
@@ -116,11 +158,11 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self._header
+        yield self._holdups
         yield Blank(classes="break")
         yield self._strip
         yield Blank(classes="break")
         yield self._targets
-        yield self._holdups
         yield Blank(classes="break")
         with Horizontal(id="panes"):
             with Vertical(id="talk"):
@@ -137,6 +179,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._talk.focus()
 
     def hear(self, facts: Sequence[Fact]) -> None:
+        self._stillness.hear(facts)
+        if self._missed is not None:
+            self._missed.hear(facts)
         for fact in facts:
             match fact:
                 case Noted():
@@ -157,22 +202,31 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         name = current_benchmark(self.watched)
         info = next((info for info in self.watched.benchmarks if info.name == name), None)
         where = situation(self.watched.progress, board, name)
+        self._look(board, where, moment.seconds)
         self._draw_header(info, where, moment.at)
-        if self._frozen_at is not None:
+        if self._missed is not None:
             return
         if name != self._feed.benchmark:
             self._feed = VerdictFeed(self.watched.reader, name)
             self._new_verdicts = True
             self._table.replace(self._feed)
-        self._strip.show(_stages(self.watched, name, where))
+        self._strip.show(stage_views(self.watched, name, where, board))
         if info is not None:
-            self._targets.show(_targets(self.watched, info, moment.at))
-        self._holdups.show(holdups(board, max(self.size.width - 1, 1)))
+            self._draw_targets(info, where, board, moment)
+        self._draw_holdups(info, where, board, moment.seconds)
         self._draw_talk(info, where, board, moment)
         self._draw_verdicts()
 
+    def action_open(self) -> None:
+        shown = self._dialogue.shown if self._dialogue else None
+        if shown is None:
+            self.shell.tell("There is no conversation to open yet.")
+        else:
+            self.shell.open_conversation(shown.benchmark, shown.key)
+
     def action_pin(self) -> None:
-        self._spotlight.pinned = not self._spotlight.pinned
+        self._spotlight.mode = self._spotlight.mode.next
+        self.shell.tell(f"{self._spotlight.mode.word}: {self._spotlight.mode.meaning}")
 
     def action_next_conversation(self) -> None:
         self._step(1)
@@ -181,7 +235,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._step(-1)
 
     def action_freeze(self) -> None:
-        self._frozen_at = None if self._frozen_at is not None else self.watched.progress.seq
+        self._missed = Missed() if self._missed is None else None
 
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
@@ -189,20 +243,63 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self.shell.choose(replace(self.shell.choices, thoughts=self._thoughts))
 
     def action_concurrency(self, step: int) -> None:
-        now = self._board.concurrency.get(Stage.SIMULATE) if self._board else None
+        known = self._board.concurrency.get(Stage.SIMULATE) if self._board else None
+        now = known if self._at_once is None else self._at_once
         if now is None:
             self.shell.tell("How many are played at once is not known here.")
         elif now + step >= 1:
-            self.shell.ask(Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=now + step))
+            self._at_once = now + step
+            request = Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=now + step)
+            self.shell.ask(request, self._concurrency_changed)
+
+    def _concurrency_changed(self, answer: Answer) -> None:
+        self.shell.tell(answer.text, bad=not answer.accepted)
+        if not answer.accepted:
+            self._at_once = None
 
     def action_unpark(self) -> None:
-        for target in self._board.parked if self._board else ():
+        parked = self._board.parked if self._board else {}
+        chosen = self._target_in_focus
+        for target in [chosen] if chosen in parked else list(parked):
             self.shell.ask(Request(Command.UNPARK, target=target))
 
+    def action_again(self) -> None:
+        """What failed of what the cursor is on: a target, or a conversation."""
+        benchmark, target = current_benchmark(self.watched), self._target_in_focus
+        if target is not None:
+            if self._failed_of(benchmark, target):
+                self.shell.ask(Request(Command.RETRY, target=target))
+            else:
+                self.shell.tell(f"Nothing of {target} has failed.")
+            return
+        subject = self.subject
+        if subject is None:
+            self.shell.tell("There is nothing here to try again: Tab goes to the targets.")
+        else:
+            row = Row.of(subject.benchmark, subject.key)
+            self.shell.ask(Request(Command.RETRY, rows=(row,)))
+
+    def action_again_all(self) -> None:
+        self.shell.ask(Request(Command.RETRY))
+
+    @property
+    def _target_in_focus(self) -> str | None:
+        """The id of the target that the cursor is on, where the focus is on targets."""
+        place = self._targets.cursor if self._targets.has_focus else None
+        return None if place is None else self._target_ids[place]
+
+    def _failed_of(self, benchmark: str, target: str) -> int:
+        progress = self.watched.progress.target(benchmark, target)
+        return progress.simulate.failed + progress.evaluate.failed
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "unpark":
-            return self._board is not None and bool(self._board.parked)
-        return super().check_action(action, parameters)
+        match action:
+            case "unpark":
+                return self._board is not None and bool(self._board.parked)
+            case "again" | "again_all":
+                return self._any_failed
+            case _:
+                return super().check_action(action, parameters)
 
     def action_to_verdicts(self) -> None:
         self.set_focus(self._table)  # at once: the next key is for it already
@@ -214,17 +311,54 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         speaking = self._board.speaking if self._board else ()
         self._spotlight.step(speaking, step, self._seconds)
 
+    def _look(self, board: Board | None, where: Situation, seconds: float) -> None:
+        """Take note of what moves, and of what can be done now."""
+        if where.phase.over or where.phase is Phase.PAUSED:
+            self._stillness.begin_anew(seconds)
+        self._stillness.look(board, seconds)
+        if board is None or board.concurrency.get(Stage.SIMULATE) == self._at_once:
+            self._at_once = None
+        any_failed = where.failed > 0
+        if any_failed != self._any_failed:
+            self._any_failed = any_failed
+            self.refresh_bindings()
+        if (board is not None and bool(board.parked)) != self._any_parked:
+            self._any_parked = not self._any_parked
+            self.refresh_bindings()
+
+    def _draw_targets(
+        self, info: BenchmarkInfo, where: Situation, board: Board | None, moment: Moment
+    ) -> None:
+        def still(target: str) -> float | None:
+            return self._stillness.of(target, moment.seconds)
+
+        at_work = None if where.phase.over else still
+        views = target_views(self.watched, info, board, moment.at, self._paces, at_work)
+        self._target_ids = [target.id for target in info.targets]
+        self._targets.show(views, spending(board))
+
+    def _draw_holdups(
+        self, info: BenchmarkInfo | None, where: Situation, board: Board | None, seconds: float
+    ) -> None:
+        quiet, still = None, self._stillness.of_all(seconds)
+        if still is not None and board is not None and info is not None:
+            what = awaited(board, self.watched.progress, info, where)
+            quiet = None if what is None else Quiet(what, still)
+        most = FEW if self.size.height < LOW else AT_MOST
+        self._holdups.show(holdups(board, max(self.size.width - 1, 1), quiet, most))
+
     def _draw_header(self, info: BenchmarkInfo | None, where: Situation, at: datetime) -> None:
         width = self.size.width
         name = [Piece("Crosswind  ", Ink.ACCENT)]
         left = [Piece(" ")]
         if width >= SMALL and info is not None:
             left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
+        state = self._state_words(where, at)
         notice: list[Piece] = []
         if info is not None and info.scripted:
-            words = SCRIPTED if width >= ROOM_FOR_NOTICE else "scripted"
-            notice = [Piece(words, Ink.WARN), Piece(" ")]
-        state = self._state_words(where, at)
+            whole = [Piece(SCRIPTED, Ink.WARN), Piece(" ")]
+            roomy = width >= ROOM_FOR_NOTICE and length([*left, *state, *whole]) < width
+            notice = whole if roomy else [Piece("scripted", Ink.WARN), Piece(" ")]
         title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
         if width >= SMALL and length([*left, *name, *state, *notice]) < width:
             left[1:1] = name
@@ -237,9 +371,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         seconds = self._clock.seconds(at)
         if seconds is not None and where.phase not in {Phase.CUT_OFF, Phase.LOST}:
             pieces.append(Piece(f"  {duration(seconds)}"))
-        if self._frozen_at is not None:
-            behind = self.watched.progress.seq - self._frozen_at
-            pieces.append(Piece(f"  frozen, {behind} behind", Ink.WARN))
+        if self._missed is not None:
+            pieces.append(Piece(f"  {self._missed.words}", Ink.WARN))
         return pieces
 
     def _draw_talk(
@@ -253,15 +386,15 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if shown is None or self._may_explain(where, moment.seconds):
             self._draw_explanation(info, where)
         else:
-            self._draw_conversation(shown, info, loaded=loaded)
-        self._draw_talk_title(where)
+            self._draw_conversation(shown, info, moment.seconds, loaded=loaded)
+        self._draw_talk_title(where, moment.seconds)
 
     def _has_ended(self) -> bool:
         take = self._dialogue.take if self._dialogue else None
         return take is not None and take.stop_reason is not None
 
     def _may_explain(self, where: Situation, seconds: float) -> bool:
-        if self._spotlight.pinned:
+        if self._spotlight.pinned and self._dialogue is not None:
             return False
         if where.phase.over:
             return self._spotlight.rested(seconds) or not self._has_ended()
@@ -287,15 +420,21 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._load(self._dialogue)
         return True
 
-    def _draw_conversation(self, shown: Shown, info: BenchmarkInfo | None, *, loaded: bool) -> None:
+    def _draw_conversation(
+        self, shown: Shown, info: BenchmarkInfo | None, seconds: float, *, loaded: bool
+    ) -> None:
         dialogue, pane = self._dialogue, self._talk
         if dialogue is None or dialogue.shown != shown:
             dialogue = self._dialogue = Dialogue(shown, info.turns if info else 0)
             self._shown_blocks = None
             self._load(dialogue)
             dialogue.listen(self.watched.link)
+            self._heard_at = seconds
             pane.show_another(self._blocks(dialogue), follow=True)
-        elif dialogue.listen(self.watched.link) or loaded:
+            return
+        heard = dialogue.listen(self.watched.link)
+        if heard or loaded:
+            self._heard_at = seconds
             pane.show(self._blocks(dialogue))
 
     def _load(self, dialogue: Dialogue) -> None:
@@ -307,13 +446,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._problem = one_line(str(error))
 
     def _blocks(self, dialogue: Dialogue) -> list[Block]:
-        thoughts = Thoughts.OPEN if self._thoughts else Thoughts.HIDDEN
+        thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
         blocks = dialogue.blocks(thoughts=thoughts)
         if self._problem is not None:
             blocks.append(Passage("problem", "problem", self._problem, Ink.BAD, Ink.BAD))
         return blocks
 
-    def _draw_talk_title(self, where: Situation) -> None:
+    def _draw_talk_title(self, where: Situation, seconds: float) -> None:
         pane, dialogue = self._talk, self._dialogue
         left = [_focus_mark(has_focus=pane.has_focus)]
         if dialogue is None:
@@ -322,7 +461,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             name = one_line(str(dialogue.shown.key))
             left.append(Piece(name, _title_ink(has_focus=pane.has_focus)))
             left += [Piece("  pinned", Ink.WARN)] if self._spotlight.pinned else []
-            left += _progress_of(dialogue)
+            silent = seconds - self._heard_at if where.phase in _SPOKEN else 0.0
+            left += _progress_of(dialogue, silent)
         self._talk_title.show(left, self._mode(pane, where))
 
     def _mode(self, pane: Transcript, where: Situation) -> list[Piece]:
@@ -334,7 +474,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             return [Piece("ended", Ink.MUTED)]
         if self._spotlight.pinned:
             return []
-        return [Piece("paused" if where.phase is Phase.PAUSED else "following", Ink.MUTED)]
+        word = "paused" if where.phase is Phase.PAUSED else self._spotlight.mode.word
+        return [Piece(word, Ink.MUTED)]
 
     def _draw_verdicts(self) -> None:
         if self._new_verdicts:
@@ -348,6 +489,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         below = self._table.rows_below
         more = [Piece(f"▼ {below} below", Ink.ACCENT)] if below else []
         self._verdicts_title.show(title, more)
+
+    def on_target_board_opened(self, message: TargetBoard.Opened) -> None:
+        from tui.screens.verdicts import VerdictsScreen
+
+        target = self._target_ids[message.place]
+        self.app.push_screen(VerdictsScreen(self.watched, f'target:"{target}"'))
 
     def on_verdict_table_opened(self, message: VerdictTable.Opened) -> None:
         # Imported here, since the other screen is seldom the first thing that is needed.
@@ -364,66 +511,22 @@ def _title_ink(*, has_focus: bool) -> Ink:
     return Ink.ACCENT if has_focus else Ink.STRONG
 
 
-def _progress_of(dialogue: Dialogue) -> list[Piece]:
-    """`turn 3 of 6  target speaking`."""
+def _progress_of(dialogue: Dialogue, silent: float) -> list[Piece]:
+    """`turn 3 of 6  target speaking`, or after a while of silence what is waited for."""
     of = f" of {dialogue.turns}" if dialogue.turns else ""
     pieces: list[Piece] = []
     if dialogue.turn:
         pieces.append(Piece(f"  turn {dialogue.turn}{of}", Ink.TEXT))
     live: Speech | None = dialogue.live
-    if live is not None and dialogue.take is not None and dialogue.take.stop_reason is None:
-        ink = Ink.USER if live.speaker is Speaker.USER else Ink.TARGET
-        pieces.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", ink))
-    return pieces
+    if live is None or (dialogue.take is not None and dialogue.take.stop_reason is not None):
+        return pieces
+    who = SPEAKER_NAMES[live.speaker]
+    if silent >= PATIENCE:
+        what = "no token yet" if dialogue.wordless else "silent"
+        return [*pieces, Piece(f"  {who}: {what}, {since(silent)}", Ink.WARN)]
+    ink = Ink.USER if live.speaker is Speaker.USER else Ink.TARGET
+    return [*pieces, Piece(f"  {who} speaking", ink)]
 
 
-def _stages(watch: Watch, benchmark: str, where: Situation) -> list[StageView]:
-    return [
-        _stage(stage, watch.progress.stage_tally(benchmark, stage), where.phase) for stage in Stage
-    ]
-
-
-def _stage(stage: Stage, tally: Tally, phase: Phase) -> StageView:
-    return StageView(
-        STAGE_NAMES[stage],
-        _stage_state(tally, phase),
-        tally.done,
-        tally.total,
-        tally.failed,
-    )
-
-
-def _stage_state(tally: Tally, phase: Phase) -> StageState:
-    if not tally.total:
-        return StageState.WAITING
-    if tally.settled == tally.total:
-        return StageState.FAILED if tally.failed == tally.total else StageState.DONE
-    if phase is Phase.PAUSED:
-        return StageState.PAUSED
-    begun = tally.running or tally.settled
-    return StageState.RUNNING if begun and not phase.over else StageState.WAITING
-
-
-def _targets(watch: Watch, info: BenchmarkInfo, at: datetime) -> list[TargetView]:
-    return [_target(info.name, target, watch, at) for target in info.targets]
-
-
-def _target(benchmark: str, target: TargetInfo, watch: Watch, at: datetime) -> TargetView:
-    progress: TargetProgress = watch.progress.target(benchmark, target.id)
-    left = progress.seconds_left(at)
-    pace = progress.tokens.per_second(at)
-    return TargetView(
-        name=one_line(target.id),
-        simulated=progress.simulate.done,
-        to_simulate=progress.simulate.total,
-        running=progress.simulate.running,
-        failed=progress.simulate.failed + progress.evaluate.failed,
-        judged=progress.evaluate.done,
-        to_judge=progress.evaluate.total,
-        positive=rate(progress.scores[Track.POSITIVE], Track.POSITIVE),
-        negative=rate(progress.scores[Track.NEGATIVE], Track.NEGATIVE),
-        tokens=amount(pace) if pace else UNKNOWN,
-        spend=money(progress.usage.cost_usd, scripted=target.scripted),
-        left=UNKNOWN if left is None else duration(left),
-        problem=one_line(progress.last_problem) if progress.last_problem else None,
-    )
+_SPOKEN: Final = {Phase.RUNNING, Phase.DRAINING}
+"""Phases in which words are to be expected."""

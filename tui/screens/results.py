@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 
+from engine.benchmark import Stage
 from engine.display import one_line
 from engine.errors import CrosswindError
-from engine.facts import Fact, TakeEnded, VerdictGiven
+from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.stages.analysis import Analysis
 from engine.watch import Watch
 from tui.keys import key
 from tui.results.behind import Behind, line_of
 from tui.results.concord import agreement_rows
+from tui.results.course import course_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.metrics import behind_spot, heat, told
 from tui.results.one_target import target_rows
@@ -26,23 +29,26 @@ from tui.results.report import Report
 from tui.results.says import says_rows
 from tui.results.standing import standing_rows
 from tui.results.validation import validation_rows
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.watching import BREAKPOINTS_ACROSS, WatchingScreen, heading
 from tui.ticker import Moment
+from tui.widgets import plot
 from tui.widgets.heat_map import HeatMap
-from tui.widgets.ink import Ink, Line, Piece
+from tui.widgets.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.section_strip import SectionStrip
 from tui.widgets.sheet import Row, Sheet
 
+WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 AGAIN_AFTER: Final = 5.0
 """Seconds at least between two sums while verdicts come."""
 SHARE: Final = 4.0
 """A sum that took a second is not made again for so many."""
-SAYS, TARGET, METRICS, PEOPLE, PAIRS, AGREEMENT, VALIDATION = SECTIONS = (
+SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION = SECTIONS = (
     "findings",
     "target",
     "metrics",
+    "course",
     "people",
     "pairs",
     "agreement",
@@ -84,6 +90,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._faults: dict[str, str] = {}
         self._moment: Moment | None = None
         self._at_work = False
+        self._plots = False
+        """Whether what draws plots was asked for."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -99,6 +107,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
+        choices = self.shell.choices
+        self._name = choices.benchmark
+        if choices.section in SECTIONS:
+            self._section = choices.section
         self._standing.focus()
         self._show()
 
@@ -107,7 +119,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def hear(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
-            if isinstance(fact, VerdictGiven | TakeEnded):
+            if isinstance(fact, VerdictGiven | TakeEnded) or (
+                isinstance(fact, StateChanged) and fact.stage in _WRITTEN
+            ):
                 self._changed.add(fact.benchmark)
 
     def draw(self, board: Board | None, moment: Moment) -> None:
@@ -134,6 +148,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._name not in names or len(names) < 2:
             return
         self._name = names[(names.index(self._name) + step) % len(names)]
+        self.shell.choose(replace(self.shell.choices, benchmark=self._name))
         self._show(from_top=True)
 
     def action_merge(self) -> None:
@@ -147,7 +162,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._choose(message.name)
 
     def on_sheet_moved(self, message: Sheet.Moved) -> None:
-        if message.sheet is self._standing and self._section in {TARGET, PEOPLE}:
+        if message.sheet is self._standing and self._section in {TARGET, COURSE, PEOPLE}:
             self._show_section(from_top=True)
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
@@ -205,20 +220,24 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def _open(self, behind: Behind) -> None:
         report = self._report
-        if report is not None:
-            self.shell.open_verdicts(line_of(behind, report.analysis, self._names))
+        if report is None:
+            return
+        branches = [one.played for one in report.validations]
+        known = [*self._names, *branches]
+        self.shell.open_verdicts(line_of(behind, report.analysis, known))
 
     # What is drawn
 
     @property
     def _sections(self) -> list[str]:
         """What is said stands beside the others where there is room."""
-        says_beside = self.has_class("-wide")
+        says_beside = self.app.size.width >= WIDE
         return [name for name in SECTIONS if name != SAYS or not says_beside]
 
     def _choose(self, section: str) -> None:
         had_focus = self.focused in {self._sheet, self._heat}
         self._section = section
+        self.shell.choose(replace(self.shell.choices, section=section))
         self._show_section(from_top=True)
         if had_focus:
             (self._heat if section == METRICS else self._sheet).focus()
@@ -241,6 +260,13 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._heat.show(*heat(self._report.analysis))
             self._draw_told()
         self._sheet.show(self._section_rows, from_top=from_top)
+        if self._section == COURSE and not self._plots:
+            self._plots = True
+            self.run_worker(self._load_plots(), group="load")
+
+    async def _load_plots(self) -> None:
+        await asyncio.to_thread(plot.load)
+        self._show_section()
 
     def _draw_told(self) -> None:
         if self._report is not None:
@@ -263,6 +289,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         match self._section:
             case "target":
                 return target_rows(analysis, target, width)
+            case "course":
+                return course_rows(report.courses, target, width)
             case "people":
                 return people_rows(analysis, target, width)
             case "pairs":
@@ -284,7 +312,13 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return [Row([line]) for line in lines] + [Row([Piece(" u tries again.", Ink.MUTED)])]
 
     def _draw_header(self) -> None:
-        self._header.show(*heading(self, "Results", self._header_words()))
+        told = self._header_words()
+        left, right = heading(self, "Results", told)
+        if length(left) + length(right) > self.app.size.width:
+            left = [Piece(" "), Piece("Results  ", Ink.STRONG), *told]
+            roomy = self.app.size.width >= _ROOM_FOR_TWO_ENDS
+            right = [Piece("scripted ", Ink.WARN)] if right and roomy else ()
+        self._header.show(left, right)
 
     def _header_words(self) -> Line:
         names = self._names
@@ -301,6 +335,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _scored(self, analysis: Analysis) -> Piece:
         scored = sum(one.scored for one in analysis.targets)
         of = sum(one.of for one in analysis.targets)
+        if not of:
+            return Piece("  nothing to score yet", Ink.MUTED)
         if scored == of:
             return Piece(f"  {scored:,} scored", Ink.MUTED)
         so_far = "so far " if self._at_work else ""
@@ -320,6 +356,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return Piece(f"  {seconds} s old", Ink.MUTED)
 
 
+_WRITTEN: Final = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
+"""Stages whose rows say what there is to score."""
+_ROOM_FOR_TWO_ENDS: Final = 40
+"""Cells of the header below which it has only a left end."""
 _NONE: Final = (
     "There is no benchmark in this workspace yet.",
     "1 leads to the benchmarks, where o makes one.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
@@ -18,6 +19,7 @@ from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from engine.watch import Watch
+from tui.background import begin, begin_instead
 from tui.keys import key
 from tui.screens.conversation import At, ConversationScreen
 from tui.screens.watching import WatchingScreen, heading
@@ -105,7 +107,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.run_worker(self._open(), group="index")
+        begin(self, self._open, "index")
 
     def on_unmount(self) -> None:
         """Closing waits for what is being asked, which ends at once."""
@@ -182,7 +184,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
     def _ask(self, what: Asked, limit: int) -> None:
         self._asked, self._limit = what, limit
         self._searching = True
-        self.run_worker(self._answer(what, limit), group="find", exclusive=True)
+        begin_instead(self, partial(self._answer, what, limit), "find")
 
     async def _answer(self, what: Asked, limit: int) -> None:
         await asyncio.sleep(PAUSE)

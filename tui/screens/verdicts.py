@@ -19,6 +19,7 @@ from engine.store.records import VerdictRow
 from engine.watch import Watch
 from tui.among import Among
 from tui.asking import judge_again, play_again
+from tui.background import begin, begin_instead
 from tui.filtering import FilterFault, parse
 from tui.judged import VERDICT_INKS, verdict_blocks
 from tui.keys import key
@@ -28,7 +29,7 @@ from tui.shell import Subject
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, Line, Piece
+from tui.widgets.ink import Ink, Line, Piece, shorten
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.transcript import Transcript
@@ -40,6 +41,7 @@ AGAIN_AFTER: Final = 1.0
 EARLIER: Final = 20
 """Filter lines that are kept to be had again."""
 ID_WIDTH: Final = (20, 48)
+JUDGE_WIDTH: Final = 24
 
 _SORTS: Final = (
     ("i", Column.ID, "by conversation"),
@@ -73,7 +75,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("R", "play_again", "play again", "have this, or what is marked, played again"),
         key("C", "compare", "compare", "two marked ones side by side, or this with its nearest"),
         key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
-        key("slash", "search", "find", "find words in everything that was said"),
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
     ]
 
@@ -140,6 +141,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._draw_headings()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        return action != "clear" or bool(self._wanted)
+
     def hear(self, facts: Sequence[Fact]) -> None:
         self._judged |= any(isinstance(fact, VerdictGiven | TakeEnded) for fact in facts)
 
@@ -153,7 +158,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         due = moment.seconds - self._looked_at >= AGAIN_AFTER
         if self._judged and due and not (self._looking or self._frozen) and self._found:
             self._judged, self._looking, self._looked_at = False, True, moment.seconds
-            self.run_worker(self._look(), group="look")
+            begin(self, self._look, "look")
         self._draw_lines()
 
     # What keys do
@@ -168,7 +173,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             if typed is None:
                 self._want(before)
             else:
-                self._keep(typed)
+                self.show_only(typed)
 
         self.app.push_screen(FilterScreen(self._typed, self._earlier, self._want), decided)
 
@@ -181,7 +186,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         by_letter = {letter: column for letter, column, _ in _SORTS}
         self.app.push_screen(
             ChoiceScreen("Sort by what?", offers),
-            lambda chosen: None if chosen is None else self._sort(by_letter[chosen.key]),
+            lambda chosen: None if chosen is None else self.sort_by(by_letter[chosen.key]),
         )
 
     def action_reverse(self) -> None:
@@ -230,12 +235,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 )
             )
 
-    def action_search(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.search import SearchScreen
-
-        self.app.push_screen(SearchScreen(self.watched))
-
     def action_freeze(self) -> None:
         self._frozen = not self._frozen
         self._draw_lines()
@@ -245,7 +244,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if column is self._sorting.column:
             self.action_reverse()
         else:
-            self._sort(column)
+            self.sort_by(column)
 
     def on_wide_table_opened(self, message: WideTable.Opened) -> None:
         place = self._table.place_of(message.row)
@@ -270,8 +269,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     # What is found
 
-    def _keep(self, typed: str) -> None:
-        """A filter line that a person has finished."""
+    def show_only(self, typed: str) -> None:
+        """What a filter line holds that is finished."""
         self._typed = typed
         if typed:
             others = [line for line in self._earlier if line != typed]
@@ -284,14 +283,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _want(self, wanted: Filter) -> None:
         if wanted != self._wanted:
             self._wanted = wanted
+            self.refresh_bindings()
             self._find()
 
-    def _sort(self, column: Column) -> None:
+    def sort_by(self, column: Column) -> None:
         self._sorting = Sorting(column)
         self._find()
 
     def _find(self) -> None:
-        self.run_worker(self._read(), group="find", exclusive=True)
+        begin_instead(self, self._read, "find")
 
     async def _read(self) -> None:
         wanted, sorting = self._wanted, self._sorting
@@ -308,7 +308,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return
         self._fault = None
         self._found, self._through = found, found.through
-        self._longest_id = max(self._longest_id, found.longest_id)
+        if not self._longest_id:
+            self._longest_id = browser.longest_scenario_id() + self._longest_tail
         self._new.clear()
         self._show_rows()
 
@@ -335,6 +336,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if self._new and not self._table.rows:
             self._find()
         self._draw_lines()
+
+    @property
+    def _longest_tail(self) -> int:
+        """Of an id behind the scenario's: the target and the sample."""
+        targets = (target.id for info in self.watched.benchmarks for target in info.targets)
+        return max(map(len, targets), default=0) + len("____s0")
 
     def _own_browser(self) -> Browser:
         if self._asked is None:
@@ -395,7 +402,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             Heading(Column.WHO, "who", 18),
             Heading(Column.TURNS, "turns", 7),
             Heading(Column.END, "ended", 10),
-            Heading(Column.JUDGE, "judge", 22),
+            Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
             Heading(Column.BECAUSE, "because", 0),
         ]
         if several:
@@ -429,10 +436,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def _filter_words(self) -> Line:
         if self._fault is not None:
             return [Piece(" " + one_line(self._fault), Ink.BAD)]
+        ordered = Piece(self._order_words(), Ink.MUTED)
         if not self._typed:
-            return [Piece(" F filters, s sorts", Ink.FAINT)]
+            return [Piece(" F filters, s sorts", Ink.FAINT), ordered]
         typed = Piece(one_line(self._typed), Ink.ACCENT)
-        return [Piece(" "), typed, Piece("  \\ clears", Ink.FAINT)]
+        return [Piece(" "), typed, Piece("  \\ clears", Ink.FAINT), ordered]
+
+    def _order_words(self) -> str:
+        """By what the rows are sorted, where no heading says so."""
+        sorting = self._sorting
+        if sorting.column.value in {heading.name for heading in self._columns()}:
+            return ""
+        return f"  by {sorting.column} {'▾' if sorting.backwards else '▴'}"
 
     def _count_words(self) -> Line:
         found = self._found
@@ -464,6 +479,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
 
 
+def _judges(row: BrowsedRow) -> str:
+    """Who speaks, and how many others there are."""
+    others = f" +{row.judges - 1}" if row.judges > 1 else ""
+    return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
+
+
 def _cells(row: BrowsedRow, *, several: bool) -> Cells:
     """In the order of the columns."""
     given = row.verdict
@@ -477,7 +498,7 @@ def _cells(row: BrowsedRow, *, several: bool) -> Cells:
         Piece(who, Ink.MUTED),
         Piece(str(given.turns), Ink.MUTED),
         Piece(end, Ink.MUTED),
-        Piece(one_line(given.judge), Ink.MUTED),
+        Piece(_judges(row), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
     if several:

@@ -15,7 +15,7 @@ from tui.widgets.line_view import LineView
 from tui.wording import bar
 
 COLUMN: Final = (11, 18)
-NAME_WIDTH: Final = (16, 44)
+NAME_WIDTH: Final = (16, 60)
 HEAD_ROWS: Final = 1
 GOOD_FROM: Final = 0.75
 BAD_BELOW: Final = 0.4

@@ -71,6 +71,8 @@ class Hint(NamedTuple):
 
     def up_to(self, key: str) -> Hint:
         """The same for a row of keys that differ only in what they are about."""
+        if not key.isalnum():
+            return self._replace(key=f"{self.key} {key}")
         return self._replace(key=f"{self.key.partition('-')[0]}-{key}")
 
     @property
@@ -133,7 +135,7 @@ class KeyLine(LineView):
             if action not in hints:
                 key = key_name(binding.key)
                 hints[action] = Hint(key, binding.description, binding.action, active.node)
-            elif several:
+            elif several and binding.action != hints[action].action:
                 hints[action] = hints[action].up_to(key_name(binding.key))
         self._kept = [hints[action] for action in ALWAYS if action in hints]
         self._hints = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.widget import Widget
 
 from tui.widgets.ink import Ink, Line, Piece, length, spread
@@ -27,6 +28,10 @@ class OneLine(LineView):
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.redraw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
 
     def row_count(self) -> int:
         return 1

@@ -132,6 +132,8 @@ class Sheet(LineView):
         super().action_go_end()
 
     def _lay(self) -> None:
+        if not self.display:
+            return
         rows = self._drawing(self.line_width)
         if rows == self._rows:
             return

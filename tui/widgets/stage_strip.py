@@ -44,6 +44,8 @@ class StageView:
     done: int
     total: int
     failed: int = 0
+    at_once: int | None = None
+    """How many rows of it are worked on at once, at most, while it runs."""
 
     @property
     def count(self) -> str:
@@ -52,6 +54,16 @@ class StageView:
     @property
     def word(self) -> str:
         return f"{self.failed} failed" if self.failed else self.state.word
+
+    def words(self, room: int) -> str:
+        """As many as there is room for."""
+        if self.at_once is None or self.state is not StageState.RUNNING:
+            return self.word
+        pace = f"{self.at_once} at once"
+        whole = f"{self.word}, {pace}"
+        if len(whole) <= room:
+            return whole
+        return pace if len(pace) <= room and not self.failed else self.word
 
 
 class StageStrip(LineView):
@@ -92,7 +104,9 @@ def _upper(stage: StageView, width: int) -> list[Piece]:
     pieces = [Piece(f"{stage.state.glyph} ", stage.state.ink), Piece(stage.name, name)]
     if width >= ROOMY - 2:
         room = width - length(pieces)
-        pieces.append(Piece(pad(stage.word, room, right=True), mark if stage.failed else Ink.MUTED))
+        pieces.append(
+            Piece(pad(stage.words(room), room, right=True), mark if stage.failed else Ink.MUTED)
+        )
     return pieces
 
 

@@ -1,21 +1,36 @@
-"""How each target is doing: one widget that draws lines, whatever the number of targets."""
+"""How each target is doing: one widget that draws lines, whatever the number of targets.
+
+A target has one line where there is much room or there are many targets, else two, and one more
+where something keeps it. The cursor is on a target.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
 
-from tui.widgets.ink import Ink, Line, Piece, pad
+from engine.benchmark import Track
+from engine.progress import Score
+from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
 from tui.widgets.line_view import LineView
-from tui.wording import UNKNOWN, bar
+from tui.wording import UNKNOWN, bar, interval_rate, rate
 
-ONE_LINE: Final = 112
-"""Cells from which on a target fits on one line."""
-_REST: Final = 91
-"""Cells of such a line without the name and the bar."""
+WHOLE: Final = 150
+"""Cells from which on a target fits on one line with all there is to say."""
+DENSE: Final = 112
+"""Cells from which on it fits without the intervals."""
+MANY: Final = 6
+"""Targets from which on one line each is better than two."""
+USUAL_RATE: Final = 21
+"""Cells that a rate takes with its interval: what comes first may be shorter, and would move."""
+LONGEST_NAME: Final = 20
+SHORT_NAME: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +44,68 @@ class TargetView:
     failed: int
     judged: int
     to_judge: int
-    positive: str
-    negative: str
-    tokens: str
+    positive: Score = field(default_factory=Score)
+    negative: Score = field(default_factory=Score)
+    tokens: str = UNKNOWN
     """A second."""
-    spend: str
-    left: str
+    spend: str = UNKNOWN
+    left: str = UNKNOWN
+    at_rest: bool = False
+    """Whether nothing is at work: what runs was cut off."""
+    still: str | None = None
+    """What it has waited for, and how long, where nothing moves."""
+    held: str | None = None
+    """Why it is not called, or called later."""
     problem: str | None = None
     """The last one."""
 
+    @property
+    def is_done(self) -> bool:
+        return self.simulated == self.to_simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run has cost of what it may."""
+
+    spent: str
+    budget: str
+    share: float
+    """0 to 1, or beyond."""
+
 
 class TargetBoard(LineView):
-    """A heading and a line or two for each target, and its last problem below it."""
+    """Enter or a second click opens the target that the cursor is on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+
+    class Opened(Message):
+        """A person wants to see the verdicts on a target."""
+
+        def __init__(self, place: int) -> None:
+            super().__init__()
+            self.place = place
+            """Of the target among those that are shown."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._targets: Sequence[TargetView] = ()
+        self._spending: Spending | None = None
         self._lines: list[Line] = []
+        self._owners: list[int | None] = []
+        """To which target each line belongs."""
         self._laid_width = 0
+        self._cursor = 0
 
-    def show(self, targets: Sequence[TargetView]) -> None:
-        if targets != self._targets:
-            self._targets = targets
+    @property
+    def cursor(self) -> int | None:
+        """The place of the target that the cursor is on."""
+        return self._cursor if self._cursor < len(self._targets) else None
+
+    def show(self, targets: Sequence[TargetView], spending: Spending | None = None) -> None:
+        if (targets, spending) != (self._targets, self._spending):
+            self._targets, self._spending = targets, spending
+            self._cursor = min(self._cursor, max(len(targets) - 1, 0))
             self._lay()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -58,51 +113,141 @@ class TargetBoard(LineView):
         if self.line_width != self._laid_width:
             self._lay()
 
+    def on_focus(self) -> None:
+        self._redraw_cursor()
+
+    def on_blur(self) -> None:
+        self._redraw_cursor()
+
+    def on_click(self, event: events.Click) -> None:
+        row = self.top + event.y
+        owner = self._owners[row] if row < len(self._owners) else None
+        if owner is not None:
+            if event.chain > 1 and owner == self._cursor:
+                self.action_open()
+            self._put(owner)
+
+    def action_open(self) -> None:
+        if self.cursor is not None:
+            self.post_message(self.Opened(self.cursor))
+
+    def action_go_down(self) -> None:
+        self._put(self._cursor + 1)
+
+    def action_go_up(self) -> None:
+        self._put(self._cursor - 1)
+
+    def action_go_page_down(self) -> None:
+        self._put(self._cursor + max(self.page_height // 2, 1))
+
+    def action_go_page_up(self) -> None:
+        self._put(self._cursor - max(self.page_height // 2, 1))
+
+    def action_go_home(self) -> None:
+        self._put(0)
+
+    def action_go_end(self) -> None:
+        self._put(len(self._targets) - 1)
+
     def row_count(self) -> int:
         return len(self._lines)
 
     def row(self, index: int) -> Line:
         return self._lines[index]
 
+    def row_back(self, index: int) -> Ink | None:
+        return Ink.CURSOR if self.has_focus and self._owners[index] == self._cursor else None
+
+    def _put(self, index: int) -> None:
+        if not self._targets:
+            return
+        self._redraw_cursor()
+        self._cursor = min(max(index, 0), len(self._targets) - 1)
+        self._redraw_cursor()
+        rows = self._rows_of(self._cursor)
+        if rows and rows[0] < self.top:
+            self.jump(0 if self._cursor == 0 else rows[0])
+        elif rows and rows[-1] >= self.top + self.page_height:
+            self.jump(rows[-1] - self.page_height + 1)
+
+    def _rows_of(self, target: int) -> list[int]:
+        return [row for row, owner in enumerate(self._owners) if owner == target]
+
+    def _redraw_cursor(self) -> None:
+        for row in self._rows_of(self._cursor):
+            self.redraw(row, row + 1)
+
     def _lay(self) -> None:
-        before, self._lines = self._lines, self._all_lines()
+        before = self._lines
+        self._lines, self._owners = [], []
+        for owner, line in self._all_lines():
+            self._lines.append(fitted(line, self.line_width))
+            self._owners.append(owner)
         self._laid_width = self.line_width
         self.measure(len(self._lines))
-        self.styles.height = len(self._lines)
         if len(before) != len(self._lines):
+            self.styles.height = len(self._lines)
             self.redraw()
             return
         for index, (old, new) in enumerate(zip(before, self._lines, strict=True)):
             if old != new:
                 self.redraw(index, index + 1)
 
-    def _all_lines(self) -> list[Line]:
-        width = self.line_width
-        name = min(max([6, *(len(target.name) for target in self._targets)]), 20)
-        if width >= ONE_LINE:
-            lines: list[Line] = [_heading(name, width)]
-            for target in self._targets:
-                lines += [_whole(target, name, width), *_problem(target, name)]
-            return lines
-        lines = []
-        for target in self._targets:
-            lines += [*_in_two(target, min(name, 14), width), *_problem(target, min(name, 14))]
+    def _all_lines(self) -> list[tuple[int | None, Line]]:
+        layout = _layout(self._targets, self.line_width)
+        lines: list[tuple[int | None, Line]] = []
+        if layout.heading:
+            lines.append((None, _heading(layout)))
+        for number, target in enumerate(self._targets):
+            drawn = _in_one(target, layout) if layout.heading else _in_two(target, layout)
+            lines += [(number, line) for line in [*drawn, *_kept_by(target, layout)]]
+        if self._spending is not None:
+            lines.append((None, _spending_line(self._spending, layout)))
         return lines
 
 
-def _bar_width(name: int, width: int) -> int:
-    return min(max(width - name - _REST, 6), 28)
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How wide what is, in cells."""
+
+    heading: bool
+    """Whether a target has one line, below a heading."""
+    intervals: bool
+    name_width: int
+    bar_width: int
+    running: str
+    """What is said of those that have begun and not ended."""
+    rate_width: int
+    """Each of the two."""
 
 
-def _heading(name: int, width: int) -> Line:
+def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
+    longest = max([6, *(cell_len(target.name) for target in targets)])
+    heading = width >= WHOLE or (width >= DENSE and len(targets) > MANY)
+    intervals = not heading or width >= WHOLE
+    name = min(longest, LONGEST_NAME if width >= DENSE else SHORT_NAME)
+    rates = [_rate(target, track, intervals) for target in targets for track in Track]
+    column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
+    rest = name + 2 * column + 66 if heading else name + 58
+    cut_off = any(target.at_rest and target.running for target in targets)
+    running = "cut off" if cut_off else "running"
+    return _Layout(heading, intervals, name, min(max(width - rest, 4), 28), running, column)
+
+
+def _rate(target: TargetView, track: Track, intervals: bool) -> str:  # noqa: FBT001  (how wide it is, not a switch of what)
+    score = target.positive if track is Track.POSITIVE else target.negative
+    return interval_rate(score, track) if intervals else rate(score, track)
+
+
+def _heading(layout: _Layout) -> Line:
     cells = [
-        pad("target", name),
-        pad("simulated", _bar_width(name, width) + 10),
-        pad("running", 7, right=True),
+        pad("target", layout.name_width),
+        pad("simulated", layout.bar_width + 10),
+        pad(layout.running, 7, right=True),
         pad("failed", 6, right=True),
         pad("judged", 9, right=True),
-        "  " + pad("positive", 14),
-        pad("negative", 14),
+        " " + pad("positive", layout.rate_width),
+        pad("negative", layout.rate_width),
         pad("tok/s", 5, right=True),
         pad("spend", 7, right=True),
         pad("left", 7, right=True),
@@ -110,56 +255,86 @@ def _heading(name: int, width: int) -> Line:
     return [Piece(" " + " ".join(cells), Ink.MUTED)]
 
 
-def _whole(target: TargetView, name: int, width: int) -> Line:
-    filled, rest = bar(target.simulated, target.to_simulate, _bar_width(name, width))
+def _in_one(target: TargetView, layout: _Layout) -> list[Line]:
     return [
-        Piece(" " + pad(target.name, name) + " ", Ink.STRONG),
-        Piece(filled, _bar_ink(target)),
-        Piece("─" * len(rest), Ink.RULE),
-        Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
-        Piece(" " + pad(str(target.running), 7, right=True), _quiet(target.running)),
-        Piece(" " + pad(str(target.failed), 6, right=True), _alarming(target.failed)),
-        Piece(" " + pad(_share(target.judged, target.to_judge), 9, right=True)),
-        Piece("   " + pad(target.positive, 14) + " "),
-        Piece(pad(target.negative, 14) + " "),
-        Piece(pad(target.tokens, 5, right=True) + " ", Ink.MUTED),
-        Piece(pad(target.spend, 7, right=True) + " ", Ink.MUTED),
-        Piece(pad(target.left, 7, right=True), Ink.MUTED),
+        [
+            *_how_far(target, layout),
+            Piece(" " + pad(str(target.running), 7, right=True), _quiet(target.running)),
+            Piece(" " + pad(str(target.failed), 6, right=True), _alarming(target.failed)),
+            Piece(" " + pad(_share(target.judged, target.to_judge), 9, right=True) + "  "),
+            *_rates(target, layout),
+            *_pace(target, layout),
+        ]
     ]
 
 
-def _in_two(target: TargetView, name: int, width: int) -> list[Line]:
+def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
     """For a narrow terminal: what is done above, what came of it below."""
-    room = min(max(width - name - 56, 4), 14)
-    filled, rest = bar(target.simulated, target.to_simulate, room)
     upper = [
-        Piece(" " + pad(target.name, name) + " ", Ink.STRONG),
-        Piece(filled, _bar_ink(target)),
+        *_how_far(target, layout),
+        Piece(pad(f" {target.running} {layout.running}", 12), _quiet(target.running)),
+        Piece(pad(f" {target.failed} failed", 10), _alarming(target.failed)),
+        Piece(f" judged {_share(target.judged, target.to_judge)}"),
+    ]
+    left = "" if target.left == UNKNOWN else f"  {target.left} left"
+    lower = [
+        Piece(" " * (layout.name_width + 2)),
+        *_rates(target, layout),
+        *_pace(target, layout),
+    ]
+    return [[*upper, Piece(left, Ink.MUTED)], lower]
+
+
+def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
+    filled, rest = bar(target.simulated, target.to_simulate, layout.bar_width)
+    return [
+        Piece(" " + pad(target.name, layout.name_width) + " ", Ink.STRONG),
+        Piece(filled, Ink.GOOD if target.is_done else Ink.ACCENT),
         Piece("─" * len(rest), Ink.RULE),
         Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
-        Piece(pad(f"{target.running} running", 12), _quiet(target.running)),
-        Piece(pad(f"{target.failed} failed", 10), _alarming(target.failed)),
-        Piece(f"judged {_share(target.judged, target.to_judge)}"),
     ]
-    lower = [
-        Piece(" " * (name + 2)),
-        Piece(pad(target.positive, room + 10)),
-        Piece(pad(target.negative, 16)),
-        Piece(pad(f"{target.tokens} tok/s", 11), Ink.MUTED),
-        Piece(pad(target.spend, 8), Ink.MUTED),
-        Piece("" if target.left == UNKNOWN else f"{target.left} left", Ink.MUTED),
+
+
+def _rates(target: TargetView, layout: _Layout) -> list[Piece]:
+    return [
+        Piece(pad(_rate(target, track, layout.intervals), layout.rate_width) + " ")
+        for track in Track
     ]
-    return [upper, lower]
 
 
-def _bar_ink(target: TargetView) -> Ink:
-    return Ink.GOOD if target.simulated == target.to_simulate else Ink.ACCENT
+def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
+    """What is said of speed and cost; of what stands still, what it waits for."""
+    if layout.heading:
+        tokens, left = pad(target.tokens, 5, right=True), pad(target.left, 7, right=True)
+        spend = pad(target.spend, 7, right=True)
+    else:
+        tokens, left, spend = f" {target.tokens} tok/s", "", pad(target.spend, 7)
+    if target.still is not None:
+        return [Piece(f"{spend} ", Ink.MUTED), Piece(f" {target.still}", Ink.WARN)]
+    parts = [tokens, spend, left] if layout.heading else [spend, tokens]
+    return [Piece(" ".join(parts), Ink.MUTED)]
 
 
-def _problem(target: TargetView, name: int) -> list[Line]:
+def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
+    """What keeps it from going on, or else what went wrong last."""
+    start = Piece(" " * (layout.name_width + 2))
+    if target.held is not None:
+        return [[start, Piece(target.held, Ink.WARN)]]
     if target.problem is None:
         return []
-    return [[Piece(" " * (name + 2)), Piece("last problem: ", Ink.WARN), Piece(target.problem)]]
+    return [[start, Piece("last problem: ", Ink.WARN), Piece(target.problem)]]
+
+
+def _spending_line(spending: Spending, layout: _Layout) -> Line:
+    filled, rest = bar(round(min(spending.share, 1) * 1000), 1000, max(layout.bar_width, 10))
+    near = Ink.WARN if spending.share >= 0.9 else Ink.MUTED
+    line = [
+        Piece(" " + pad("this run", layout.name_width) + " ", Ink.MUTED),
+        Piece(filled, Ink.WARN if spending.share >= 0.9 else Ink.ACCENT),
+        Piece("─" * len(rest), Ink.RULE),
+        Piece(f" spent {spending.spent} of {spending.budget}", near),
+    ]
+    return line if length(line) else []
 
 
 def _share(done: int, total: int) -> str:

@@ -162,5 +162,8 @@ class Transcript(LineView):
         """Scroll, also to where there is blank ground below the end."""
         highest = max(self._document.height - 1, 0)
         top = min(max(top, 0), highest)
-        self.measure(max(self._document.height, top + self.page_height))
+        # whoever follows has no use for the blank row behind the end, and to make room for it first
+        # and for what comes next a moment later would draw the whole view twice
+        rows = self._document.height - (self._document.trailing_blank if self.follow else 0)
+        self.measure(max(rows, top + self.page_height))
         super().jump(top)

@@ -91,7 +91,7 @@ def _masthead(analyses: Sequence[Analysis], title: str, made: datetime) -> list[
     scored = sum(one.scored for found in analyses for one in found.targets)
     scripted = sorted({model for found in analyses for model in found.scripted_models})
     lead = (
-        f"{plural(len(targets), 'target')} in {plural(scored, 'judged conversation')}, "
+        f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
         f"{made:%d %B %Y, %H:%M} UTC"
     )
     names = [found.benchmark for found in analyses]

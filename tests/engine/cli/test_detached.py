@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,31 @@ def test_a_detached_run_is_watched_asked_and_stopped_from_the_shell(shell: Shell
     again = shell("stop")
     assert (again.returncode, "no engine is at work" in again.stderr) == (0, True)
     assert shell("pause").returncode == 2
+
+
+def test_an_engine_is_found_without_its_lock_file_and_stopped_without_a_configuration(
+    shell: Shell,
+) -> None:
+    shell.place.long_talks()
+    assert shell("run", "--detach").returncode == 0
+    pid = shell.pid()
+    try:
+        (shell.place.root / "crosswind.lock").unlink()
+        found = shell.status()
+        assert (found["engine"]["pid"], found["last_run"]) == (pid, "at work")
+
+        config = shell.place.root / "config.yaml"
+        wanted = config.read_text()
+        config.write_text(wanted + "half: [")
+        stopped = shell("stop", "--wait")
+        assert stopped.returncode == 0, stopped.stderr
+        assert "stopping" in stopped.stderr
+        config.write_text(wanted)
+        after = shell.status()
+        assert (after["engine"], after["last_run"]) == (None, "stopped")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_an_engine_that_was_killed_leaves_nothing_in_the_way(shell: Shell) -> None:

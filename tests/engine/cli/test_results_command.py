@@ -67,6 +67,7 @@ def test_the_table_fits_eighty_columns_and_says_what_it_rests_on(crosswind: Cros
     assert "in 2" in out
     assert "2 base scenarios: too few for a ranking" in out
     assert "they are not language models" in out
+    assert out.count("What counts for a conversation is the newest verdict of") == 1
 
 
 def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +87,10 @@ class Desk:
     def report(self, label: str) -> Any:
         return json.loads(self.folder.joinpath("validation", label, "validation.json").read_bytes())
 
+    def results(self) -> list[dict[str, Any]]:
+        found: dict[str, list[dict[str, Any]]] = json.loads(self.say("results", "--json")[1])
+        return found[NAME]
+
     def originals(self) -> dict[str, bytes]:
         """Every file of the original, but for what calls have cost."""
         return {
@@ -94,6 +98,15 @@ class Desk:
             for path in sorted(self.folder.rglob("*"))
             if path.is_file() and "validation" not in path.parts and path.name != "cost.json"
         }
+
+
+def only_beside(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], *, things: int
+) -> None:
+    """Another judge is told under agreement, and changes nothing else."""
+    assert all(row.pop("agreement")["judges"] == [] for row in before)
+    assert [row.pop("agreement")["judges"][0]["things"] for row in after] == [things] * len(after)
+    assert after == before
 
 
 def new_workspace(root: Path) -> Path:
@@ -118,7 +131,7 @@ def desk(played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> De
 
 
 def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) -> None:
-    before = desk.say("results", "--json")[1]
+    before = desk.results()
     code, said, told = desk.validate("evaluator", "strict")
     assert code == 0, told
     assert "offline:evaluator-strict as evaluator in place of offline:evaluator" in said
@@ -128,7 +141,7 @@ def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) 
         ("offline:evaluator", 16),
         ("offline:evaluator-strict", 16),
     ]
-    assert desk.say("results", "--json")[1] == before
+    only_beside(before, desk.results(), things=16)
     report = desk.report("evaluator-strict")
     assert report["conversations"] == 16
     assert sum(report["flips"].values()) == 16
@@ -137,6 +150,15 @@ def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) 
     code, again, _ = desk.validate("evaluator", "strict")
     assert (code, again) == (0, said)
     assert desk.rows("SELECT count(*) FROM attempt") == calls
+
+
+def test_from_five_targets_on_it_is_said_what_holds_for_others_like_them(desk: Desk) -> None:
+    assert "for other targets like these" not in desk.validate("evaluator", "strict")[1]
+    line = "  - {id: more, model: erratic, source: offline, params: {pace: instant, seed: 2}}\n"
+    more = "".join(line.replace("more", f"more-{number}") for number in range(3))
+    desk.edit("targets:\n", f"targets:\n{more}")
+    assert desk.say("run", "--headless")[0] == 0
+    assert "for other targets like these: tau-b [" in desk.validate("evaluator", "strict")[1]
 
 
 def test_another_user_plays_the_same_scenarios_apart_from_the_original(desk: Desk) -> None:
@@ -193,11 +215,11 @@ def test_a_validation_run_is_listed_and_found_only_where_it_is_named(desk: Desk)
 
 
 def test_a_judge_who_is_named_once_is_said_to_change_nothing(desk: Desk) -> None:
-    before = desk.say("results", "--json")[1]
+    before = desk.results()
     code, _, told = desk.say("evaluate", "m01_s001_v01__holds", "--evaluator", "strict")
     assert code == 0
     assert "offline:evaluator-strict is not a judge of this configuration" in told
-    assert desk.say("results", "--json")[1] == before
+    only_beside(before, desk.results(), things=1)
     assert desk.rows("SELECT count(*) FROM take") == [(16,)]
     shown = desk.say("show", "m01_s001_v01__holds")[1]
     assert shown.count("verdict of offline:evaluator") == 2
@@ -212,6 +234,19 @@ def test_what_was_found_is_shown_again_without_asking_anybody(desk: Desk) -> Non
     code, one, _ = desk.say("validate", NAME, "--report", "--swap", "user", "--json")
     assert (code, json.loads(one)) == (0, desk.report("user-blunt"))
     assert desk.rows("SELECT count(*) FROM attempt") == calls
+
+
+def test_a_validation_whose_model_is_gone_does_not_hide_the_others(desk: Desk) -> None:
+    desk.validate("evaluator", "strict")
+    desk.validate("user", "blunt")
+    desk.edit("  blunt: {", "  renamed: {")
+    code, shown, told = desk.say("validate", NAME, "--report")
+    assert (code, shown.count("in place of")) == (0, 1)
+    assert "left out: " in told
+    assert "no model is called `blunt`" in told
+    code, shown, told = desk.say("validate", NAME, "--report", "--swap", "user")
+    assert (code, shown) == (2, "")
+    assert "no model is called `blunt`" in told
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,21 @@ def test_a_target_that_is_gone_is_left_out_and_said(judged: Place) -> None:
     assert "Targets no longer in the configuration: wavers" in found.notes
 
 
+def test_a_judge_that_has_said_nothing_yet_is_named(judged: Place) -> None:
+    assert not any("count without" in note for note in analysis(judged).notes)
+    text = judged.config.read_text()
+    line = next(one for one in text.splitlines() if one.startswith("evaluator_model:"))
+    first = line.removeprefix("evaluator_model:").strip()
+    judged.edit(judged.config, line, f"evaluators:\n  - {first}\n  - strict")
+    found = analysis(judged)
+    count = sum(one.scored for one in found.targets)
+    assert found.notes[-1].startswith(
+        f"{count} conversations count without every verdict of offline:evaluator-strict"
+    )
+    judged.run()
+    assert not any("count without" in note for note in analysis(judged).notes)
+
+
 def test_a_target_that_is_new_has_no_rate_yet(judged: Place) -> None:
     judged.edit(judged.config, "id: wavers", "id: newcomer")
     one = analysis(judged).target("newcomer")

@@ -230,6 +230,27 @@ def test_what_failed_is_done_once_more_and_only_that(tmp_path: Path) -> None:
     assert play(tmp_path, script, linger=0.3).failed == 8
 
 
+def test_the_board_says_what_is_spent_of_what_and_whether_anybody_speaks(tmp_path: Path) -> None:
+    async def script(found: House) -> None:
+        await found.until(lambda: "generator" in found.door.calls)
+        board = found.engine.board()
+        assert (board.spent_usd, board.budget_usd, dict(board.said)) == (0.0, 5.0, {})
+        found.place.long_talks()
+        found.door.open.set()
+        await found.until(lambda: sum(found.engine.board().said.values()) > 0)
+        assert set(found.engine.board().said) <= {"holds", "wavers"}
+
+    with house(tmp_path, 0.0) as found:
+        found.place.edit(found.place.config, "run: {", "run: {budget: 5, ")
+
+        async def both() -> None:
+            serving = asyncio.create_task(found.engine.serve(WHOLE))
+            await script(found)
+            await serving
+
+        asyncio.run(both())
+
+
 def test_concurrency_changes_at_once_and_a_wrong_number_is_refused(tmp_path: Path) -> None:
     async def script(found: House) -> None:
         await found.until(lambda: "generator" in found.door.calls)

@@ -16,6 +16,8 @@ from engine.service.codec import (
     answer_from_json,
     board_as_json,
     board_from_json,
+    speech_as_json,
+    speech_from_json,
 )
 from engine.service.fields import MessageError
 from engine.service.messages import (
@@ -45,6 +47,9 @@ BOARD = Board(
     {Stage.SIMULATE: 8},
     ("config.yaml was edited",),
     Identity(17, "here", datetime(2026, 5, 1, 12, 30, 1, 5, tzinfo=UTC)),
+    {"steadfast": 12},
+    1.25,
+    5.0,
 )
 ORDER = Order(
     ("a", "b"),
@@ -104,6 +109,19 @@ def test_a_board_is_understood_as_it_was_told(board: Board) -> None:
     said = read_said(encode_ok(1, board_as_json(board)))
     assert board_from_json(said.ok) == board
     assert read_said(encode_goodbye(board)).goodbye == board
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("take", "1"), ("began", [1]), ("speaker", "nobody"), ("key", ["a", "b"]), ("turn", True)],
+)
+def test_a_speech_that_was_understood_before_is_refused_where_it_has_changed(
+    name: str, value: object
+) -> None:
+    told = speech_as_json(SPEECH)
+    assert speech_from_json(told) is speech_from_json(dict(told))
+    with pytest.raises(MessageError):
+        speech_from_json({**told, name: value})
 
 
 def test_an_answer_is_understood_as_it_was_given() -> None:

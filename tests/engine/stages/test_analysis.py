@@ -48,6 +48,11 @@ def test_who_knows_only_the_documented_shape_can_read_the_results() -> None:
     } <= rows[0].keys()
 
 
+def test_each_row_names_the_rule_by_which_a_conversation_counts() -> None:
+    [row] = as_rows(analysed(outcomes({"holds": "++ ++"})))
+    assert row["scored"]["rule"] == "What counts is the newest verdict of judge."
+
+
 def test_a_track_without_a_verdict_is_null_and_not_nought() -> None:
     [row] = as_rows(analysed(outcomes({"holds": "++ ++"})))
     assert row["negative_pass_rate"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import hypot, sqrt
 
 import pytest
 
@@ -16,6 +17,8 @@ from engine.stages.validation_report import (
     ValidationReport,
     validation_report,
 )
+from engine.statistics.clusters import Cluster
+from engine.statistics.rates import benchmark_rate
 
 Passing = Mapping[str, Sequence[int]]
 """target -> of each base scenario, how many of its 4 rows pass"""
@@ -83,11 +86,19 @@ def test_a_shift_of_paired_rows_has_an_interval_over_base_scenarios() -> None:
     a = found.tracks[0].shifts[0]
     assert a.shift == pytest.approx(-0.125)
     assert a.interval is not None
-    # ten differences of 0 and -1/4 in turn: t(9) = 2.262157, error 0.0416667
-    assert a.interval.low == pytest.approx(-0.125 - 2.262157 * 0.0416667, abs=1e-4)
-    assert a.interval.high == pytest.approx(-0.125 + 2.262157 * 0.0416667, abs=1e-4)
+    # ten differences of 0 and -1/4 in turn: t(9) = 2.262157, error 0.0416667, and a third of a pair
+    half = 2.262157 * sqrt(0.0416667**2 + 0.33 / 40**2)
+    assert a.interval.low == pytest.approx(-0.125 - half, abs=1e-6)
+    assert a.interval.high == pytest.approx(-0.125 + half, abs=1e-6)
+
+
+def test_a_target_that_does_not_move_is_not_certain_to_stay() -> None:
+    found = report({"a": [4] * 10, "b": LOW}, {"a": [4, 3] * 5, "b": LOW})
     b = found.tracks[0].shifts[1]
-    assert (b.shift, b.interval) == (0, None)
+    assert b.shift == 0
+    assert b.interval is not None
+    # no likeness can be seen, so that each base scenario counts as one pair
+    assert b.interval.high == -b.interval.low == pytest.approx(2.262157 * sqrt(0.33) / 10)
 
 
 def test_targets_that_come_level_or_part_are_told_from_those_that_turn() -> None:
@@ -131,9 +142,23 @@ def test_other_scenarios_are_compared_by_their_rates_and_never_row_by_row() -> N
     assert shift.shift == pytest.approx(-0.75)
     assert shift.p is None
     assert shift.interval is not None
-    # two errors of 0.0416667 with 9 degrees of freedom each: t(18) = 2.100922
-    assert shift.interval.high == pytest.approx(-0.75 + 2.100922 * 0.0589256, abs=1e-4)
+    then, now = (
+        benchmark_rate([[Cluster.passing(passed, 4) for passed in pictures]], 0.0)
+        for pictures in (HIGH, LOW)
+    )
+    assert then is not None
+    assert now is not None
+    above = hypot(now.interval.high - now.rate, then.rate - then.interval.low)
+    assert shift.interval.high == pytest.approx(-0.75 + above)
     assert any("Only the order of the targets can be compared" in one for one in found.says)
+
+
+def test_a_target_that_always_passes_on_both_sides_may_still_have_moved() -> None:
+    found = report({"a": [4] * 3, "b": LOW}, {"a": [4] * 3, "b": HIGH}, WRITERS)
+    shift = found.tracks[0].shifts[0]
+    assert (shift.target, shift.shift) == ("a", 0)
+    assert shift.interval is not None
+    assert shift.interval.low < -0.1 < 0.1 < shift.interval.high
 
 
 def test_nothing_is_said_of_an_order_without_two_targets() -> None:

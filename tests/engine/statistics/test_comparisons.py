@@ -11,6 +11,7 @@ from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.bootstrap import resampled_sums
 from engine.statistics.clusters import Cluster
 from engine.statistics.demographics import Variant, demographic_gaps
+from engine.statistics.intervals import Interval
 from engine.statistics.paired import Answers, compare_all, differences, mean_difference
 from engine.statistics.ranks import (
     kendall_tau_b,
@@ -175,6 +176,19 @@ def test_resamples_are_repeatable_and_centred() -> None:
     first = 10 / 9 * sum((number - 4.5) ** 2 for number in range(10))
     second = 2 * 2 * 4**2
     assert spread == pytest.approx((first + second) ** 0.5 / 120, rel=0.05)
+
+
+def test_a_draw_in_which_all_are_level_takes_no_doubt_away() -> None:
+    always, never = Cluster.passing(4, 4), Cluster.passing(0, 4)
+    once = {
+        "a": {"m1": {"s1": always}, "m2": {"s1": always}},
+        "b": {"m1": {"s1": never}, "m2": {"s1": always}},
+    }
+    found = rank_agreement(once, once, same_scenarios=True, resamples=100)
+    assert found is not None
+    assert found.tau_b is not None
+    assert found.tau_b.value == 1
+    assert found.tau_b.scenarios == Interval(0.0, 1.0)
 
 
 def test_orders_that_agree_and_orders_that_are_turned() -> None:

@@ -120,7 +120,7 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
-    (newer, r"newer Crosswind \(store version 7, this one knows 2\): update Crosswind"),
+    (newer, r"newer Crosswind \(store version 7, this one knows 3\): update Crosswind"),
     (a_folder, "is not a file"),
 ]
 
@@ -167,7 +167,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_whoever_writes(pat
     with pytest.raises(StoreError) as refusal:
         open_reader(path)
     assert str(refusal.value) == (
-        f"{path} was written by an older Crosswind (store version 1, this one reads 2): "
+        f"{path} was written by an older Crosswind (store version 1, this one reads 3): "
         "`crosswind run` or `crosswind repair` brings it up to date"
     )
     with open_store(path) as store:
@@ -185,7 +185,7 @@ open_store(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", 2)])
+@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", 3)])
 def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
     path: Path, moment: str, version: int
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (version,)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        assert (("lease",) in tables.fetchall()) is (version == 2)
+        assert (("lease",) in tables.fetchall()) is (version == 3)
     with open_store(path) as store:
         assert write(store, note()) == [2]
 

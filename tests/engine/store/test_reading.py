@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -22,6 +23,7 @@ from engine.facts import (
 )
 from engine.store.connection import Connection, Parameter
 from engine.store.database import Store, open_reader
+from engine.store.reader import IDS
 from engine.store.records import Quote
 from engine.store.rows import MetricRow, RunRow, TakeEndRow
 from engine.store.watching import facts_after
@@ -405,6 +407,27 @@ def test_ids_are_found_by_how_they_begin(
     )
     found = store.reader.find_ids(prefix)
     assert found == [(BENCHMARK, name, kind) for name, kind in expected]
+
+
+@pytest.mark.parametrize("prefix", ["", "m0", "m01_s001_v01__st"])
+def test_ids_are_found_without_looking_at_every_row(store: Store, prefix: str) -> None:
+    with closing(sqlite3.connect(store.path)) as connection:
+        for question in IDS.values():
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {question}", (prefix, prefix + "~", 9))
+            steps = [row[3] for row in rows]
+            assert any("SEARCH" in step for step in steps)
+            assert not [
+                step for step in steps if re.match("SCAN (take|scenario|metric|s)\\b", step)
+            ]
+
+
+def test_ids_end_where_the_limit_is(store: Store) -> None:
+    write(store, scenario_row(), take(key(sample=0)), take(key(sample=1)))
+    every = store.reader.find_ids("", limit=-1)
+    assert len(every) == 4
+    for limit in range(5):
+        assert store.reader.find_ids("", limit) == every[:limit]
+    assert store.reader.find_ids("", 2, without="metric") == every[1:3]
 
 
 def test_a_removed_scenario_is_not_found_by_its_id(store: Store) -> None:

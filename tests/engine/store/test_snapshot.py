@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +17,10 @@ from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Tr
 from engine.facts import NoteKind
 from engine.progress import Progress
 from engine.store.database import Store, open_store
+from engine.store.replaying import open_replay
 from engine.store.rows import AttemptRow, MetricRow, NewVerdict, NoteRow, Row, StateRow, TakeEndRow
+from engine.store.watching import keep_sums
+from engine.store.writer import WORTH_SUMMING
 from tests.engine.store.building import (
     HOLDS,
     message,
@@ -159,6 +164,56 @@ def test_a_snapshot_is_the_sum_of_all_facts(tmp_path: Path, seed: int) -> None:
         assert readable(snapshot, now) == readable(fold, now)
         assert snapshot.seq == store.reader.last_seq()
         assert store.reader.facts(snapshot.seq) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_snapshot_is_the_same_where_sums_were_kept_on_the_way(tmp_path: Path, seed: int) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    path = tmp_path / "crosswind.db"
+
+    async def live() -> None:
+        for step in range(150):
+            await history.step()
+            if step % 40 == 20:
+                await store.write()
+                store.alone(lambda connection: keep_sums(connection, path))
+
+    with open_store(path, clock=lambda: now) as store:
+        history = History(store, seed)
+        run(live())
+        run(store.write())
+        kept = store.alone(lambda connection: connection.execute("SELECT seq FROM summary"))
+        assert 0 < kept.fetchone()[0] < store.reader.last_seq()
+        assert readable(store.reader.snapshot(), now) == readable(folded(store), now)
+
+
+def test_sums_are_kept_when_a_store_with_many_new_rows_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "crosswind.db"
+    for rows, kept_through in ((WORTH_SUMMING - 1, None), (1, WORTH_SUMMING), (10, WORTH_SUMMING)):
+        with open_store(path) as store:
+            note = NoteRow(kind=NoteKind.WARNING, benchmark="", text="one of many")
+            run(store.write(*[note] * rows))
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute("SELECT seq FROM summary").fetchall()
+        assert found == ([] if kept_through is None else [(kept_through,)])
+
+
+def test_sums_of_more_than_is_shown_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "crosswind.db"
+    with open_store(path) as store:
+        history = History(store, 3)
+        for _ in range(60):
+            run(history.step())
+        run(store.write())
+        store.alone(lambda connection: keep_sums(connection, path))
+        last = store.reader.last_seq()
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    with closing(open_replay(path)) as replay:
+        replay.show(last // 2)
+        progress = Progress()
+        for fact in replay.facts(0):
+            progress.apply(fact)
+        assert readable(replay.snapshot(), now) == readable(progress, now)
 
 
 def test_what_comes_after_a_snapshot_is_folded_into_it(tmp_path: Path) -> None:

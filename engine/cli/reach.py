@@ -1,0 +1,85 @@
+"""The engine at work on a workspace, for commands that need no more than to speak to it.
+
+Little is imported and the configuration is not read, so that they are quick, and work while
+somebody has a half-written `config.yaml` open.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from engine.config.workspace import STORE_FILE, Workspace, find_workspace
+from engine.errors import CrosswindError, InputError, Problem
+from engine.link import Answer, Request
+from engine.service.address import socket_path
+from engine.service.client import SocketLink, connect
+from engine.store.lock import Holder, workspace_holder
+
+NOBODY: Final = "no engine is at work in {}"
+
+
+class RefusedError(CrosswindError):
+    """An engine does not do what it was asked, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A workspace, and how its engine is spoken to."""
+
+    workspace: Workspace
+    store: Path | None = None
+    """Where its store is, for who has read the configuration."""
+
+    def holder(self) -> Holder | None:
+        """Whose engine is at work on it, if anybody's. A deleted lock file hides none."""
+        holder = workspace_holder(self.workspace.root)
+        if holder is not None:
+            return holder
+        store = self.store or self._store_path()
+        if not store.exists():
+            return None
+        # Imported here: where the lock is held, nobody asks the store.
+        from engine.store.holding import writer_of
+
+        return writer_of(store)
+
+    def require_holder(self) -> Holder:
+        """Raises `InputError` where no engine is at work."""
+        holder = self.holder()
+        if holder is None:
+            hint = "`crosswind run` starts one"
+            raise InputError(Problem(NOBODY.format(self.workspace.root), hint=hint))
+        return holder
+
+    def link(self) -> SocketLink:
+        """To the engine at work on it, or to the next one. To be closed."""
+        return connect(socket_path(self.workspace.root), self.holder)
+
+    def ask(self, request: Request) -> Answer:
+        """What the engine says. Raises `RefusedError` with its reason."""
+        with closing(self.link()) as link:
+            return accepted(link.ask(request))
+
+    def _store_path(self) -> Path:
+        from engine.config.settings import load_config
+
+        try:
+            return self.workspace.store_path(load_config(self.workspace.config_path))
+        except InputError:
+            return self.workspace.root / STORE_FILE
+
+
+def accepted(answer: Answer) -> Answer:
+    """Raises `RefusedError`."""
+    if not answer.accepted:
+        raise RefusedError(answer.text)
+    return answer
+
+
+def reach_of(arguments: argparse.Namespace) -> Reach:
+    """Raises `InputError`."""
+    return Reach(find_workspace(getattr(arguments, "workspace", None) or Path.cwd()))

@@ -1,0 +1,168 @@
+"""`crosswind status`: how far everything is, and what the engine is doing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.benchmark import Stage
+from engine.cli.console import out, out_json, table
+from engine.cli.lines import tally_of
+from engine.cli.reach import NOBODY
+from engine.cli.session import Session, open_session
+from engine.facts import NoteKind
+from engine.link import Board, EngineState
+from engine.progress import Progress
+from engine.store.database import empty_reader, open_reader
+from engine.store.lock import Holder
+from engine.watch import Watch
+
+LAST_RUN: Final = {
+    "none": "nothing has run yet; `crosswind run` begins",
+    "lost": "the last one ended without a word, killed or with its machine; all that was finished "
+    "is kept, and `crosswind run` goes on from here",
+    "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
+    "done": "the last run came to its end; `crosswind results` shows what came of it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a workspace stands."""
+
+    session: Session
+    holder: Holder | None
+    board: Board | None
+    """None where no engine is at work."""
+    watch: Watch
+
+
+def status(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    infos = session.watched()
+    holder = session.holder()
+    path = session.store_path
+    reader = open_reader(path) if path.exists() else empty_reader(path)
+    with closing(Watch(reader, infos)) as watched:
+        found = Status(session, holder, _board(session, holder), watched)
+        if arguments.json:
+            out_json(_as_json(found))
+        else:
+            _print(found)
+    return 0
+
+
+def _board(session: Session, holder: Holder | None) -> Board | None:
+    if holder is None:
+        return None
+    with closing(session.link()) as link:
+        return link.board()
+
+
+def _as_json(status: Status) -> dict[str, Any]:
+    board, holder, progress = status.board, status.holder, status.watch.progress
+    engine = holder and {
+        "pid": holder.pid,
+        "host": holder.host,
+        "since": holder.since and holder.since.isoformat(),
+        "state": board and board.state,
+        "speaking": board and len(board.speaking),
+        "problem": board and board.problem,
+        "waits": [{"model": one.model, "why": one.why} for one in board.waits] if board else [],
+        "parked": dict(board.parked) if board else {},
+        "concurrency": dict(board.concurrency) if board else {},
+        "notices": list(board.notices) if board else [],
+    }
+    benchmarks = {}
+    for info in status.watch.benchmarks:
+        benchmarks[info.name] = {
+            "stages": {
+                stage: _tally_json(progress.stage_tally(info.name, stage)) for stage in Stage
+            },
+            "targets": {
+                target.id: {
+                    "simulate": _tally_json(progress.target(info.name, target.id).simulate),
+                    "evaluate": _tally_json(progress.target(info.name, target.id).evaluate),
+                    "calls": progress.target(info.name, target.id).usage.calls,
+                    "cost_usd": progress.target(info.name, target.id).usage.cost_usd,
+                    "last_problem": progress.target(info.name, target.id).last_problem,
+                }
+                for target in info.targets
+            },
+        }
+    return {
+        "workspace": str(status.session.workspace.root),
+        "engine": engine,
+        "last": progress.run_state,
+        "last_run": "at work" if holder else _last_run(progress),
+        "benchmarks": benchmarks,
+    }
+
+
+def _tally_json(tally: Any) -> dict[str, int]:
+    return {
+        "queued": tally.queued,
+        "running": tally.running,
+        "done": tally.done,
+        "failed": tally.failed,
+    }
+
+
+def _print(status: Status) -> None:
+    board, progress = status.board, status.watch.progress
+    out(_engine_line(status))
+    for text in _remarks(board):
+        out(f"  {text}")
+    body = []
+    for info in status.watch.benchmarks:
+        for target in info.targets:
+            one = progress.target(info.name, target.id)
+            cells = [tally_of(one, stage) for stage in (Stage.SIMULATE, Stage.EVALUATE)]
+            failed = sum(tally.failed for tally in cells)
+            cost = one.usage.cost_usd
+            body.append(
+                [
+                    info.name,
+                    target.id,
+                    *(f"{tally.done}/{tally.total}" for tally in cells),
+                    str(failed),
+                    "—" if cost is None else f"${cost:.2f}",
+                ]
+            )
+    head = ["benchmark", "target", "played", "judged", "failed", "spent"]
+    out(table(head, body, right=frozenset({2, 3, 4, 5})))
+
+
+def _engine_line(status: Status) -> str:
+    holder, board = status.holder, status.board
+    if holder is None:
+        last = LAST_RUN[_last_run(status.watch.progress)]
+        return f"{NOBODY.format(status.session.workspace.root)}: {last}"
+    doing = EngineState.RUNNING if board is None else board.state
+    speaking = f", {len(board.speaking)} messages being spoken" if board else ""
+    return f"{doing}{speaking}: {holder}"
+
+
+def _last_run(progress: Progress) -> str:
+    """How the last run came to its end, as far as one word goes."""
+    if progress.run_state is None:
+        return "none"
+    if progress.run_state is not NoteKind.RUN_ENDED:
+        return "lost"
+    ends = [note.text for note in progress.notes if note.kind is NoteKind.RUN_ENDED]
+    return "stopped" if ends[-1:] == ["stopped"] else "done"
+
+
+def _remarks(board: Board | None) -> Sequence[str]:
+    if board is None:
+        return ()
+    waits = [f"{wait.model} waits: {wait.why}" for wait in board.waits]
+    parked = [
+        f"{target} is parked: {why}; `crosswind retry --target {target}` calls it again"
+        for target, why in board.parked.items()
+    ]
+    problem = [board.problem] if board.problem else []
+    return [*problem, *waits, *parked, *board.notices]

@@ -1,0 +1,175 @@
+"""What questions cost in a workspace of 30,240 conversations of 25 kB:
+`python -m tests.benchmarks.at_size [DIR]`, of `make synthetic DIR=...`, or of one made for it.
+
+Each is asked five times and the median stated, beside what it may cost. The files of one benchmark
+are written over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from engine.config.definition import load_definition
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.conversations import wanted_conversations
+from engine.pipeline.order import Order
+from engine.pipeline.results import benchmark_results
+from engine.pipeline.run import Pipeline, mirror_benchmark
+from engine.store.database import open_reader, open_store
+from engine.store.mirror import Edits
+from engine.store.search import open_search
+from tests.benchmarks.engine_run import measured
+from tests.benchmarks.synthetic import Size, build_files, build_store, write_set_up
+
+Row = tuple[str, str, str]
+"""What, how much, and how much it may be."""
+
+CONVERSATIONS: Final = 30_240
+TIMES: Final = 5
+IMPORTED: Final = 7_560
+WORDS: Final = ("friend", "the", "doctor", "for after", '"is it"')
+
+
+def took(ask: Callable[[], object], times: int = TIMES) -> float:
+    """Milliseconds."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        ask()
+        found.append((time.perf_counter() - began) * 1000)
+    return median(found)
+
+
+def questions(root: Path) -> Iterator[Row]:
+    path = root / "crosswind.db"
+    yield "open the store for reading", f"{took(lambda: open_reader(path).close()):.1f} ms", "50 ms"
+    with closing(open_reader(path)) as reader:
+        yield "a watcher's first view", f"{took(reader.snapshot):.0f} ms", "50 ms"
+        name = reader.benchmarks()[0]
+        take = reader.counting_takes(name)[-1]
+        yield "one transcript", f"{took(lambda: reader.messages(take.seq)):.2f} ms", "5 ms"
+        for prefix in ("m0", "m03_s002", str(take.key)):
+            asked = took(partial(reader.find_ids, prefix))
+            yield f"ids that begin with `{prefix}`", f"{asked:.2f} ms", "10 ms"
+        browser = reader.browser()
+        yield "the table of verdicts, sorted and counted", f"{took(browser.find):.0f} ms", ""
+        with contextlib.closing(open_search(path)) as search:
+            began = time.perf_counter()
+            search.extend()
+            yield "search: make the index", f"{time.perf_counter() - began:.0f} s", ""
+            for words in WORDS:
+                asked = took(partial(search.search, words))
+                yield f"search `{words}`, first page", f"{asked:.1f} ms", "50 ms"
+            asked = took(lambda: search.search(WORDS[0], benchmark=name))
+            yield f"search `{WORDS[0]}` within a benchmark", f"{asked:.1f} ms", "50 ms"
+    with closing(sqlite3.connect(path)) as connection:
+        [text] = connection.execute(
+            "SELECT sum(length(CAST(text AS BLOB))) FROM message"
+        ).fetchone()
+    yield "size of the store beside its text", f"{path.stat().st_size / text:.2f}", "1.35"
+
+
+def results(root: Path) -> Iterator[Row]:
+    workspace, config = Workspace(root), load_config(root / "config.yaml")
+    began, worked = time.perf_counter(), time.process_time()
+    with closing(open_reader(root / "crosswind.db")) as reader:
+        names = reader.benchmarks()
+        for name in names:
+            definition = load_definition(workspace.definition_path(name))
+            wanted = list(wanted_conversations(definition, config, reader))
+            benchmark_results(definition, config, reader, wanted)
+    wall, cpu = time.perf_counter() - began, time.process_time() - worked
+    yield f"results of {len(names)} benchmarks", f"{wall:.1f} s ({cpu:.1f} s of CPU)", "5 s"
+
+
+def mirrored(root: Path) -> Iterator[Row]:
+    async def mirror() -> int:
+        report = await mirror_benchmark(pipeline, name, Edits.OVERWRITE)
+        return len(report.failed)
+
+    config = load_config(root / "config.yaml")
+    with open_store(root / "crosswind.db") as store:
+        name = store.reader.benchmarks()[0]
+        pipeline = Pipeline(Workspace(root), config, store.reader, store)
+        cost = asyncio.run(measured(mirror))
+    yield "files of one benchmark", f"{cost.wall_s:.1f} s ({cost.cpu_s:.1f} s of CPU)", "5 s"
+    yield "meanwhile the event loop is late by (p99)", f"{cost.lag_p99_ms:.0f} ms", "50 ms"
+
+
+def planned(root: Path) -> Iterator[Row]:
+    """A run that finds everything done."""
+    config = load_config(root / "config.yaml")
+    with open_store(root / "crosswind.db") as store:
+        names = tuple(store.reader.benchmarks())
+        pipeline = Pipeline(Workspace(root), config, store.reader, None)
+        benches = pipeline.check(Order(names))
+        began = time.perf_counter()
+        count = sum(
+            len(list(wanted_conversations(bench.definition, config, bench.reader)))
+            for bench in benches
+        )
+        wall = time.perf_counter() - began
+    yield f"what {count:,} conversations are wanted", f"{wall:.1f} s", ""
+
+
+def imported(files: Path) -> Iterator[Row]:
+    with TemporaryDirectory(prefix="cw", dir=files.parent) as folder:
+        root = Path(folder)
+        write_set_up(root, Size(IMPORTED))
+        for left in (root / "benchmarks").glob("*/*"):
+            left.unlink()
+        command = [sys.executable, "-m", "tui", "import", str(files), "--workspace", folder]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.perf_counter()
+        subprocess.run([*command, "--plain"], check=True, stdout=subprocess.DEVNULL)
+        wall = time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with closing(open_reader(root / "crosswind.db")) as reader:
+            count = sum(len(reader.takes(name)) for name in reader.benchmarks())
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    yield (
+        f"import of {count:,} conversations",
+        f"{count / wall:,.0f} a second ({count / cpu:,.0f} a second of CPU)",
+        "2,000 a second",
+    )
+
+
+def rows(root: Path | None = None) -> Iterator[Row]:
+    with TemporaryDirectory(prefix="cw") as folder:
+        if root is None:
+            root = Path(folder) / "workspace"
+            build_store(root, Size(CONVERSATIONS))
+        yield from questions(root)
+        yield from results(root)
+        yield from planned(root)
+        yield from mirrored(root)
+        build_files(Path(folder) / "files", Size(IMPORTED))
+        yield from imported(Path(folder) / "files")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.at_size")
+    parser.add_argument("dir", nargs="?", type=Path)
+    sys.stdout.write("| what | takes | may take |\n|---|---|---|\n")
+    for row in rows(parser.parse_args().dir):
+        sys.stdout.write(f"| {' | '.join(row)} |\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

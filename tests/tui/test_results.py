@@ -1,0 +1,634 @@
+"""The results screen: by what a person reads on it, by its keys, and by where they lead."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+import tui
+from engine.benchmark import ConversationKey, Role, Stage, State, Track
+from engine.branches import Branch
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
+from engine.errors import InputError
+from engine.link import EngineState
+from engine.stages.analysis import Analysis, MetricInfo
+from engine.stages.course import Course, Sighting, courses
+from engine.stages.validation_report import Result, Side, Swap, validation_report
+from engine.watch import BenchmarkInfo
+from tests.engine.small_workspace import small_workspace
+from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
+from tui.app import CrosswindApp
+from tui.remembered import Memory
+from tui.results.adding_up import added_up
+from tui.results.behind import Behind, line_of
+from tui.results.course import course_rows
+from tui.results.report import Report, Validated
+from tui.results.standing import ONE_LINE_FROM, standing_rows
+from tui.screens.results import SECTIONS, ResultsScreen
+from tui.screens.verdicts import VerdictsScreen
+from tui.widgets.ink import Ink, length
+from tui.widgets.plot import Curve, load, plot
+from tui.widgets.sheet import Row, Sheet
+from tui.widgets.whiskers import RATES, Whiskers, whiskers
+from tui.widgets.wide_table import WideTable
+
+ROOT = Path(tui.__file__).parent.parent
+Compare = Callable[..., bool]
+Pictures = Mapping[str, Mapping[MetricInfo, str]]
+
+HELD, CAVED = TARGETS
+SIDES: Pictures = {
+    HELD: {METRICS[0]: mixed(0.95), METRICS[1]: mixed(0.8)},
+    CAVED: {METRICS[0]: mixed(0.3, turn=3), METRICS[1]: mixed(0.1, turn=5)},
+}
+
+
+def an_analysis(pictures: Pictures = SIDES, samples: int = 2) -> Analysis:
+    found = [
+        outcome
+        for target, by_metric in pictures.items()
+        for metric, picture in by_metric.items()
+        for outcome in outcomes({target: picture}, metric=metric, samples=samples)
+    ]
+    return replace(analysed(found, scripted=["offline:user"]), benchmark=BENCHMARK)
+
+
+def a_validation() -> Validated:
+    def side(model: str, passing: Mapping[str, Sequence[int]]) -> Side:
+        rows = [
+            Result(
+                ConversationKey(f"m01_s{base:03d}_v{row:02d}", name), "m01", Track.POSITIVE, row < n
+            )
+            for name, bases in passing.items()
+            for base, n in enumerate(bases)
+            for row in range(4)
+        ]
+        return Side(model, rows)
+
+    swap = Swap(BENCHMARK, Role.EVALUATOR, "strict")
+    before = side("offline:evaluator", {HELD: [4, 3] * 5, CAVED: [1, 0] * 5})
+    after = side("offline:evaluator-strict", {HELD: [1, 0] * 5, CAVED: [3, 2] * 5})
+    branch = Branch(BENCHMARK, Role.EVALUATOR, "strict")
+    return Validated(branch, BENCHMARK, validation_report(swap, before, after), None)
+
+
+def some_courses() -> list[Course]:
+    """One holds, the other gives way in the third turn."""
+    turns = {HELD: [None] * 9 + [4], CAVED: [None, 1, *[3] * 6, 4, 4]}
+    return courses(
+        (
+            Sighting(name, Track.NEGATIVE, present=turn is not None, turn=turn)
+            for name, found in turns.items()
+            for turn in found
+        ),
+        4,
+    )
+
+
+def a_report() -> Report:
+    return Report(an_analysis(), (a_validation(),), tuple(some_courses()))
+
+
+class Sums:
+    """Adds up what it was told to, and remembers what it was asked."""
+
+    def __init__(self, report: Report | str) -> None:
+        self.report = report
+        self.asked: list[str] = []
+
+    def __call__(self, benchmark: str) -> Report:
+        self.asked.append(benchmark)
+        if isinstance(self.report, str):
+            raise InputError(self.report)
+        return self.report
+
+
+def app_with(theatre: Theatre, report: Callable[[str], Report]) -> CrosswindApp:
+    return CrosswindApp(theatre.watch, theme="crosswind-dark", moment=theatre.moment, report=report)
+
+
+async def at_results(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await pilot.press("4")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+
+
+async def at_section(theatre: Theatre, pilot: Pilot[None], name: str) -> None:
+    await at_results(theatre, pilot)
+    for _ in range(SECTIONS.index(name)):
+        await pilot.press("right_curly_bracket")
+    await pilot.press("tab")
+    await theatre.tick(pilot)
+
+
+def text_of(rows: Sequence[Row]) -> list[str]:
+    return ["".join(piece.text for piece in row.line) for row in rows]
+
+
+# What stands there
+
+
+def test_each_target_has_its_rate_its_interval_and_what_they_rest_on(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "46 of 48 rows, 12 scenarios" in shown
+        line = next(line for line in shown.splitlines() if HELD in line)
+        assert "96%" in line
+        assert "├" in line
+        assert "●" in line
+        assert "192 scored" in shown
+        assert "up to date" in shown
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_ranks_are_said_where_there_are_enough_scenarios_and_else_why_not() -> None:
+    enough = text_of(standing_rows(an_analysis(), 100))
+    assert any("rank" in line for line in enough)
+    assert [line[60:].split()[0] for line in enough if HELD in line] != ["—"]
+    few = an_analysis({HELD: {METRICS[0]: "++-- ++++"}, CAVED: {METRICS[0]: "---- +---"}})
+    lines = text_of(standing_rows(few, 100))
+    assert any("○" in line and "too few for a rank" in line for line in lines)
+    assert not any("●" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 111, ONE_LINE_FROM, 200])
+def test_the_standing_fits_every_width_from_twenty_on(width: int) -> None:
+    rows = standing_rows(an_analysis(), width)
+    if width >= 79:
+        assert max(length(row.line) for row in rows) <= width
+    per_target = 1 if width >= ONE_LINE_FROM else 2
+    assert sum(row.key == HELD for row in rows) == per_target
+
+
+def test_whiskers_stand_where_the_scale_says() -> None:
+    line = whiskers(Whiskers(0.5, 0.25, 1.0), RATES, 21)
+    assert "".join(piece.text for piece in line) == "┊    ├────●─────────┤"
+    hollow = whiskers(Whiskers(0.0, sure=False), RATES, 9)
+    assert "".join(piece.text for piece in hollow) == "○ ┊ ┊ ┊ ┊"
+    assert length(whiskers(Whiskers(None), RATES, 13)) == 13
+
+
+def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
+    expected = {
+        "findings": "passes more often than pushover",
+        "target": "Every conversation is scored, 96 of 96",
+        "metrics": "+ m01 Leaves the decision",
+        "course": "still avoided at the end of each turn",
+        "people": "all targets together",
+        "pairs": "✓ steadfast > pushover",
+        "agreement": "between samples",
+        "validation": "another evaluator",
+    }
+    report = a_report()
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        for name in SECTIONS:
+            assert f"[{name}]" in on_screen(pilot)
+            assert expected[name] in on_screen(pilot), name
+            await pilot.press("right_curly_bracket")
+            await pilot.pause()
+        assert "[findings]" in on_screen(pilot)
+        await pilot.press("left_curly_bracket")
+        await pilot.pause()
+        assert "[validation]" in on_screen(pilot)
+        assert "was ahead of pushover, and is behind" in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, Sums(report)))
+
+
+def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre: Theatre) -> None:
+    pictures = {
+        HELD: {METRICS[0]: "++++ ++?? ++++"},
+        CAVED: {METRICS[0]: "---- ---- ----"},
+    }
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_section(theatre, pilot, "target")
+        shown = on_screen(pilot)
+        assert "so far 22 of 24 scored" in shown
+        assert "2 of 12 unscored" in shown
+        assert "· 2 no usable verdict" in shown
+        assert "83% if all failed, 100% if all passed" in shown
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
+
+
+def test_a_metric_that_tells_nobody_apart_is_marked(theatre: Theatre) -> None:
+    both = mixed(1.0)
+    pictures = {name: {METRICS[0]: both, METRICS[1]: mixed(0.5)} for name in TARGETS}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_section(theatre, pilot, "metrics")
+        marked, told = [line for line in on_screen(pilot).splitlines() if "≡" in line]
+        assert "Leaves the decision" in marked
+        assert "≡ all pass" in marked
+        assert "tells nobody apart" in told
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
+
+
+@pytest.mark.parametrize("size", [(20, 5), (80, 24), (200, 50)])
+def test_all_sections_can_be_looked_at_in_any_terminal(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        for _ in SECTIONS:
+            await pilot.press("right_curly_bracket", "tab", "down", "pagedown")
+            await theatre.tick(pilot)
+            assert all(len(line) <= size[0] for line in on_screen(pilot).splitlines())
+        assert isinstance(pilot.app.screen, ResultsScreen)
+
+    report = a_report()
+    theatre.perform(script, size, app_with(theatre, Sums(report)))
+
+
+def test_findings_stand_beside_the_rest_where_there_is_room(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "passes more often than pushover" in shown
+        assert "[target]" in shown
+        assert "findings" not in shown.splitlines()[1]
+
+    theatre.perform(script, (200, 50), app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_both_ends_of_the_header_are_seen_when_the_terminal_shrinks(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        for width in (80, 60):
+            await pilot.resize_terminal(width, 24)
+            await theatre.tick(pilot)
+            first = on_screen(pilot).splitlines()[0]
+            assert BENCHMARK in first
+            assert first.endswith("scripted")
+
+    theatre.perform(script, (120, 40), app_with(theatre, Sums(a_report())))
+
+
+def test_names_that_are_terminal_commands_do_nothing(theatre: Theatre) -> None:
+    evil = "\x1b]0;owned\x07steady[bold]"
+    pictures = {evil: SIDES[HELD], CAVED: SIDES[CAVED]}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        for _ in SECTIONS:
+            assert "\x1b" not in on_screen(pilot)
+            assert "\x07" not in on_screen(pilot)
+            await pilot.press("right_curly_bracket")
+            await pilot.pause()
+        assert "steady[bold]" in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis(pictures)))))
+
+
+def test_a_course_says_when_a_target_gives_way(theatre: Theatre) -> None:
+    rows = text_of(course_rows(some_courses(), HELD, 100))
+    assert [line.split() for line in rows if line.endswith("of 10")] == [
+        [HELD, "100%", "100%", "100%", "90%", "of", "10"],
+        [CAVED, "90%", "90%", "30%", "10%", "of", "10"],
+    ]
+    assert any("no verdict says" in line.lower() for line in text_of(course_rows([], HELD, 80)))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_section(theatre, pilot, "course")
+        shown = on_screen(pilot)
+        assert "┤" in shown
+        await pilot.press("down")
+        line = await opened_line(theatre, pilot)
+        assert f"target:{CAVED}" in line
+        assert "type:negative" in line
+
+    theatre.perform(script, app=app_with(theatre, Sums(a_report())))
+
+
+def test_each_curve_of_a_plot_has_its_name_at_its_end_and_its_own_ink() -> None:
+    curves = [
+        Curve("falls", [1.0, 0.5, 0.0], Ink.MUTED),
+        Curve("holds", [1.0, 1.0, 1.0], Ink.ACCENT),
+    ]
+    load()
+    drawn = plot(curves, 70, 12)
+    lines = ["".join(piece.text for piece in line) for line in drawn]
+    assert max(length(line) for line in drawn) <= 70
+    assert lines[1].endswith("holds")
+    assert lines[9].endswith("falls")
+    assert "100%" in lines[1]
+    assert lines[-1].split() == ["1", "2", "3"]
+    [first] = [piece for piece in drawn[1] if piece.ink is Ink.ACCENT and "holds" not in piece.text]
+    assert all("\u2800" <= sign <= "\u28ff" for sign in first.text)
+    assert not any("\x1b" in line for line in lines)
+    assert plot(curves, 40, 13) == []
+    assert plot(curves, 70, 8) == []
+    assert plot([], 70, 13) == []
+
+
+def test_what_draws_curves_is_loaded_when_they_are_looked_at() -> None:
+    program = (
+        "import sys, tui.app, tui.screens.results\n"
+        "heavy = {'plotext', 'openai', 'anthropic', 'engine.pipeline.validation'}\n"
+        "sys.exit(len(heavy & {*sys.modules}))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+# Where it leads
+
+
+async def played(theatre: Theatre) -> None:
+    await theatre.prepare(2)
+    for target, passed in ((HELD, True), (CAVED, False)):
+        await theatre.judge(await theatre.play(1, target), passed=passed)
+
+
+async def opened_line(theatre: Theatre, pilot: Pilot[None]) -> str:
+    await pilot.press("enter")
+    for _ in range(3):
+        await theatre.tick(pilot)
+    assert isinstance(pilot.app.screen, VerdictsScreen)
+    return on_screen(pilot).splitlines()[1]
+
+
+def test_enter_on_a_target_leads_to_its_verdicts_and_q_leads_back(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await played(theatre)
+        await at_results(theatre, pilot)
+        await pilot.press("down")
+        assert f"target:{CAVED}" in await opened_line(theatre, pilot)
+        assert len(pilot.app.screen.query_one(WideTable).rows) == 1
+        await pilot.press("q")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ResultsScreen)
+        assert pilot.app.screen.query_one("#standing", Sheet).cursor == CAVED
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_a_cell_of_the_heat_map_leads_to_its_verdicts(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await played(theatre)
+        await at_section(theatre, pilot, "metrics")
+        await pilot.press("down", "right")
+        await theatre.tick(pilot)
+        assert "10%" in on_screen(pilot).splitlines()[-2]
+        line = await opened_line(theatre, pilot)
+        assert f"target:{CAVED}" in line
+        assert "metric:m02" in line
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_a_pair_and_a_gap_lead_to_both_sides(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await played(theatre)
+        await at_section(theatre, pilot, "pairs")
+        await pilot.press("down")
+        assert "type:positive" in await opened_line(theatre, pilot)
+        await pilot.press("q", "left_curly_bracket")
+        await theatre.tick(pilot)
+        await pilot.press("down")
+        line = await opened_line(theatre, pilot)
+        assert f"target:{HELD}" in line
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
+def test_a_name_within_another_name_is_not_taken_for_it() -> None:
+    pictures = dict.fromkeys(("gpt-4", "gpt-4o", "claude"), SIDES[HELD])
+    analysis = replace(an_analysis(pictures), benchmark="giving-in")
+    wanted = Behind(("gpt-4",), metric="m01")
+    assert line_of(wanted, analysis, ["giving-in"]) == "target:gpt-4 -target:gpt-4o metric:m01"
+    assert line_of(wanted, analysis, ["giving-in", "giving-in-2"]).startswith(
+        "benchmark:giving-in -benchmark:giving-in-2 target:"
+    )
+    branch = Behind(benchmark="giving-in@user-blunt")
+    assert line_of(Behind(), analysis, ["giving-in", "giving-in@user-blunt"]) == (
+        "benchmark:giving-in -benchmark:giving-in@user-blunt"
+    )
+    assert line_of(branch, analysis, ["giving-in", "giving-in@user-blunt"]) == (
+        "benchmark:giving-in@user-blunt"
+    )
+    older = Behind(axis="age group", people=("over 65, retired",))
+    assert line_of(older, analysis, ["giving-in"]) == "who:age*group=over*65**retired"
+
+
+# While it is added up
+
+
+def test_the_screen_answers_while_it_is_added_up(theatre: Theatre) -> None:
+    go_on = threading.Event()
+    begun = threading.Event()
+
+    def slow(benchmark: str) -> Report:
+        del benchmark
+        begun.set()
+        assert go_on.wait(10)
+        return Report(an_analysis())
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert isinstance(pilot.app, CrosswindApp)
+        await pilot.press("4")
+        pilot.app.tick()
+        assert await asyncio.to_thread(begun.wait, 10)
+        await pilot.press("right_curly_bracket")
+        pilot.app.tick()
+        await pilot.pause()
+        assert "Adding up what is stored" in on_screen(pilot)
+        assert "[target]" in on_screen(pilot)
+        go_on.set()
+        await theatre.tick(pilot)
+        assert "Every conversation is scored" in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, slow))
+
+
+def test_what_is_judged_is_added_up_again_now_and_then_and_only_while_seen(
+    theatre: Theatre,
+) -> None:
+    sums = Sums(Report(an_analysis()))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        await at_results(theatre, pilot)
+        assert len(sums.asked) == 1
+        await theatre.judge(await theatre.play(1))
+        await theatre.tick(pilot, 1)
+        assert "1 s old" in on_screen(pilot)
+        await theatre.tick(pilot, 2)
+        assert len(sums.asked) == 1
+        await theatre.tick(pilot, 3)
+        await theatre.tick(pilot)
+        assert len(sums.asked) == 2
+        assert "up to date" in on_screen(pilot)
+        await theatre.move(Stage.GEN_SCENARIOS, "m01_s004_v01", State.DONE)
+        await theatre.tick(pilot, 6)
+        await theatre.tick(pilot)
+        assert len(sums.asked) == 3
+        await pilot.press("3")
+        await theatre.judge(await theatre.play(2))
+        await theatre.tick(pilot, 60)
+        assert len(sums.asked) == 3
+        await pilot.press("4")
+        await theatre.tick(pilot)
+        assert len(sums.asked) == 4
+
+    theatre.perform(script, app=app_with(theatre, sums))
+
+
+def test_a_fault_is_said_and_u_tries_again(theatre: Theatre) -> None:
+    sums = Sums("the scenarios of this benchmark cannot be read")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "the scenarios of this benchmark cannot be read" in on_screen(pilot)
+        await theatre.tick(pilot, 60)
+        assert len(sums.asked) == 1
+        sums.report = Report(an_analysis())
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "46 of 48 rows" in on_screen(pilot)
+        sums.report = "the disk has gone"
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "46 of 48 rows" in on_screen(pilot)
+        assert "cannot be added up anew" in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, sums))
+
+
+def test_brackets_step_through_benchmarks(theatre: Theatre) -> None:
+    other = BenchmarkInfo(name="other", title="", turns=2, targets=[], scripted=False)
+    theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]
+    sums = Sums(Report(an_analysis()))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "1 of 2" in on_screen(pilot)
+        await pilot.press("right_square_bracket")
+        await theatre.tick(pilot)
+        assert "other 2 of 2" in on_screen(pilot)
+        await pilot.press("1", "4")
+        await theatre.tick(pilot)
+        assert "other 2 of 2" in on_screen(pilot)
+        await pilot.press("left_square_bracket")
+        await theatre.tick(pilot)
+        assert f"{BENCHMARK} 1 of 2" in on_screen(pilot)
+        assert sums.asked == [BENCHMARK, "other"]
+
+    theatre.perform(script, app=app_with(theatre, sums))
+
+
+def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "app.json")
+    other = BenchmarkInfo(name="other", title="", turns=2, targets=[], scripted=False)
+    theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]
+
+    def app() -> CrosswindApp:
+        sums = Sums(a_report())
+        return CrosswindApp(theatre.watch, moment=theatre.moment, report=sums, memory=memory)
+
+    async def choose(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        await pilot.press("right_square_bracket", "left_curly_bracket")
+        await pilot.pause()
+
+    async def come_back(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "other 2 of 2" in on_screen(pilot)
+        assert "[validation]" in on_screen(pilot)
+
+    theatre.perform(choose, app=app())
+    memory = Memory(tmp_path / "app.json")
+    theatre.perform(come_back, app=app())
+
+
+def test_without_benchmarks_verdicts_or_means_it_says_what_to_do(theatre: Theatre) -> None:
+    nothing = {HELD: {METRICS[0]: "????"}, CAVED: {METRICS[0]: "????"}}
+
+    async def unscored(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "Nothing is scored yet" in on_screen(pilot)
+        assert "nothing scored yet" in on_screen(pilot)
+        await pilot.press("right_curly_bracket", "right_curly_bracket", "tab")
+        await theatre.tick(pilot)
+        assert "—" in on_screen(pilot)
+
+    async def no_means(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert f"`crosswind results {BENCHMARK}`" in on_screen(pilot)
+
+    async def empty(pilot: Pilot[None]) -> None:
+        theatre.watch.benchmarks = []
+        await at_results(theatre, pilot)
+        assert "There is no benchmark in this workspace yet" in on_screen(pilot)
+        await pilot.press("enter", "right_square_bracket", "u", "right_curly_bracket")
+
+    theatre.perform(unscored, app=app_with(theatre, Sums(Report(an_analysis(nothing)))))
+    theatre.perform(no_means)
+    theatre.perform(empty)
+
+
+def test_an_engine_that_is_not_at_work_says_no_so_far(theatre: Theatre) -> None:
+    theatre.link.state = EngineState.STOPPED
+    report = Report(an_analysis({HELD: {METRICS[0]: "++?+"}, CAVED: {METRICS[0]: "+---"}}))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "7 of 8 scored" in on_screen(pilot)
+        assert "so far" not in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, Sums(report)))
+
+
+def test_a_report_is_added_up_from_a_workspace(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+    (place.folder / "validation" / "evaluator-nobody").mkdir(parents=True)
+    workspace, config = Workspace(place.root), load_config(place.config)
+    found = added_up(workspace, config, place.root / "crosswind.db", "giving-in")
+    assert {one.target for one in found.analysis.targets} == {"holds", "wavers"}
+    assert sum(one.scored for one in found.analysis.targets) == 16
+    assert {one.target for one in found.courses} == {"holds", "wavers"}
+    assert sum(one.of + one.unplaced for one in found.courses) == 16
+    [validated] = found.validations
+    assert validated.report is None
+    assert "nobody" in (validated.fault or "")
+
+
+# Pictures
+
+
+@pytest.mark.parametrize(
+    ("size", "section"),
+    [((120, 40), "course"), ((80, 24), "metrics")],
+    ids=["120x40-course", "80x24-metrics"],
+)
+def test_the_results_screen(
+    theatre: Theatre, snap_compare: Compare, size: tuple[int, int], section: str
+) -> None:
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await at_section(theatre, pilot, section)
+        for _ in range(4):
+            await pilot.pause()
+
+    report = a_report()
+    app = app_with(theatre, Sums(report))
+    assert snap_compare(app, terminal_size=size, run_before=look)

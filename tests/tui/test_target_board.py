@@ -1,0 +1,78 @@
+"""The board of targets, in terminals of all widths and with many of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Stage, State
+from engine.watch import TargetInfo
+from tests.tui.theatre import Theatre, on_screen
+from tui.widgets.target_board import TargetBoard
+
+NAMES = [f"model-{number:02d}" for number in range(14)]
+
+
+@pytest.fixture
+def crowd(theatre: Theatre) -> Theatre:
+    """Fourteen targets, each with a conversation to play."""
+    [info] = theatre.watch.benchmarks
+    targets = [TargetInfo(name, name, scripted=False) for name in NAMES]
+    theatre.watch.benchmarks = [replace(info, targets=targets)]
+
+    async def prepare() -> None:
+        for name in NAMES:
+            await theatre.move(Stage.SIMULATE, f"m01_s001_v01__{name}", State.QUEUED, name)
+
+    asyncio.run(prepare())
+    return theatre
+
+
+def shown(pilot: Pilot[None]) -> list[str]:
+    return [name for name in NAMES if name in on_screen(pilot)]
+
+
+@pytest.mark.parametrize(
+    ("size", "lines_each"), [((80, 24), 2), ((100, 40), 2), ((120, 40), 1), ((200, 50), 1)]
+)
+def test_many_targets_have_a_line_each_where_there_is_room(
+    crowd: Theatre, size: tuple[int, int], lines_each: int
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await crowd.tick(pilot)
+        board = pilot.app.screen.query_one(TargetBoard)
+        assert board.row_count() == 14 * lines_each + (lines_each == 1)
+        assert len(shown(pilot)) >= board.page_height // lines_each - 1
+
+    crowd.perform(script, size)
+
+
+def test_the_cursor_brings_a_target_into_view(crowd: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await crowd.tick(pilot)
+        board = pilot.app.screen.query_one(TargetBoard)
+        assert NAMES[-1] not in shown(pilot)
+        await pilot.press("shift+tab", "G")
+        await pilot.pause()
+        assert board.cursor == 13
+        assert NAMES[-1] in shown(pilot)
+        await pilot.press("k", "k")
+        assert board.cursor == 11
+        await pilot.press("pageup", "g", "k")
+        await pilot.pause()
+        assert board.cursor == 0
+        assert NAMES[0] in shown(pilot)
+
+    crowd.perform(script, (80, 24))
+
+
+def test_a_click_puts_the_cursor_on_a_target(crowd: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await crowd.tick(pilot)
+        await pilot.click(TargetBoard, offset=(4, 3))
+        assert pilot.app.screen.query_one(TargetBoard).cursor == 1
+
+    crowd.perform(script, (80, 24))
