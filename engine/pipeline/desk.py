@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from engine.benchmark import Stage
@@ -21,8 +20,6 @@ class Desk:
 
     def __init__(self) -> None:
         self._taken: dict[tuple[str, Stage, str], _Hold] = {}
-        self._waiting: list[asyncio.Future[None]] = []
-        """Whoever waits for something to be put down."""
         self._files: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def take(self, benchmark: str, stage: Stage, unit: str) -> bool:
@@ -55,17 +52,6 @@ class Desk:
         hold = self._taken.pop((benchmark, stage, unit), None)
         if hold is not None:
             hold.put_down.set()
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
-
-    async def until_free(self, rows: Collection[tuple[str, Stage, str]]) -> None:
-        """Wait until nobody has any of these rows."""
-        while any(row in self._taken for row in rows):
-            put_down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(put_down)
-            await put_down
 
     def files(self, benchmark: str) -> asyncio.Lock:
         """To be held while the files of a benchmark are written."""

@@ -361,7 +361,7 @@ class Engine:
         busy = pipeline is not None and self._main is not None and not self._main.done()
         if pipeline is None or not busy or not can_be_beside:
             return self._follow_up(order)
-        task = asyncio.create_task(_when_free(pipeline, order))
+        task = asyncio.create_task(pipeline.beside(order))
         self._beside[task] = order
         task.add_done_callback(self._beside_ended)
         return "begun"
@@ -375,16 +375,6 @@ class Engine:
             # what breaks one order, as a store that cannot be written does, breaks them all
             self._broken = error
             self._main.cancel()
-
-
-async def _when_free(pipeline: Pipeline, order: Order) -> int:
-    """Do it beside what is at work; what is being judged at this moment is judged again after it,
-    for a verdict can be seen before its row is put down."""
-    if Stage.SIMULATE not in order.stages:
-        await pipeline.desk.until_free(
-            [(name, Stage.EVALUATE, str(key)) for name, keys in order.again.items() for key in keys]
-        )
-    return await pipeline.beside(order)
 
 
 def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:

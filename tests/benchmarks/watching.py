@@ -313,7 +313,7 @@ def terminal(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
     main, other = pty.openpty()
     across, down = SIZE
     fcntl.ioctl(main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
-    left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION"}
+    left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION", "COLUMNS", "LINES"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     process = subprocess.Popen(
         command,

@@ -88,7 +88,10 @@ class Terminal:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if select.select([self._main], [], [], left)[0]:
-                self.shown += os.read(self._main, 65536)
+                try:
+                    self.shown += os.read(self._main, 65536)
+                except OSError:
+                    raise AssertionError(f"the app has gone: {self.shown[-3000:]!r}") from None
 
     def settle(self, quiet: float = 0.4) -> None:
         """Take what it sends until nothing more comes for a while."""
@@ -126,5 +129,6 @@ def _take_terminal() -> None:
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Of a plain terminal, whatever the one is that the tests run in."""
     left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION", "PAGER", "EDITOR", "VISUAL"}
+    left_out |= {"COLUMNS", "LINES"}  # which would count for more than the size of its terminal
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, "TERM": "xterm-256color", **variables}

@@ -80,7 +80,7 @@ def test_a_screen_that_was_stopped_comes_back_to_a_run_that_went_on(run: Run) ->
     terminal.process.send_signal(signal.SIGSTOP)
     run.goes_on()
     terminal.process.send_signal(signal.SIGCONT)
-    terminal.press_until("?", b"next turn")
+    terminal.press_until("?", b"On this screen")
 
 
 def test_a_terminal_that_nobody_reads_holds_only_the_screen_up(run: Run) -> None:
@@ -88,7 +88,7 @@ def test_a_terminal_that_nobody_reads_holds_only_the_screen_up(run: Run) -> None
     run.goes_on()
     # nothing was read since the first picture: now all of it is, and the app still hears keys
     run.terminal.read_on()
-    run.terminal.press_until("?", b"next turn")
+    run.terminal.press_until("?", b"On this screen")
 
 
 def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
@@ -99,7 +99,7 @@ def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
         terminal.read_on()
     terminal.resize((100, 30))
     terminal.process.send_signal(signal.SIGWINCH)
-    terminal.press_until("?", b"next turn")
+    terminal.press_until("?", b"On this screen")
     run.goes_on()
 
 

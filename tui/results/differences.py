@@ -12,7 +12,7 @@ from engine.stages.analysis import Analysis, Comparison, Gap
 from engine.stages.findings import chance, metrics_of, plural, points, reach
 from tui.results.behind import Behind
 from tui.results.lines import paragraph, title
-from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.widgets.ink import Ink, Piece, fitted, pad, shorten
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import Whiskers, scale_of, whiskers
 
@@ -24,7 +24,8 @@ _WIDE: Final = 100
 class _Branch(NamedTuple):
     """One line of a forest; the greater side first, so that all reach to the right."""
 
-    names: str
+    greater: str
+    less: str
     difference: float
     low: float | None
     high: float | None
@@ -85,26 +86,23 @@ def _no_gaps(analysis: Analysis) -> str:
 def _of_pair(pair: Comparison) -> _Branch:
     turned = pair.difference < 0
     first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
-    return _branch(pair, f"{first} > {second}", Behind((first, second), track=pair.track))
+    return _branch(pair, first, second, Behind((first, second), track=pair.track))
 
 
 def _of_gap(gap: Gap) -> _Branch:
     turned = gap.difference < 0
     first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
     targets = () if gap.target is None else (gap.target,)
-    return _branch(
-        gap, f"{first} > {second}", Behind(targets, axis=gap.axis, people=(first, second))
-    )
+    return _branch(gap, first, second, Behind(targets, axis=gap.axis, people=(first, second)))
 
 
-def _branch(one: Comparison | Gap, names: str, behind: Behind) -> _Branch:
+def _branch(one: Comparison | Gap, greater: str, less: str, behind: Behind) -> _Branch:
     low, high = one.low, one.high
     if one.difference < 0 and low is not None and high is not None:
         low, high = -high, -low
-    if one.difference == 0:
-        names = names.replace(" > ", " = ", 1)
     return _Branch(
-        names=one_line(names),
+        greater=one_line(greater),
+        less=one_line(less),
         difference=abs(one.difference),
         low=low,
         high=high,
@@ -122,7 +120,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
     wide = width >= _WIDE
     right = max(cell_len(_said(one, wide=wide)) for one in branches)
     most = min(_NAMES_AT_MOST, max(width // 3, 16))
-    names = min(max(cell_len(one.names) for one in branches), most)
+    names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield Row(fitted([Piece(" " * (names + 5)), *scale.axis(bar)], width))
     for block in blocks:
@@ -133,12 +131,24 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
             drawn = Whiskers(one.difference, one.low, one.high, sure=one.real, ink=ink)
             line = [
                 Piece(" ✓ " if one.real else " · ", Ink.GOOD if one.real else Ink.MUTED),
-                Piece(pad(one.names, names), Ink.STRONG if one.real else Ink.TEXT),
+                Piece(pad(_names(one, names), names), Ink.STRONG if one.real else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
                 Piece("  " + _said(one, wide=wide), Ink.TEXT if one.real else Ink.MUTED),
             ]
             yield Row(fitted(line, width), one.behind)
+
+
+def _names(one: _Branch, width: int | None = None) -> str:
+    """`a > b`; where both have no room, each gives way as far as it has to."""
+    sign = f" {'>' if one.difference else '='} "
+    greater, less = one.greater, one.less
+    if width is not None:
+        room = width - len(sign)
+        half = room // 2
+        greater = shorten(greater, max(half, room - cell_len(less)))
+        less = shorten(less, room - cell_len(greater))
+    return greater + sign + less
 
 
 def _said(one: _Branch, *, wide: bool) -> str:

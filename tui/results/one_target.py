@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from rich.cells import cell_len
+from typing import Final
 
 from engine.benchmark import Track
 from engine.display import one_line
@@ -18,8 +17,10 @@ from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 from tui.wording import TRACK_SIGNS
 
-_LABEL = 26
-_SAID = 40
+_ROOMY: Final = 100
+_LABEL: Final = 24
+_SAID: Final = (28, 40)
+"""Cells of what is said of a figure, where there is little room and where there is much."""
 
 
 def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
@@ -68,7 +69,9 @@ def _missing(one: TargetResult, width: int) -> Iterator[Row]:
 
 def _bounds(track: Track, estimate: Estimate, width: int) -> Row:
     low, high = estimate.if_missing_failed or 0.0, estimate.if_missing_passed or 0.0
-    said = f"{percent(low)} if all failed, {percent(high)} if all passed"
+    said = f"{percent(low)} to {percent(high)}"
+    if width >= _ROOMY:
+        said = f"{percent(low)} if all failed, {percent(high)} if all passed"
     bar = _bar_width(width)
     drawn = Whiskers(estimate.rate, ink=Ink.MUTED, bounds=(low, high))
     label = f"{TRACK_SIGNS[track]} it could lie"
@@ -94,7 +97,7 @@ def _samples(one: TargetResult, width: int) -> Iterator[Row]:
     yield title(f"{len(one.samples)} samples of each scenario", width, note.rstrip(", "))
     for number, tally in one.samples.items():
         estimate = Whiskers(tally.rate, ink=Ink.MUTED)
-        said = f"{percent(tally.rate)}  {tally.passed:,} of {tally.scored:,}"
+        said = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"
         yield _row(f"sample {number}", estimate, said, width, None)
     if agreement.divided:
         words = f"{agreement.divided:,} of {agreement.things:,} scenarios divide them."
@@ -129,4 +132,5 @@ def _row(label: str, drawn: Whiskers, said: str, width: int, behind: Behind | No
 
 
 def _bar_width(width: int) -> int:
-    return max(width - _LABEL - _SAID - cell_len("     "), 10)
+    said = _SAID[width >= _ROOMY]
+    return max(width - _LABEL - said - 5, 10)

@@ -65,11 +65,11 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[Row]:
         for name, figure in (("τ", track.tau_b), ("ρ", track.rho))
         if figure is not None
     ]
-    words = f"{len(track.changed)} of {plural(track.pairs, 'pair')} of targets changed"
+    words = f"{len(track.changed)} of {plural(track.pairs, 'pair')} changed order"
     line = [
-        Piece(f" {sign} order of the targets: ", Ink.TEXT),
-        Piece("; ".join(figures) or "all level on a side", Ink.STRONG),
-        Piece(f"  {words}", Ink.WARN if track.changed else Ink.GOOD),
+        Piece(f" {sign} ", Ink.TEXT),
+        Piece(f"{words}  ", Ink.WARN if track.changed else Ink.GOOD),
+        Piece("  ".join(figures) or "all level on a side", Ink.STRONG),
     ]
     yield Row(fitted(line, width))
     names = max(cell_len(one_line(shift.target)) for shift in track.shifts)

@@ -8,29 +8,30 @@ from engine.benchmark import Stage
 from engine.pipeline.desk import Desk
 
 ROW = ("b", Stage.EVALUATE, "m01_s001_v01__a")
-OTHER = ("b", Stage.EVALUATE, "m01_s001_v01__b")
 
 
-def test_whoever_waits_for_rows_goes_on_when_the_last_of_them_is_put_down() -> None:
+def test_whoever_does_a_row_once_more_waits_until_it_is_put_down() -> None:
     async def script() -> None:
         desk = Desk()
         assert desk.take(*ROW)
-        assert desk.take(*OTHER)
-        waiting = asyncio.create_task(desk.until_free([ROW, OTHER]))
-        desk.put_down(*ROW)
-        await asyncio.sleep(0)
+        waiting = asyncio.create_task(desk.take_again(*ROW))
         await asyncio.sleep(0)
         assert not waiting.done()
-        desk.put_down(*OTHER)
-        await asyncio.wait_for(waiting, 1.0)
+        desk.put_down(*ROW)
+        assert await asyncio.wait_for(waiting, 1.0)
+        assert desk.is_taken(*ROW, again=True)
 
     asyncio.run(script())
 
 
-def test_nobody_waits_for_rows_that_are_free() -> None:
+def test_a_row_is_not_done_once_more_twice_at_once() -> None:
     async def script() -> None:
         desk = Desk()
-        desk.take(*OTHER)
-        await asyncio.wait_for(desk.until_free([ROW]), 1.0)
+        assert await desk.take_again(*ROW)
+        assert not await asyncio.wait_for(desk.take_again(*ROW), 1.0)
+        assert not desk.take(*ROW)
+        desk.put_down(*ROW)
+        assert desk.take(*ROW)
+        assert not desk.is_taken(*ROW, again=True)
 
     asyncio.run(script())

@@ -45,11 +45,12 @@ def said(done: Call) -> str:
     return whole
 
 
-def test_a_reply_is_heard_word_by_word_and_counted(bench: Bench) -> None:
+def test_a_reply_is_heard_as_it_comes_and_counted(bench: Bench) -> None:
+    bench.server.settings = Settings(tokens_per_second=100)
     done = bench.call()
     assert done.reply is not None
     assert done.reply.text == WORDS.strip() == said(done)
-    assert len(done.heard) == 20
+    assert len(done.heard) > 1
     assert done.reply.finish is Finish.STOP
     assert (done.reply.usage.calls, done.reply.usage.output_tokens) == (1, 20)
     assert done.reply.usage.input_tokens == 4
@@ -109,7 +110,8 @@ def test_what_passes_is_tried_again_and_the_reply_is_whole(
 def test_what_was_heard_of_a_broken_reply_is_void(bench: Bench) -> None:
     bench.server.plan(Fault.RESET_MIDWAY, when=first, detail=Detail(after=3))
     done = bench.call()
-    assert done.heard[:4] == ["one", " word", " and", None]
+    void = done.heard.index(None)
+    assert "".join(word or "" for word in done.heard[:void]) == "one word and"
     assert done.heard.count(None) == 1
 
 
