@@ -10,50 +10,42 @@ from typing import TYPE_CHECKING
 
 from engine.benchmark import Stage
 from engine.cli.console import tell
-from engine.cli.running import (
-    DONE,
-    FAILED,
-    LINGER_SECONDS,
-    STOPPED,
-    Prepared,
-    confirmed,
-    cost_of,
-    held_to,
-    prepare_demo,
-    prepare_run,
-)
 from engine.cli.session import Session, open_session
 from engine.errors import WorkspaceBusyError
 from engine.facts import NoteKind
 from engine.pipeline.order import Order
-from engine.service.spawning import Job, spawn
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.watch import BenchmarkInfo, Watch
 from tui.remembered import Memory
 
 if TYPE_CHECKING:
+    from engine.cli.running import Prepared
     from tui.results.report import Report
+
+# What a run needs takes longer to load than the first frame may: it is loaded when there is one.
 
 
 def open_app(arguments: argparse.Namespace) -> int:
     """Returns the exit code."""
     slow: bool = getattr(arguments, "slow", False)
-    match arguments.command:
-        case "demo":
-            return _run_and_watch(prepare_demo(arguments), slow=slow)
-        case "run":
-            prepared = prepare_run(arguments)
-            if not confirmed(prepared.session, prepared.order, arguments):
-                return STOPPED
-            return _run_and_watch(prepared, slow=slow)
-        case _:
-            _look(open_session(arguments), slow=slow)
-            return DONE
+    if arguments.command not in {"demo", "run"}:
+        _look(open_session(arguments), slow=slow)
+        return 0
+    from engine.cli.running import STOPPED, confirmed, prepare_demo, prepare_run
+
+    if arguments.command == "demo":
+        return _run_and_watch(prepare_demo(arguments), slow=slow)
+    prepared = prepare_run(arguments)
+    if not confirmed(prepared.session, prepared.order, arguments):
+        return STOPPED
+    return _run_and_watch(prepared, slow=slow)
 
 
 def _run_and_watch(prepared: Prepared, *, slow: bool) -> int:
     """The engine outlives the app, which may be left at any time."""
+    from engine.cli.running import DONE, held_to
+
     session, order = prepared.session, prepared.order
     session.check(order)
     session.make_way()
@@ -97,6 +89,8 @@ def _show(session: Session, watch: Watch, *, place: str, slow: bool) -> None:
 
     def cost(order: Order) -> str | None:
         """In words; None where nothing is paid for."""
+        from engine.cli.running import cost_of
+
         return next(reversed(cost_of(session, order)), None)
 
     def make(name: str) -> BenchmarkInfo:
@@ -129,6 +123,9 @@ def _show(session: Session, watch: Watch, *, place: str, slow: bool) -> None:
 
 
 def _start(session: Session, order: Order | None) -> None:
+    from engine.cli.running import LINGER_SECONDS
+    from engine.service.spawning import Job, spawn
+
     spawn(Job(session.place, order, LINGER_SECONDS))
 
 
@@ -139,6 +136,8 @@ def _on(session: Session) -> str:
 def _goodbye(session: Session, order: Order, watch: Watch) -> int:
     """What stays on the terminal when the app has gone, and how it went as an exit code: a run
     that goes on is no failure."""
+    from engine.cli.running import DONE, FAILED, STOPPED
+
     for info in watch.benchmarks:
         tallies = [one.simulate for one in watch.progress.targets_of(info.name).values()]
         done = sum(tally.done for tally in tallies)

@@ -104,7 +104,9 @@ def main() -> None:
     wanted = parser.parse_args().parts or every
     if unknown := set(wanted) - set(every):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(every)}")
-    say(f"{machine()}\n\n| what | takes | may take |\n|---|---|---|\n")
+    say(f"{machine()}\n\n")
+    if not PARTS.keys().isdisjoint(wanted):
+        say("| what | takes | may take |\n|---|---|---|\n")
     for name, part in PARTS.items():
         if name in wanted:
             for row in part():

@@ -40,12 +40,13 @@ class Terminal:
         store: Path | None = None,
         size: tuple[int, int] = (80, 24),
         words: Sequence[str] = (),
+        program: Sequence[str] = ("-m", "tui"),
         **variables: str,
     ) -> None:
         self.shown = b""
         self._main, other = pty.openpty()
         self.resize(size)
-        command = ["-m", "tui", *words] if store is None else ["-c", PROGRAM, str(store)]
+        command = ["-c", PROGRAM, str(store)] if store is not None else [*program, *words]
         self.process = subprocess.Popen(
             [sys.executable, *command],
             stdin=other,
