@@ -322,8 +322,11 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
     def ask(self, request: Request, then: Callable[[Answer], None] | None = None) -> None:
         link = self._watch.link
         if link is None or not self.engine_is_at_work:
-            order = order_for(request)
-            if order is None:
+            failed = request.command is Command.RETRY
+            order = order_for(request, self._watch.reader.failed_units() if failed else ())
+            if failed and order is not None and not order.only:
+                self.tell("Nothing has failed.")
+            elif order is None:
                 self.tell("No engine is at work.")
             else:
                 self.start_engine(order, request)

@@ -8,23 +8,36 @@ from collections.abc import Sequence
 from engine.benchmark import ConversationKey, Stage
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
+from engine.store.records import FailedUnit
 
 
-def order_for(request: Request) -> Order | None:
-    """The order that a request comes down to; None where it is about a run that there is not."""
+def order_for(request: Request, failed: Sequence[FailedUnit] = ()) -> Order | None:
+    """The order that a request comes down to; None where it is about a run that there is not.
+    `failed` is all that has failed, for a request to try it again."""
     names = tuple(dict.fromkeys(row.benchmark for row in request.rows))
     match request.command:
         case Command.RUN:
             return request.order
         case Command.RETRY:
-            return Order(benchmarks=names)
+            only = _failed_of(request, failed)
+            return Order(tuple(only), only=only)
         case Command.EVALUATE | Command.SIMULATE:
-            stage = Stage.EVALUATE if request.command is Command.EVALUATE else Stage.SIMULATE
+            stages = {Stage.EVALUATE, Stage.AGGREGATE}
+            if request.command is Command.SIMULATE:
+                stages.add(Stage.SIMULATE)
             again = _keys(request.rows)
-            stages = frozenset({stage, Stage.AGGREGATE})
-            return Order(names, stages, again=again, evaluator=request.evaluator)
+            return Order(names, frozenset(stages), again=again, evaluator=request.evaluator)
         case _:
             return None
+
+
+def _failed_of(request: Request, failed: Sequence[FailedUnit]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in failed:
+        named = not request.rows or Row(one.benchmark, one.unit) in request.rows
+        if named and request.target in {None, one.target}:
+            found[one.benchmark].add(one.unit)
+    return {name: frozenset(units) for name, units in found.items()}
 
 
 def _keys(rows: Sequence[Row]) -> dict[str, frozenset[ConversationKey]]:
