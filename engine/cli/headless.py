@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -14,7 +15,7 @@ from typing import Final, Protocol
 
 from engine.cli.console import tell
 from engine.cli.lines import LinePrinter
-from engine.facts import Noted, NoteKind
+from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
@@ -37,9 +38,20 @@ def run_headless(
 ) -> RunResult:
     """Run to the end in the foreground. The first Ctrl-C finishes what is being spoken, the second
     stops now. Raises what the run raises."""
+    began = datetime.now(UTC)
     with hosted(place, linger=0.0) as served:
         engine = EngineThread(served, partial(serve, served, place, order, _nothing))
-        return _watched(engine, Watch.open(store, infos, engine), plain=plain)
+        watch = Watch.open(store, infos, engine)
+        for noted in watch.progress.notes:
+            if noted.at >= began:  # what was found when the store was opened
+                _pass_on(noted)
+        return _watched(engine, watch, plain=plain)
+
+
+def _pass_on(fact: Fact) -> None:
+    """What a person should know of a run, whoever looks at it."""
+    if isinstance(fact, Noted) and fact.kind is NoteKind.WARNING:
+        tell(f"note: {fact.text}")
 
 
 def _nothing() -> None:
@@ -51,8 +63,7 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
         engine.start()
         while not engine.join(POLL_SECONDS):
             for fact in watch.poll():
-                if isinstance(fact, Noted) and fact.kind is NoteKind.WARNING:
-                    tell(f"note: {fact.text}")
+                _pass_on(fact)
             printer.show(watch)
         watch.poll()
         printer.show(watch, last=True)
