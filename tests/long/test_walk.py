@@ -41,6 +41,13 @@ class Person:
         self._terminal.press(keys)
         return self.sees(*wanted)
 
+    def leaves(self, keys: str, wanted: bytes) -> None:
+        """Press the last keys; what the terminal is left with holds this."""
+        since = len(self._terminal.shown)
+        self._terminal.press(keys)
+        assert self._terminal.read_to_the_end() == 0
+        assert wanted in self._terminal.shown[since:]
+
     def screen(self) -> str:
         return "\n".join(self._screen.display)
 
@@ -84,7 +91,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
         # leave it running, and come back from another terminal
         one.presses("q", "leave it running")
-        one.presses("\r", "crosswind watch")
+        one.leaves("\r", b"crosswind watch")
 
     with person(root, "watch") as one:
         one.sees("giving-in")
