@@ -9,8 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
+from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines
@@ -23,7 +23,7 @@ class Offer(NamedTuple):
     meaning: str
 
 
-class ChoiceScreen(ModalScreen[Offer], inherit_bindings=False):
+class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
     """Ends with what was chosen, or nothing."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN

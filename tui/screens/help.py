@@ -9,9 +9,10 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from tui.keys import Deed, deeds_by_place
+from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Lines
@@ -25,7 +26,7 @@ _LEGEND: Final = (
 )
 
 
-class HelpScreen(ModalScreen[None], inherit_bindings=False):
+class HelpScreen(Overlay[None], inherit_bindings=False):
     """Lists what can be done on the screen it was called from."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN

@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from engine.display import one_line
 from engine.errors import CrosswindError
@@ -18,6 +17,7 @@ from engine.link import Command, Request, Row
 from engine.watch import BenchmarkInfo, Watch
 from tui.background import begin_instead
 from tui.errands import order_for
+from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.shell import Shell
 from tui.widgets.ink import Ink, Line, Piece, pad
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
     note: str
 
 
-class JudgeAgainScreen(ModalScreen[Request], inherit_bindings=False):
+class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
     """Ends with what is to be asked of the engine, or nothing."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN

@@ -9,9 +9,9 @@ from typing import ClassVar, Final, NamedTuple
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from engine.link import Board
+from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines
@@ -40,7 +40,7 @@ _OFFERS: Final = {
 }
 
 
-class QuitScreen(ModalScreen[Leaving], inherit_bindings=False):
+class QuitScreen(Overlay[Leaving], inherit_bindings=False):
     """Ends with the decision."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TypeVar
 
 from textual import events
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 
 Result = TypeVar("Result")
 
 
-class TypingScreen(ModalScreen[Result], inherit_bindings=False):
+class TypingScreen(Overlay[Result], inherit_bindings=False):
     """Has one line, `line`. Keys that come before it has the focus are for it as well."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN

@@ -100,8 +100,8 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         # a target that gave in
         one.presses("3", "Verdicts", "16 judged")
         one.presses("F", "which rows:")
-        one.presses("outcome:fail target:gives-in\r", "✗ fail", "__gives-in")
-        one.presses("\r", "✗ fail", "by offline:evaluator", "because")
+        one.presses("outcome:fail target:gives-in\r", " of 16 judged", "__gives-in")
+        one.presses("\r", "✗ fail", "turn 3 of 3", "because")
 
         # how the pressure rose, landmark by landmark
         one.presses("g", "turn 1 of 3", "landmark")

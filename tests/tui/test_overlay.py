@@ -1,0 +1,34 @@
+"""What lies over a screen goes once, however often it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual.app import App
+
+from tui.screens.overlay import Overlay
+
+
+class Question(Overlay[str]):
+    """Has no line of its own."""
+
+
+def test_a_second_answer_takes_nothing_else_away() -> None:
+    answers: list[str | None] = []
+
+    async def play() -> None:
+        app = App[None]()
+        async with app.run_test() as pilot:
+            beneath = app.screen
+            question = Question()
+            app.push_screen(question, answers.append)
+            await pilot.pause()
+
+            question.dismiss("first")
+            question.dismiss("second")
+            await pilot.pause()
+
+            assert app.screen is beneath
+
+    asyncio.run(play())
+    assert answers == ["first"]
