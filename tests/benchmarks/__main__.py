@@ -22,7 +22,7 @@ from statistics import median
 from typing import Final
 
 from tests.benchmarks import at_size, engine_run
-from tests.benchmarks.engine_run import AIOHTTP, CASES, ENGINE, HTTPX2, Case, Cost
+from tests.benchmarks.engine_run import AIOHTTP, CASES, ENGINE, HTTPX2, INSPECT, Case, Cost
 
 Row = tuple[str, str, str]
 """What, how much, and how much it may be."""
@@ -72,7 +72,7 @@ def _engine_rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterato
     ours, job = found[ENGINE], case.job
     what = f"{job.calls:,} calls, {case.title}"
     cpu = median(one.cpu_s for one in ours)
-    for other in (HTTPX2, AIOHTTP):
+    for other in (HTTPX2, AIOHTTP, INSPECT):
         if other in found:
             ratio = cpu / median(one.cpu_s for one in found[other])
             budget = CPU_BUDGET.get(name, "") if other == HTTPX2 else ""
@@ -85,7 +85,7 @@ def _engine_rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterato
     peak = max(one.peak_mb for one in ours)
     yield f"{what}: peak memory of the engine", f"{peak:.0f} MB", MEMORY_BUDGETS.get(name, "")
     if name == "thousand":
-        late = median(one.lag_p99_ms for one in ours)
+        late = median(one.lag_p99_ms or 0.0 for one in ours)
         yield f"{what}: its event loop is late by (p99)", f"{late:.0f} ms", "50 ms"
 
 

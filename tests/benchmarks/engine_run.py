@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -42,6 +43,9 @@ TURNS: Final = 6
 NAME: Final = "giving-in"
 AS_FAST_AS_IT_GOES: Final = Pace()
 ENGINE, HTTPX2, AIOHTTP = "this engine", "bare httpx2", "bare aiohttp"
+INSPECT: Final = "Inspect AI"
+INSPECT_PYTHON: Final = "INSPECT_PYTHON"
+"""The environment names a Python that has `inspect_ai`; its versions rarely go with ours."""
 
 _BENCHMARK: Final = """\
 name: Giving in
@@ -85,8 +89,8 @@ class Cost:
     cpu_s: float
     wall_s: float
     peak_mb: float
-    lag_p99_ms: float
-    lag_max_ms: float
+    lag_p99_ms: float | None = None
+    lag_max_ms: float | None = None
     failed: int = 0
 
 
@@ -242,22 +246,33 @@ def cost(who: str, origin: str, job: Job) -> Cost:
     """Raises `SystemExit` where not every call was made."""
     with TemporaryDirectory(prefix="cw") as folder:
         root = Path(folder)
+        if who == INSPECT:
+            order = [origin, job.conversations, job.at_once, TURNS, _ASKED, folder]
+            return _child(os.environ[INSPECT_PYTHON], ["tests.benchmarks.with_inspect"], order)
         write_workspace(root, origin, job)
-        child = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.engine_run", "--child"],
-            input=json.dumps([who, origin, job.conversations, job.at_once, folder]),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        found = Cost(**json.loads(child.stdout))
+        order = [who, origin, job.conversations, job.at_once, folder]
+        found = _child(sys.executable, ["tests.benchmarks.engine_run", "--child"], order)
         if who == ENGINE:
             with closing(open_reader(root / "crosswind.db")) as reader:
                 done = reader.counting_verdicts(NAME)
             judged = sum(bool(verdicts) for _, verdicts in done)
-            if judged != job.conversations or found.failed:
-                sys.exit(f"only {judged} of {job.conversations} judged, {found.failed} failed")
+            if judged != job.conversations:
+                sys.exit(f"only {judged} of {job.conversations} judged")
         return found
+
+
+def _child(python: str, command: Sequence[str], order: Sequence[Any]) -> Cost:
+    child = subprocess.run(
+        [python, "-m", *command],
+        input=json.dumps(order),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found = Cost(**json.loads(child.stdout))
+    if found.failed:
+        sys.exit(f"{found.failed} conversations were not played to the end")
+    return found
 
 
 def be_child(order: Sequence[Any]) -> Cost:
@@ -291,8 +306,13 @@ def rows(job: Job, found: dict[str, list[Cost]]) -> Iterator[tuple[str, ...]]:
             f"{wall:.2f} s",
             f"{wall / job.ideal_s:.2f}" if job.ideal_s else "",
             f"{max(one.peak_mb for one in costs):.0f} MB",
-            f"{median(one.lag_p99_ms for one in costs):.0f} ms",
+            _late(costs),
         )
+
+
+def _late(costs: Sequence[Cost]) -> str:
+    late = [one.lag_p99_ms for one in costs if one.lag_p99_ms is not None]
+    return f"{median(late):.0f} ms" if late else ""
 
 
 HEADING: Final = ("who", "CPU", "x bare httpx2", "wall", "x ideal", "peak memory", "lag p99")
@@ -304,8 +324,15 @@ class Case:
 
     title: str
     job: Job
-    whom: tuple[str, ...] = (ENGINE, HTTPX2, AIOHTTP)
+    others: tuple[str, ...] = (HTTPX2, AIOHTTP)
     rounds: int = 5
+    inspect: bool = False
+    """Whether Inspect AI is compared too, where there is one."""
+
+    @property
+    def whom(self) -> tuple[str, ...]:
+        peers = (INSPECT,) if self.inspect and INSPECT_PYTHON in os.environ else ()
+        return (ENGINE, *self.others, *peers)
 
 
 FLOOR: Final = Case("no pacing, 100 at once", Job())
@@ -315,22 +342,24 @@ CASES: Final = {
         "50 ms to the first token, then 200 a second, 100 at once",
         Job(pace=Pace(50, 200)),
         rounds=3,
+        inspect=True,
     ),
     "paced-200": Case(
         "50 ms to the first token, then 200 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 200)),
         rounds=3,
+        inspect=True,
     ),
     "slow-200": Case(
         "50 ms to the first token, then 50 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 50)),
-        (ENGINE, AIOHTTP),
+        (AIOHTTP,),
         rounds=1,
     ),
     "thousand": Case(
         "1,000 conversations, all at once, 20 tokens a second",
         Job(1000, 1000, Pace(50, 20)),
-        (ENGINE,),
+        (),
         rounds=1,
     ),
 }
@@ -360,7 +389,7 @@ def main() -> None:
     for name in options.cases or CASES:
         case = CASES[name]
         if options.rounds is not None:
-            case = Case(case.title, case.job, case.whom, options.rounds)
+            case = replace(case, rounds=options.rounds)
         say(case, compared(case.job, case.whom, case.rounds))
 
 
