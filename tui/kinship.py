@@ -11,11 +11,16 @@ from tui.wording import verdict
 
 
 def partners(kin: Sequence[Kin], key: ConversationKey, take: int) -> list[Kin]:
-    """Other playings of the same conversation, then other targets, samples and variants. Of other
-    conversations those that count, or where none does the newest."""
+    """Other playings of the same conversation, then other targets, samples and variants; of those
+    that are equally near, one that came out otherwise tells the most. Of other conversations those
+    that count, or where none does the newest."""
+    (passed,) = {each.passed for each in kin if (each.key, each.number) == (key, take)} or {None}
     own = [each for each in kin if each.key == key and each.number != take]
     others = [each for each in _one_each(kin) if each.key != key]
-    return [*reversed(own), *sorted(others, key=lambda each: _distance(each.key, key))]
+    near = sorted(
+        others, key=lambda each: (_distance(each.key, key), _likeness(each, passed=passed))
+    )
+    return [*reversed(own), *near]
 
 
 def relation(one: Kin, key: ConversationKey) -> str:
@@ -63,14 +68,22 @@ def _one_each(kin: Sequence[Kin]) -> list[Kin]:
     return list(found.values())
 
 
-def _distance(one: ConversationKey, other: ConversationKey) -> tuple[int, int, int, str]:
+def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool, bool]:
     """Another target is nearest, another variant farthest."""
     return (
         one.scenario_id != other.scenario_id,
         one.sample != other.sample,
         one.target_id == other.target_id,
-        str(one),
     )
+
+
+def _likeness(one: Kin, *, passed: bool | None) -> tuple[int, str]:
+    """How little there is to see beside one that passed or failed."""
+    if one.passed is not None and passed is not None:
+        contrast = 0 if one.passed != passed else 1
+    else:
+        contrast = 2 if one.finished else 3
+    return contrast, str(one.key)
 
 
 _INKS = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}

@@ -13,7 +13,9 @@ import pyte
 import pytest
 
 from engine.store.lock import workspace_holder
-from tests.engine.small_workspace import small_workspace
+from tests.engine.small_workspace import Place, small_workspace
+from tests.protocol_server.faults import Fault, upto
+from tests.protocol_server.server import ProtocolServer
 from tests.tui.terminal import Terminal
 
 SIZE = (120, 40)
@@ -66,17 +68,27 @@ def person(root: Path, *words: str) -> Iterator[Person]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A run of half a minute: sixteen conversations, of which some cave in."""
+    """A run of half a minute: twenty-four conversations, of which some cave in and two fail."""
     place = small_workspace(tmp_path)
+    with ProtocolServer() as server:
+        server.plan(Fault.UNPROCESSABLE, match="words-20", when=upto(2))
+        (tmp_path / ".env").write_text("FAR_KEY=sk-walk\n", "utf-8")
+        reached = f'source: local, base_url: "{server.origin}/v1", apikey: "${{FAR_KEY}}"'
+        far = f"\n  - {{id: far-away, model: words-20, {reached}}}\n"
+        place.config.write_text(place.config.read_text("utf-8").rstrip() + far, "utf-8")
+        yield from with_its_paces(place)
+
+
+def with_its_paces(place: Place) -> Iterator[Path]:
     quick = "source: offline, params: {pace: instant}"
     slow = quick.replace("instant", "human")
     second = f"models:\n  second: {{model: evaluator-strict, {quick}}}\n"
     gives_in = f"gives-in, model: pushover, {slow}"
     place.edit(place.config, f"wavers, model: erratic, {quick}", gives_in)
-    place.edit(place.config, "turns: 2", "turns: 3")
+    place.edit(place.config, "turns: 2", "turns: 6")
     place.edit(place.config, "targets:", f"{second}targets:")
-    yield tmp_path
-    holder = workspace_holder(tmp_path)
+    yield place.root
+    holder = workspace_holder(place.root)
     if holder is not None and holder.pid is not None:
         os.kill(holder.pid, signal.SIGKILL)
 
@@ -84,8 +96,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
 def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_it(
     root: Path,
 ) -> None:
-    with person(root, "run") as one:
-        one.sees("giving-in", "running", "turn 1 of 3")
+    with person(root, "run", "--yes") as one:
+        one.sees("giving-in", "▸ running", " of 6")
         one.presses("P", "paused")
         one.presses("P", "▸ running")
 
@@ -98,14 +110,15 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.presses("2", "✓ ended")
 
         # a target that gave in
-        one.presses("3", "Verdicts", "16 judged")
+        one.presses("3", "Verdicts", "22 judged")
         one.presses("F", "which rows:")
-        one.presses("outcome:fail target:gives-in\r", " of 16 judged", "__gives-in")
-        one.presses("\r", "✗ fail", "turn 3 of 3", "because")
+        one.presses("outcome:fail target:gives-in\r", " of 22 judged", "__gives-in")
+        one.presses("\r", "✗ fail", "turn 1 of 6", "landmark", "because")
 
-        # how the pressure rose, landmark by landmark
-        one.presses("g", "turn 1 of 3", "landmark")
-        one.presses("}", "turn 2 of 3")
+        # how the pressure rose, landmark by landmark, to the end
+        one.presses("G", "turn 6 of 6")
+        one.presses("g", "turn 1 of 6")
+        one.presses("}", "turn 2 of 6")
 
         # beside the target that held
         one.presses("C", "Side by side", "__holds")
@@ -118,8 +131,13 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.presses("q", "__gives-in")
         one.presses("q", "Verdicts")
 
-        # whether the difference is real, and what failed
+        # whether the difference is real
         one.presses("4", "Results", "findings", "gives-in")
-        one.presses("5", "Problems")
+
+        # what failed, once more
+        one.presses("5", "2 rows failed", "__far-away", "422")
+        one.presses("A", "Nothing has failed")
+        one.presses("3", " of 24 judged")
+
         one.presses("i", "id, or its beginning")
         one.presses("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
