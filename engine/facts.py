@@ -27,6 +27,15 @@ class NoteKind(StrEnum):
     WARNING = "warning"
 
 
+class RunEnd(StrEnum):
+    """How a run ended: what its `RUN_ENDED` note says."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    BROKEN = "broken off"
+    """By a fault, of the store or of Crosswind itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
     """What all facts share."""

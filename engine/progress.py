@@ -13,6 +13,7 @@ from engine.facts import (
     MessageSpoken,
     Noted,
     NoteKind,
+    RunEnd,
     StateChanged,
     VerdictGiven,
 )
@@ -146,6 +147,14 @@ class Progress:
     run_state: NoteKind | None = None
     """The last that happened to the run as a whole; None where nothing ever ran."""
     notes: deque[Noted] = field(default_factory=lambda: deque(maxlen=100))
+
+    @property
+    def run_end(self) -> RunEnd | None:
+        """How the last run ended; None where it did not, or nothing ever ran."""
+        if self.run_state is not NoteKind.RUN_ENDED:
+            return None
+        ends = [note.text for note in self.notes if note.kind is NoteKind.RUN_ENDED]
+        return RunEnd(ends[-1]) if ends and ends[-1] in set(RunEnd) else RunEnd.DONE
 
     def stage_tally(self, benchmark: str, stage: Stage) -> Tally:
         return self.stages.setdefault((benchmark, stage), Tally())

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from engine.benchmark import Stage
-from engine.facts import Noted, NoteKind
+from engine.facts import Noted, NoteKind, RunEnd
 from engine.link import Board, EngineState
 from engine.progress import Progress
 from engine.watch import Watch
@@ -83,13 +83,15 @@ def situation(progress: Progress, board: Board | None, benchmark: str) -> Situat
 
 
 def _without_engine(progress: Progress) -> Phase:
-    match progress.run_state:
-        case None:
-            return Phase.NOTHING
-        case NoteKind.RUN_ENDED:
+    match progress.run_end:
+        case RunEnd.DONE:
             return Phase.ENDED
-        case _:
-            return Phase.CUT_OFF
+        case RunEnd.STOPPED:
+            return Phase.STOPPED
+        case RunEnd.BROKEN:
+            return Phase.FAILED
+        case None:
+            return Phase.NOTHING if progress.run_state is None else Phase.CUT_OFF
 
 
 def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
@@ -105,9 +107,7 @@ def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
         case EngineState.LOST:
             return Phase.LOST
         case EngineState.STOPPED:
-            phase = _without_engine(progress)
-            drained = any(note.kind is NoteKind.DRAINING for note in _this_run(progress.notes))
-            return Phase.STOPPED if phase is Phase.ENDED and drained else phase
+            return _without_engine(progress)
         case EngineState.RUNNING:
             return _at_work(progress, board, benchmark)
 
@@ -126,11 +126,6 @@ def _at_work(progress: Progress, board: Board, benchmark: str) -> Phase:
             return Phase.STARTING
         case _:
             return Phase.RUNNING
-
-
-def _this_run(notes: Sequence[Noted]) -> Sequence[Noted]:
-    starts = [index for index, note in enumerate(notes) if note.kind is NoteKind.RUN_STARTED]
-    return list(notes)[starts[-1] :] if starts else list(notes)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from engine.config.definition import Definition, load_definition
 from engine.config.environment import Environment
 from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
-from engine.facts import NoteKind
+from engine.facts import NoteKind, RunEnd
 from engine.pipeline.benchmark_run import BenchmarkRun
 from engine.pipeline.branching import config_of
 from engine.pipeline.budget import Budget
@@ -225,13 +226,16 @@ class Pipeline:
         for bench in benches:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
                 bench.note(NoteKind.WARNING, warning)
-        failed, how = 0, "stopped"
+        failed, how = 0, RunEnd.BROKEN
         try:
             for bench in benches:
                 failed += await self._benchmark(bench, order)
                 if self.control.draining:
                     break
-            how = "stopped" if self.control.draining else "done"
+            how = RunEnd.STOPPED if self.control.draining else RunEnd.DONE
+        except asyncio.CancelledError:
+            how = RunEnd.STOPPED
+            raise
         finally:
             self._note(NoteKind.RUN_ENDED, "", how)
         return RunResult(failed, self.control.draining)
