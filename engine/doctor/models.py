@@ -11,10 +11,11 @@ from engine.config.environment import Environment
 from engine.config.secret import VARIABLE
 from engine.config.settings import Config, ModelSpec
 from engine.doctor.findings import Area, Finding, State, of_error
-from engine.errors import InputError, Problem
+from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of
 from engine.providers.endpoint import Endpoint
 from engine.providers.prices import Prices
+from engine.providers.proxies import proxy_for
 from engine.providers.redaction import Redactor
 from engine.providers.wire import Tokens
 
@@ -146,32 +147,12 @@ def way_to(url: str) -> str:
 
     Raises `InputError` for one that a run could not use.
     """
-    proxy = usable_proxy(url)
+    proxy = proxy_for(url)
     if proxy is None:
         return "no proxy"
     parts = urlsplit(proxy)
     port = "" if parts.port is None else f":{parts.port}"
     return f"by the proxy {parts.scheme}://{parts.hostname}{port}"
-
-
-def usable_proxy(url: str) -> str | None:
-    """What a run would do. Raises `InputError`, which does not show the proxy's password."""
-    # imported late: it loads what carries the streams, which a scripted workspace never needs
-    from engine.providers.transport import proxy_for
-
-    try:
-        proxy = proxy_for(url)
-        if proxy is None or _names_a_host(proxy):
-            return proxy
-    except ValueError:
-        pass
-    hint = "it looks like http://host:port; look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
-    raise InputError(Problem("the environment names a proxy that is no address", hint=hint))
-
-
-def _names_a_host(proxy: str) -> bool:
-    parts = urlsplit(proxy)
-    return bool(parts.hostname) and parts.port != 0
 
 
 def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redactor:

@@ -16,12 +16,13 @@ import httpx
 import httpx2
 
 from engine.doctor.findings import Area, Finding, State
-from engine.doctor.models import ModelInUse, usable_proxy
+from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.anthropic_wire import VERSION
 from engine.providers.attempts import Cause, Failure, describe
 from engine.providers.endpoint import NO_KEY, Wire, checked_headers
 from engine.providers.line import Door
+from engine.providers.proxies import proxy_for
 from engine.providers.redaction import Redactor
 from engine.providers.sdk import address
 
@@ -112,7 +113,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
     url, headers = await asyncio.to_thread(_question, place)
     redact = Redactor([place.key or "", *(value for _, value in place.headers)])
     try:
-        proxy = usable_proxy(url)
+        proxy = proxy_for(url)
     except InputError as error:
         return _finding(place, State.PROBLEM, f"was not tried: {error}")
     way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")

@@ -12,7 +12,7 @@ from typing import Final
 from engine.moments import Moment, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure
 from engine.providers.course import Patience
-from engine.providers.line import Answer, ConnectionFailedError, Line
+from engine.providers.line import ConnectionFailedError, Line, OnBody
 from engine.providers.model import Finish, OnText
 from engine.providers.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.thoughts import ThoughtSplitter, unopened
@@ -22,6 +22,8 @@ LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters."""
 LONGEST_REFUSAL: Final = 64 * 1024
 """Bytes that are read of what is no stream."""
+LONGEST_NAME: Final = 128
+"""Characters of what a server calls a request."""
 
 _NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
 
@@ -138,6 +140,8 @@ class Heard:
     hearing: Hearing
     voice: Voice
     status: int | None = None
+    request_id: str | None = None
+    """The server's own name for it."""
     failure: Failure | None = None
 
     @property
@@ -167,18 +171,14 @@ async def exchange(
     """Send the request and hear its reply into `heard`, with its `failure` where there is one.
     `accepted` is called when the server begins to answer."""
     watch = Watch(patience)
+    ear = _Ear(heard, watch, accepted)
     reached(Moment.SENDING)
     try:
-        async with watch.alarm, line.post(headers, body) as answer:
-            reached(Moment.SENT)
-            heard.status = answer.status
-            if answer.status != 200 or _is_no_stream(answer):
-                heard.failure = await _refusal(answer, now())
-                return
-            accepted()
-            await _listen(answer, heard, watch)
-            reached(Moment.LAST_WORD)
-        heard.voice.ended()
+        async with watch.alarm:
+            await line.post(headers, body, ear.answered)
+            ear.ended(now())
+    except _EnoughError:
+        ear.ended(now())
     except TimeoutError:
         heard.failure = Failure(Cause.STALLED, watch.words)
     except ConnectionFailedError as error:
@@ -198,22 +198,60 @@ _TOO_LATE: Final = frozenset({Cause.STALLED, Cause.BROKEN})
 """Once a reply has said that it is whole, it does not matter how the connection ends."""
 
 
-async def _listen(answer: Answer, heard: Heard, watch: Watch) -> None:
-    decoder = EventDecoder()
-    any_event = False
-    while chunk := await answer.chunk():
-        if heard.hearing.ended:
-            continue
-        if events := decoder.feed(chunk):
-            any_event = True
-            _hear(events, heard, watch)
-    if events := decoder.close():
-        any_event = True
-        _hear(events, heard, watch)
-    if not any_event:
-        heard.failure = Failure(Cause.NO_STREAM, "no event in it")
-    elif not heard.hearing.whole:
-        heard.failure = Failure(Cause.UNFINISHED)
+class _Ear:
+    """Hears an answer as its bytes come in."""
+
+    def __init__(self, heard: Heard, watch: Watch, accepted: Callable[[], None]) -> None:
+        self._heard = heard
+        self._watch = watch
+        self._accepted = accepted
+        self._decoder = EventDecoder()
+        self._any_event = False
+        self._headers: Mapping[str, str] = {}
+        self._refusal = bytearray()
+        """What is said in place of a stream."""
+        self._refuses = False
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
+        reached(Moment.SENT)
+        self._heard.status = status
+        self._heard.request_id = _request_id(headers)
+        if status != 200 or _is_no_stream(headers):
+            self._headers, self._refuses = headers, True
+            return self._refused
+        self._accepted()
+        return self._spoken
+
+    def _spoken(self, chunk: bytes) -> None:
+        heard = self._heard
+        if not heard.hearing.ended and (events := self._decoder.feed(chunk)):
+            self._any_event = True
+            _hear(events, heard, self._watch)
+
+    def _refused(self, chunk: bytes) -> None:
+        self._refusal += chunk
+        if len(self._refusal) >= LONGEST_REFUSAL:
+            raise _EnoughError
+
+    def ended(self, now: datetime) -> None:
+        """Nothing more comes."""
+        heard = self._heard
+        if self._refuses:
+            heard.failure = _refusal(heard.status or 0, self._headers, bytes(self._refusal), now)
+            return
+        if events := self._decoder.close():
+            self._any_event = True
+            _hear(events, heard, self._watch)
+        if not self._any_event:
+            heard.failure = Failure(Cause.NO_STREAM, "no event in it")
+        elif not heard.hearing.whole:
+            heard.failure = Failure(Cause.UNFINISHED)
+        reached(Moment.LAST_WORD)
+        heard.voice.ended()
+
+
+class _EnoughError(Exception):
+    """A refusal has been heard for long enough."""
 
 
 def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
@@ -236,23 +274,25 @@ def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
             watch.ends()
 
 
-def _is_no_stream(answer: Answer) -> bool:
-    return answer.headers.get("content-type", "").lower().startswith(_NO_STREAM_TYPES)
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    named = headers.get("x-request-id") or headers.get("request-id")
+    return named[:LONGEST_NAME] if named else None
 
 
-async def _refusal(answer: Answer, now: datetime) -> Failure:
+def _is_no_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").lower().startswith(_NO_STREAM_TYPES)
+
+
+def _refusal(status: int, headers: Mapping[str, str], raw: bytes, now: datetime) -> Failure:
     """What the server says where it does not stream a reply."""
-    raw = bytearray()
-    while len(raw) < LONGEST_REFUSAL and (chunk := await answer.chunk()):
-        raw += chunk
-    text = bytes(raw[:LONGEST_REFUSAL]).decode("utf-8", "replace")
+    text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
     try:
         body: object = json.loads(text)
     except (ValueError, RecursionError):
         body = text
-    if answer.status >= 300:
-        return status_failure(answer.status, answer.headers, body, now=now)
+    if status >= 300:
+        return status_failure(status, headers, body, now=now)
     if isinstance(body, dict) and body.get("error"):
         return failure_in(body, Cause.IN_STREAM)
-    kind = answer.headers.get("content-type", "") or "nothing"
-    return Failure(Cause.NO_STREAM, f"{kind.split(';')[0]} in place of a stream", answer.status)
+    kind = headers.get("content-type", "") or "nothing"
+    return Failure(Cause.NO_STREAM, f"{kind.split(';')[0]} in place of a stream", status)

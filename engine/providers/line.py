@@ -1,15 +1,20 @@
-"""What the sender needs of a connection: a request goes out, bytes come back."""
+"""What the sender needs of a connection: a request goes out, its answer is heard as it comes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from engine.providers.attempts import Failure
 from engine.providers.endpoint import LOOPBACK
+
+OnBody = Callable[[bytes], None]
+"""Told of each piece of an answer's body. What it raises ends the request."""
+OnAnswer = Callable[[int, Mapping[str, str]], OnBody]
+"""Told of the status and the headers, by names in lower case, when a server begins to answer; gives
+what is to hear the body."""
 
 
 class ConnectionFailedError(Exception):
@@ -20,27 +25,16 @@ class ConnectionFailedError(Exception):
         self.failure = failure
 
 
-class Answer(Protocol):
-    """What a server answers with: its status at once, its body as it comes."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """By names in lower case."""
-        ...
-
-    async def chunk(self) -> bytes:
-        """The bytes that have come since; empty at the end. Raises `ConnectionFailedError`."""
-        ...
-
-
 class Line(Protocol):
     """The connections of one account."""
 
-    def post(self, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
-        """Send it. Raises `ConnectionFailedError`; whatever the server says is an answer."""
+    async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
+        """Send it, and have the answer heard to its end, on this event loop but in no task: to wake
+        one for each piece would cost more than to hear it.
+
+        Raises `ConnectionFailedError`, and what the hearer raises; whatever the server says is an
+        answer.
+        """
         ...
 
     async def close(self) -> None: ...

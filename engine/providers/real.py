@@ -15,7 +15,7 @@ from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_k
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.openai_wire import OpenAIDialect
 from engine.providers.redaction import Redactor
-from engine.providers.sender import OnNote, Sender, in_seconds
+from engine.providers.sender import Held, OnNote, Sender, whole_seconds
 from engine.providers.wire import Ask, Cache, Dialect
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -103,16 +103,25 @@ class RealModel:
             first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
         )
 
-    def waiting(self) -> str | None:
-        """What calls to it wait for, in words; None where they do not."""
+    def held(self) -> Held | None:
+        """What calls to it wait for; None where they do not."""
         accounts = self.sender.accounts
         trouble = accounts.reach.trouble(self.sender.door)
         if trouble is not None:
-            return trouble
-        closed = max((a.limiter.closed_for_s for a in self._accounts()), default=0.0)
-        if closed > 0:
-            return f"429: rate limit, again in {in_seconds(closed)}"
-        return self.sender.waits.words(accounts.world.clock())
+            return Held(trouble, None)
+        limiters = [account.limiter for account in self._accounts()]
+        closed = max((limiter.closed_for_s for limiter in limiters), default=0.0)
+        if closed > 0 and self.sender.waits.calls:
+            return Held("429: rate limit", whole_seconds(closed), self.sender.waits.calls)
+        return self.sender.waits.soonest(accounts.world.clock())
+
+    def limit(self) -> tuple[int, int] | None:
+        """How many calls its account lets through at once and how many of its own wait for that;
+        None where none does."""
+        windows = [account.limiter.window for account in self._accounts()]
+        at_once = sum(int(window.limit) for window in windows if not window.has_room)
+        waiting = self.sender.waits.outside
+        return (at_once, waiting) if at_once and waiting else None
 
     def parked(self) -> str | None:
         """Why every call to it fails; None where that is not known to be so."""

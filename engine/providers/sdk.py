@@ -7,14 +7,21 @@ how a key is shown. Nothing they read from the environment or from profiles on d
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from engine.providers.endpoint import Wire
 
 if TYPE_CHECKING:
     import httpx2
+
+
+NEW_OBJECTS: Final = 10_000
+"""After which the garbage collector looks for circles among them. A call makes hundreds, nearly
+all of which go by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,7 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
     """Ask the official client. Takes half a second the first time, as it is imported then, and so
     belongs on a thread. `key` is sent as it is: check it first."""
     url, auth = (_anthropic if wire is Wire.ANTHROPIC else _openai)(base_url, key)
+    _settle(wire)
     ours = {
         "Accept": "text/event-stream",
         # a compressed stream is held back until it fills a block, and can hide how large it is
@@ -37,6 +45,17 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
         "User-Agent": "crosswind",
     }
     return Address(url, {**ours, **auth})
+
+
+@cache
+def _settle(wire: Wire) -> None:
+    """Let the garbage collector leave alone what was imported, which never goes, and come less
+    often: to walk through all of it would hold up everything that is heard for a tenth of a second,
+    several times a minute."""
+    del wire  # each client brings its own
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
 
 
 def _openai(base_url: str, key: str) -> tuple[str, Mapping[str, str]]:

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
@@ -28,12 +28,30 @@ OnNote = Callable[[str], None]
 """Told once of each thing about a model that a person should know."""
 
 
+class Held(NamedTuple):
+    """What calls to a model wait for."""
+
+    why: str
+    seconds: int | None
+    """Until that is over; None where it is not known."""
+    calls: int = 1
+
+    def __str__(self) -> str:
+        return self.why if self.seconds is None else f"{self.why}, again in {self.seconds} s"
+
+
 @dataclass(slots=True)
 class Waits:
     """What the calls to one model wait for, for a board to show."""
 
     _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
     _number: int = 0
+    outside: int = 0
+    """Calls that its account's limiter has not let through yet."""
+
+    @property
+    def calls(self) -> int:
+        return self.outside + len(self._pending)
 
     def begin(self, until: float, words: str) -> int:
         self._number += 1
@@ -43,16 +61,16 @@ class Waits:
     def end(self, number: int) -> None:
         del self._pending[number]
 
-    def words(self, now: float) -> str | None:
+    def soonest(self, now: float) -> Held | None:
         """The wait that ends first, as that is when something happens."""
         if not self._pending:
             return None
         until, words = min(self._pending.values())
-        return f"{words}, again in {in_seconds(until - now)}"
+        return Held(words, whole_seconds(until - now), len(self._pending))
 
 
-def in_seconds(seconds: float) -> str:
-    return f"{max(1, math.ceil(seconds))} s"
+def whole_seconds(seconds: float) -> int:
+    return max(1, math.ceil(seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +151,11 @@ class _Call:
     async def _in_turn(self, ticket: int) -> Heard:
         """One attempt, when its turn has come."""
         limiter = self.account.limiter
-        slot = await limiter.enter(ticket)
+        self.sender.waits.outside += 1
+        try:
+            slot = await limiter.enter(ticket)
+        finally:
+            self.sender.waits.outside -= 1
         signal = Signal.NOTHING
         try:
             await self.sender.accounts.turns.begin()
@@ -199,7 +221,7 @@ class _Call:
                 round((self.sender.accounts.world.clock() - began) * 1000),
                 None if first is None else round((first - began) * 1000),
                 self._usage(heard),
-                None if failure is None else self.redact(describe(failure)),
+                None if failure is None else self.redact(_told(failure, heard.request_id)),
             )
         )
 
@@ -301,6 +323,11 @@ class _Call:
 
 _ANSWERS = {Kind.CONTEXT_FULL: Finish.CONTEXT_FULL, Kind.FILTERED: Finish.CONTENT_FILTER}
 """Refusals that are an end of the conversation and no failure of the call."""
+
+
+def _told(failure: Failure, request_id: str | None) -> str:
+    """With what the server's owners need to find it."""
+    return describe(failure) + (f"; request {request_id}" if request_id else "")
 
 
 def _signal(heard: Heard) -> Signal:

@@ -49,13 +49,12 @@ class EventDecoder:
             if chunk.endswith(b"\r"):
                 chunk, self._held = chunk[:-1], True
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        end = chunk.rfind(b"\n")
-        if end < 0:
-            self._tail.append(chunk)
-            self._check_size()
-            return []
-        lines = (b"".join(self._tail) + chunk[:end]).split(b"\n")
-        self._tail = [chunk[end + 1 :]]
+        *lines, tail = chunk.split(b"\n")
+        if lines and self._tail:
+            lines[0] = b"".join([*self._tail, lines[0]])
+            self._tail.clear()
+        if tail:
+            self._tail.append(tail)
         events = self._events(lines)
         self._check_size()
         return events

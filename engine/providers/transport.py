@@ -1,150 +1,111 @@
-"""The connections of one account: a request goes out, a stream of bytes comes back."""
+"""The connections of one account: kept open between requests, shared by all of its calls."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
-from engine.errors import InputError, Problem
-from engine.providers.attempts import Cause, Failure
-from engine.providers.endpoint import LOOPBACK
-from engine.providers.line import Answer, ConnectionFailedError, Door
+from engine.providers.connecting import Way, system_trust
+from engine.providers.connection import READ_AT_ONCE, Connection
+from engine.providers.line import Door, OnAnswer
+from engine.providers.proxies import proxy_for
 from engine.providers.sdk import Address
 
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""
 CONNECT_S: Final = 20.0
 
-_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
-
-
-class _Body:
-    """An answer as it comes in."""
-
-    __slots__ = ("_response", "headers", "status")
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status = response.status
-        self.headers: Mapping[str, str] = {
-            name.lower(): value for name, value in response.headers.items()
-        }
-
-    async def chunk(self) -> bytes:
-        try:
-            return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-            failure = failure_of(error)
-        # outside of the handler, so that the foreign error does not hang on to this one
-        raise ConnectionFailedError(failure)
-
 
 class Connections:
-    """Opened with the first request, kept alive between requests, shared by all of an account."""
+    """Opened as requests need them. Belongs to one event loop; close it there."""
 
     def __init__(
-        self, address: Address, *, keep_alive_s: float = KEEP_ALIVE_S, connect_s: float = CONNECT_S
+        self,
+        address: Address,
+        *,
+        keep_alive_s: float = KEEP_ALIVE_S,
+        connect_s: float = CONNECT_S,
+        trust: Callable[[], ssl.SSLContext] = system_trust,
     ) -> None:
-        self._address = address
-        # as it is: what looks escaped in a path is not to be escaped again
-        self._url = URL(address.url, encoded=True)
-        self._proxy = proxy_for(address.url)
+        proxy = proxy_for(address.url)
+        self._way = Way(address.url, proxy, connect_s=connect_s, trust=trust)
+        self._headers = _by_name({**self._way.headers, **address.headers})
         self._keep_alive_s = keep_alive_s
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, connect=None, sock_connect=connect_s, sock_read=None
-        )
-        self._session: aiohttp.ClientSession | None = None
+        # all that comes in is heard before the next of it is read, so that one is enough for all
+        self._buffer = memoryview(bytearray(READ_AT_ONCE))
+        self._open: set[Connection] = set()
+        self._idle: dict[Connection, float] = {}
+        """Since when each waits, the longest first."""
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
 
-    @asynccontextmanager
-    async def post(self, headers: Mapping[str, str], body: bytes) -> AsyncIterator[Answer]:
-        session = self._session or await self._open()
-        response = await self._send(session, headers, body)
-        if isinstance(response, Failure):
-            raise ConnectionFailedError(response)
+    async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
+        connection = self._kept() or await self._connected()
         try:
-            yield _Body(response)
+            await connection.ask(self._request(headers, body), on_answer)
         finally:
-            # goes back to the others if it was read to its end, and is closed if not
-            response.release()
-
-    async def _send(
-        self, session: aiohttp.ClientSession, headers: Mapping[str, str], body: bytes
-    ) -> aiohttp.ClientResponse | Failure:
-        merged = CIMultiDict(self._address.headers)
-        merged.update(headers)
-        try:
-            return await session.post(
-                self._url,
-                data=body,
-                headers=merged,
-                allow_redirects=False,
-                proxy=self._proxy,
-            )
-        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
-            return failure_of(error)
+            if connection.fit:
+                self._keep(connection)
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._closed = True
+        self._idle.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._open):
+            connection.abort()
+        await asyncio.gather(*(connection.lost for connection in self._open))
 
-    async def _open(self) -> aiohttp.ClientSession:
-        trust = await asyncio.to_thread(_trust)
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0,
-                    keepalive_timeout=self._keep_alive_s,
-                    ssl=trust,
-                    ttl_dns_cache=60,
-                ),
-                timeout=self._timeout,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent",),
-                # no password files; proxies are looked up here instead
-                trust_env=False,
-            )
-        return self._session
+    def _request(self, headers: Mapping[str, str], body: bytes) -> bytes:
+        lines = {**self._headers, **_by_name(headers)}.values()
+        first, last = f"POST {self._way.target} HTTP/1.1", f"Content-Length: {len(body)}"
+        return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
+    async def _connected(self) -> Connection:
+        connection = await self._way.connect(lambda: Connection(self._buffer, self._forget))
+        self._open.add(connection)
+        return connection
 
-@cache
-def _trust() -> ssl.SSLContext:
-    """The certificates that the official clients trust: those of the operating system."""
-    import httpx2
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
 
-    return httpx2.create_ssl_context()
+    # Those that wait for the next request
 
-
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address. Raises `InputError` for a kind that
-    cannot be used."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in LOOPBACK or proxy_bypass(host):
+    def _kept(self) -> Connection | None:
+        """The one that was used last, as the server is least likely to have tired of it."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.fit:
+                return connection
         return None
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and urlsplit(proxy).scheme not in {"http", "https"}:
-        raise InputError(
-            Problem(
-                f"the environment names a {urlsplit(proxy).scheme or 'nameless'} proxy for {host}, "
-                "but only http and https proxies can be used",
-                hint="set HTTPS_PROXY, or add the host to NO_PROXY",
-            )
-        )
-    return proxy or None
+
+    def _keep(self, connection: Connection) -> None:
+        if self._closed:
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        self._idle[connection] = loop.time()
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(self._keep_alive_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what has waited too long, and come again when the next will have."""
+        loop = asyncio.get_running_loop()
+        self._sweeping = None
+        for connection, since in list(self._idle.items()):
+            due = since + self._keep_alive_s
+            if due > loop.time():
+                self._sweeping = loop.call_at(due, self._sweep)
+                break
+            connection.abort()
+
+
+def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
+    """Whole lines, by names that are the same in any case."""
+    return {name.lower(): f"{name}: {value}" for name, value in headers.items()}
 
 
 async def answers(door: Door) -> bool:
@@ -156,33 +117,3 @@ async def answers(door: Door) -> bool:
         return False
     writer.close()
     return True
-
-
-def failure_of(error: Exception) -> Failure:
-    """What a foreign exception means, in words that hold nothing of the request."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
-            return Failure(Cause.CERTIFICATE)
-        case aiohttp.ClientConnectorDNSError():
-            again = isinstance(error.os_error, socket.gaierror) and (
-                error.os_error.errno == socket.EAI_AGAIN
-            )
-            return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)
-        case aiohttp.ClientHttpProxyError():
-            return Failure(Cause.STATUS, "the proxy refused", error.status)
-        case aiohttp.ClientConnectorError():
-            no_way = error.os_error.errno in _NO_WAY
-            cause = Cause.NETWORK if no_way else Cause.NO_CONNECTION
-            return Failure(cause, _reason(error.os_error))
-        case aiohttp.ConnectionTimeoutError():
-            return Failure(Cause.NO_CONNECTION, "it does not answer")
-        case aiohttp.ServerDisconnectedError():
-            return Failure(Cause.BROKEN, "the server closed it")
-        case aiohttp.ClientOSError():
-            return Failure(Cause.BROKEN, _reason(error))
-        case _:
-            return Failure(Cause.BROKEN)
-
-
-def _reason(error: OSError) -> str:
-    return "" if error.errno is None else errno.errorcode.get(error.errno, "").lower()

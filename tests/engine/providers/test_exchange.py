@@ -1,10 +1,20 @@
-"""What is passed on of a reply while it is spoken."""
+"""What is passed on of a reply while it is spoken, and what becomes of a request."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
 import pytest
 
-from engine.providers.exchange import LONGEST_REPLY, Voice
+from engine.providers.attempts import Cause, Failure
+from engine.providers.course import Patience
+from engine.providers.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
+from engine.providers.line import ConnectionFailedError, OnAnswer
+from engine.providers.openai_wire import OpenAIHearing
 from engine.providers.sse import OversizedError
 
 
@@ -53,3 +63,79 @@ def test_half_a_character_waits_for_the_other(pieces: list[str], text: str) -> N
 def test_a_reply_has_a_largest_size() -> None:
     with pytest.raises(OversizedError):
         speak(*["x" * 65536] * (LONGEST_REPLY // 65536 + 1))
+
+
+@dataclass
+class Recorded:
+    """A line on which one answer comes at once, piece by piece."""
+
+    pieces: list[bytes]
+    status: int = 200
+    kind: str = "text/event-stream"
+    end: Failure | None = None
+    heard: int = 0
+
+    async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
+        hear = on_answer(self.status, {"content-type": self.kind, "x-request-id": "req_1"})
+        for piece in self.pieces:
+            self.heard += 1
+            hear(piece)
+        if self.end is not None:
+            raise ConnectionFailedError(self.end)
+
+    async def close(self) -> None: ...
+
+
+def outcome(line: Recorded) -> Heard:
+    heard = Heard(OpenAIHearing(), Voice(None, clock=lambda: 0.0))
+
+    async def ask() -> None:
+        await exchange(
+            line,
+            {},
+            b"{}",
+            heard,
+            patience=Patience(),
+            now=lambda: datetime(2026, 11, 1, tzinfo=UTC),
+            accepted=lambda: None,
+        )
+
+    asyncio.run(ask())
+    return heard
+
+
+def event(words: str, finish: str | None = None) -> bytes:
+    choice = {"delta": {"content": words}, "finish_reason": finish}
+    return b"data: %b\n\n" % json.dumps({"choices": [choice]}).encode()
+
+
+WHOLE = event("Hello, ") + event("you.", "stop")
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [WHOLE, WHOLE + b"data: [DONE]\n\n", WHOLE[:-1], WHOLE.replace(b"\n", b"\r")],
+    ids=["no farewell", "farewell", "no empty line at the end", "carriage returns"],
+)
+def test_a_reply_is_whole_however_its_stream_ends(stream: bytes) -> None:
+    heard = outcome(Recorded([stream[n : n + 7] for n in range(0, len(stream), 7)]))
+    assert (heard.text, heard.failure, heard.request_id) == ("Hello, you.", None, "req_1")
+
+
+def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> None:
+    broken = Failure(Cause.BROKEN)
+    assert outcome(Recorded([WHOLE], end=broken)).failure is None
+    assert outcome(Recorded([WHOLE[:40]], end=broken)).failure == broken
+
+
+def test_nothing_that_comes_behind_the_farewell_is_heard() -> None:
+    heard = outcome(Recorded([WHOLE + b"data: [DONE]\n\n" + event("More."), b"data: {\n\n"]))
+    assert (heard.text, heard.failure) == ("Hello, you.", None)
+
+
+def test_a_refusal_is_not_listened_to_for_ever() -> None:
+    line = Recorded([b"x" * 1024] * 1000, status=500, kind="text/plain")
+    heard = outcome(line)
+    assert line.heard == LONGEST_REFUSAL // 1024
+    assert heard.failure is not None
+    assert (heard.failure.cause, heard.failure.status) == (Cause.STATUS, 500)

@@ -14,6 +14,7 @@ from engine.errors import ModelError
 from engine.providers.course import Patience
 from engine.providers.endpoint import Params
 from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
+from engine.providers.real import RealModel
 from engine.providers.wire import Cache
 from tests.engine.providers.conftest import Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault, first, upto
@@ -35,6 +36,12 @@ SHAPE = {
 def text(done: Call) -> str:
     assert done.reply is not None, done.error
     return done.reply.text
+
+
+def words(model: RealModel) -> str | None:
+    """What its calls wait for."""
+    held = model.held()
+    return None if held is None else str(held)
 
 
 def said(done: Call) -> str:
@@ -132,7 +139,10 @@ def test_silence_is_noticed_whatever_keeps_the_connection_alive(
     done = bench.call()
     assert done.outcomes == ["stalled", "answer"]
     word = "first" if after == 0 or fault is Fault.STALL else "further"
-    assert done.attempts[0].detail == f"the model fell silent (no {word} word within 0.15 s)"
+    told = f"the model fell silent (no {word} word within 0.15 s)"
+    # the server's name for the request is known as soon as it has begun to answer
+    known = "" if fault is Fault.STALL else "; request req_000001"
+    assert done.attempts[0].detail == told + known
 
 
 def test_two_silences_are_enough(bench: Bench) -> None:
@@ -287,7 +297,7 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_of_the_account(
         sleep = bench.time.sleep
 
         async def watched(seconds: float) -> None:
-            seen.append(model.waiting())
+            seen.append(words(model))
             await sleep(seconds)
 
         object.__setattr__(accounts.world, "sleep", watched)
@@ -305,16 +315,16 @@ def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
     async def run() -> list[str | None]:
         accounts = bench.accounts()
         model = bench.open(accounts)
-        seen: list[str | None] = [model.waiting()]
+        seen: list[str | None] = [words(model)]
         sleep = bench.time.sleep
 
         async def watched(seconds: float) -> None:
-            seen.append(model.waiting())
+            seen.append(words(model))
             await sleep(seconds)
 
         object.__setattr__(accounts.world, "sleep", watched)
         await call(model)
-        seen.append(model.waiting())
+        seen.append(words(model))
         await accounts.close()
         return seen
 
@@ -431,7 +441,7 @@ def test_a_server_that_goes_away_is_waited_for_without_spending_tries(bench: Ben
         sleep = bench.time.sleep
 
         async def back_after_a_while(seconds: float) -> None:
-            if model.waiting() == "127.0.0.1 does not answer, probing" and seconds == 15:
+            if words(model) == "127.0.0.1 does not answer, probing" and seconds == 15:
                 await asyncio.to_thread(bench.server.accept)
             await sleep(seconds)
 
@@ -499,6 +509,57 @@ def test_a_cap_of_the_server_is_found_and_kept(bench: Bench) -> None:
     assert all(one.reply for one in done)
     assert bench.server.counters.refusals <= 120
     assert bench.server.counters.concurrent_max == 8
+
+
+def test_calls_that_a_server_would_not_take_are_counted_while_they_wait(bench: Bench) -> None:
+    bench.server.settings = Settings(latency_ms=2, tokens_per_second=2000)
+
+    async def run() -> list[tuple[int, int] | None]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        await call(model)
+        before = model.limit()
+        calls = [asyncio.ensure_future(call(model)) for _ in range(20)]
+        limit = None
+        for _ in range(1000):
+            limit = limit or model.limit()
+            await asyncio.sleep(0)
+        await asyncio.gather(*calls)
+        seen = [before, limit, model.limit()]
+        await accounts.close()
+        return seen
+
+    before, meanwhile, after = asyncio.run(run())
+    assert before is after is None
+    assert meanwhile is not None
+    at_once, waiting = meanwhile
+    assert 0 < waiting < 20
+    assert at_once + waiting >= 20
+
+
+def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
+    async def run() -> set[int]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        seen: set[int] = set()
+        sleep = bench.time.sleep
+
+        async def watched(seconds: float) -> None:
+            for _ in range(10):
+                await asyncio.sleep(0)  # all of them have come by then
+            held = model.held()
+            seen.add(0 if held is None else held.calls)
+            await sleep(seconds)
+
+        object.__setattr__(accounts.world, "sleep", watched)
+        await call(model)
+        [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
+        account.limiter.close_for(12)
+        await asyncio.gather(*(call(model) for _ in range(3)))
+        await accounts.close()
+        return seen
+
+    assert max(asyncio.run(run())) == 3
 
 
 def test_half_a_character_in_a_message_is_no_obstacle(bench: Bench) -> None:
@@ -584,7 +645,7 @@ def test_a_client_is_imported_with_its_first_call_and_not_before() -> None:
         "from engine.providers.real import real_model\n"
         "spec = endpoint(model='m', source='openai', key=lambda: 'k')\n"
         "real_model(spec, Accounts())\n"
-        "print(sorted({'openai', 'anthropic', 'aiohttp', 'httpx2', 'genai_prices'}"
+        "print(sorted({'openai', 'anthropic', 'httptools', 'httpx2', 'genai_prices'}"
         " & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

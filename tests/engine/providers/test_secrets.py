@@ -68,7 +68,7 @@ def test_no_fault_shows_the_key(
         done = await call(model)
         account = accounts.at(model.endpoint.wire, model.endpoint.base_url)[0]
         shown = [seen_of(done), repr(model), repr(model.sender), repr(account), repr(accounts)]
-        shown += [str(model.parked()), str(model.waiting()), str(vars(accounts))]
+        shown += [str(model.parked()), str(model.held()), str(vars(accounts))]
         await accounts.close()
         return "\n".join(shown)
 

@@ -16,7 +16,7 @@ from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict, UnitState
 
 _NO_WORDS: Final = re.compile(
-    r"Traceback|Exception|Errno|\w+Error\b|object at 0x|<class|None\b|\bengine\.|aiohttp|httpx"
+    r"Traceback|Exception|Errno|\w+Error\b|object at 0x|<class|None\b|\bengine\.|httptools|httpx"
 )
 """What no person should have to read."""
 

@@ -19,8 +19,9 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.course import Patience
 from engine.providers.world import World
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from tests.protocol_server.server import ProtocolServer
 
 CANARY: Final = "sk-canary-0123456789abcdefXYZ"

@@ -1,0 +1,181 @@
+"""The way to a server: its name looked up, a socket, a proxy's tunnel where there is one, TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import aiohappyeyeballs
+from aiohappyeyeballs import AddrInfoType
+
+from engine.providers.attempts import Cause, Failure
+from engine.providers.connection import CLOSED, Connection, reason
+from engine.providers.line import ConnectionFailedError, Door
+from engine.providers.tunnel import Tunnel
+
+NEXT_ADDRESS_S: Final = 0.25
+"""After which the next address of a host is tried as well, as RFC 8305 says."""
+NAMES_KEPT_S: Final = 60.0
+
+_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+class Way:
+    """To one server, through a proxy if one is given. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        proxy: str | None,
+        *,
+        connect_s: float,
+        trust: Callable[[], ssl.SSLContext],
+    ) -> None:
+        self._server = urlsplit(url)
+        self._proxy = None if proxy is None else urlsplit(proxy)
+        self._connect_s = connect_s
+        self._trust = trust
+        self._trusting = asyncio.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._first = Door.of(url if proxy is None else proxy)
+        self._lookup: asyncio.Task[Sequence[AddrInfoType]] | None = None
+        self._stale_at = 0.0
+
+    @property
+    def target(self) -> str:
+        """What the first line of a request names: a proxy is told the whole address."""
+        parts = self._server
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return path if self._proxy is None or self._tunnelled else f"http://{parts.netloc}{path}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the way adds to every request."""
+        return {"Host": self._server.netloc, **({} if self._tunnelled else self._password)}
+
+    async def connect(self, make: Callable[[], Connection]) -> Connection:
+        """Raises `ConnectionFailedError`."""
+        await self._load_trust()
+        try:
+            async with asyncio.timeout(self._connect_s):
+                if self._tunnelled:
+                    return await self._through_tunnel(make())
+                return (await self._opened(make))[1]
+        except (OSError, UnicodeError) as error:
+            failure = failure_of(error)
+        # outside of the handler, so that the foreign error does not hang on to this one
+        raise ConnectionFailedError(failure)
+
+    async def _load_trust(self) -> None:
+        """Once, as it takes long, however many connect at the same time."""
+        async with self._trusting:
+            if self._secure and self._context is None:
+                self._context = await asyncio.to_thread(self._trust)
+
+    @property
+    def _tunnelled(self) -> bool:
+        return self._proxy is not None and self._server.scheme == "https"
+
+    @property
+    def _secure(self) -> bool:
+        return "https" in {self._server.scheme, self._proxy and self._proxy.scheme}
+
+    @property
+    def _password(self) -> Mapping[str, str]:
+        proxy = self._proxy
+        if proxy is None or proxy.username is None:
+            return {}
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+    async def _opened(self, make: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+        """Connected with what comes first, be it the proxy."""
+        first = self._proxy or self._server
+        sock = await aiohappyeyeballs.start_connection(
+            await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
+        )
+        secured = first.scheme == "https"
+        return await asyncio.get_running_loop().create_connection(
+            make,
+            sock=sock,
+            ssl=self._context if secured else None,
+            server_hostname=_named(self._first.host) if secured else None,
+        )
+
+    async def _addresses(self) -> Sequence[AddrInfoType]:
+        """A thousand conversations that connect at once look the name up once."""
+        loop = asyncio.get_running_loop()
+        known = self._lookup
+        if known is None or (known.done() and (_failed(known) or loop.time() > self._stale_at)):
+            known = self._lookup = loop.create_task(self._looked_up())
+            self._stale_at = loop.time() + NAMES_KEPT_S
+        return await asyncio.shield(known)
+
+    async def _looked_up(self) -> Sequence[AddrInfoType]:
+        return await asyncio.get_running_loop().getaddrinfo(
+            self._first.host,
+            self._first.port,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_ADDRCONFIG,
+        )
+
+    async def _through_tunnel(self, connection: Connection) -> Connection:
+        server = self._server
+        place = server.netloc if server.port else f"{server.netloc}:443"
+        transport, tunnel = await self._opened(Tunnel)
+        try:
+            await tunnel.dig(transport, place, self._password)
+            context = self._context or self._trust()
+            secured = await asyncio.get_running_loop().start_tls(
+                transport, connection, context, server_hostname=_named(server.hostname)
+            )
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None:
+            raise ConnectionFailedError(CLOSED)
+        connection.connection_made(secured)
+        return connection
+
+
+def _failed(lookup: asyncio.Task[Sequence[AddrInfoType]]) -> bool:
+    return lookup.cancelled() or lookup.exception() is not None
+
+
+def _named(host: str | None) -> str:
+    """As certificates name it."""
+    return (host or "").rstrip(".")
+
+
+@cache
+def system_trust() -> ssl.SSLContext:
+    """The certificates that the official clients trust: those of the operating system."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def failure_of(error: OSError | UnicodeError) -> Failure:
+    """Why no connection came about, in words that hold nothing of the request."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return Failure(Cause.CERTIFICATE)
+        case socket.gaierror():
+            again = error.errno == socket.EAI_AGAIN
+            return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)
+        case UnicodeError():
+            return Failure(Cause.UNKNOWN_HOST)
+        case TimeoutError() if error.errno is None:
+            return Failure(Cause.NO_CONNECTION, "it does not answer")
+        case _:
+            no_way = error.errno in _NO_WAY
+            return Failure(Cause.NETWORK if no_way else Cause.NO_CONNECTION, reason(error))

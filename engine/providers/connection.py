@@ -1,0 +1,199 @@
+"""One connection that speaks HTTP/1.1: requests go out, one after the other, and each answer is
+heard at the moment in which its bytes come in."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import Final, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from engine.providers.attempts import Cause, Failure
+from engine.providers.line import ConnectionFailedError, OnAnswer, OnBody
+from engine.providers.unpacking import unpacked
+
+READ_AT_ONCE: Final = 64 * 1024
+LARGEST_HEAD: Final = 64 * 1024
+"""Bytes that may come without any of a body among them: of a head, or of heads in front of it, or
+of what stands around and behind the pieces of a body."""
+
+CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Belongs to one event loop. Whatever comes when no answer is due ends it."""
+
+    def __init__(self, buffer: memoryview, on_lost: Callable[[Connection], None]) -> None:
+        self._buffer = buffer
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append
+        self._parser = HttpResponseParser(self)
+        # what servers written by hand get wrong, and what is dangerous only to who passes it on
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        self._asked: asyncio.Future[None] | None = None
+        """Done when the answer is over; none where nothing was asked."""
+        self._on_answer: OnAnswer | None = None
+        self._on_piece: OnBody | None = None
+        """Hears the body; none before there is an answer."""
+        self._headers: dict[str, str] = {}
+        self._head_complete = False
+        self._complete = False
+        self._reusable = True
+        """Whether it may carry another request after this one."""
+        self._until_close = False
+        """Whether nothing but the connection's end says where the body ends."""
+        self._bodiless = 0
+        """Bytes since the last of a body."""
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when nothing of it is left."""
+
+    @property
+    def fit(self) -> bool:
+        """Whether it can carry a request now."""
+        transport = self._transport
+        open_ = transport is not None and not transport.is_closing()
+        return open_ and self._reusable and self._asked is None
+
+    async def ask(self, request: bytes, on_answer: OnAnswer) -> None:
+        """Send it and have its answer heard. Raises `ConnectionFailedError`, and what the hearer
+        raises. Afterwards the connection is either `fit` or closing."""
+        transport = self._transport
+        if transport is None or not self.fit:
+            raise ConnectionFailedError(CLOSED)
+        self._on_answer = on_answer
+        self._headers = {}
+        self._head_complete = self._complete = self._until_close = self._reusable = False
+        self._bodiless = 0
+        self._asked = asyncio.get_running_loop().create_future()
+        try:
+            transport.write(request)
+            await self._asked
+        finally:
+            self._asked = self._on_answer = self._on_piece = None
+            # an answer that came before all was sent leaves the rest of it in the way
+            if not self._reusable or transport.get_write_buffer_size():
+                self.abort()
+
+    def abort(self) -> None:
+        """End it, whatever it is in the middle of."""
+        self._reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        asked = self._asked
+        if asked is None or asked.done():
+            # nobody asked for it, and it must not be taken for the answer to what is asked next
+            self.abort()
+            return
+        try:
+            self._hear(nbytes)
+        except Exception as error:  # noqa: BLE001  (whatever a hearer raises is its caller's)
+            self._fail(error)
+        else:
+            if self._complete and not asked.done():
+                asked.set_result(None)
+
+    def eof_received(self) -> None:
+        asked = self._asked
+        if self._until_close and asked is not None and not asked.done():
+            self._complete = True
+            asked.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._fail(ConnectionFailedError(self._end(exc)))
+        self._on_lost(self)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise ValueError("a second answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_complete:
+            field, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            known = self._headers.get(field)
+            self._headers[field] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        if self._parser.get_status_code() < 200:
+            self._headers.clear()
+        else:
+            self._head_complete = True
+
+    def on_message_complete(self) -> None:
+        if self._head_complete:
+            self._complete = True
+            self._reusable = self._parser.should_keep_alive()
+
+    # Hearing
+
+    def _hear(self, nbytes: int) -> None:
+        sound = self._parsed(nbytes)
+        # what was good before a fault counts: the reply may be whole by then
+        if self._head_complete and self._on_piece is None and self._on_answer is not None:
+            self._on_piece = self._answered(self._on_answer)
+        pieces = self._pieces
+        if pieces and self._on_piece is not None:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            self._bodiless = 0
+            self._on_piece(body)
+        else:
+            self._bodiless += nbytes
+        if not sound:
+            self._reusable = False
+        if not (self._complete or sound) or self._bodiless > LARGEST_HEAD:
+            raise ConnectionFailedError(Failure(Cause.BROKEN))
+
+    def _parsed(self, nbytes: int) -> bool:
+        """Whether it is HTTP."""
+        try:
+            self._parser.feed_data(self._buffer[:nbytes])
+        except (HttpParserError, HttpParserUpgrade):
+            return False
+        return True
+
+    def _answered(self, on_answer: OnAnswer) -> OnBody:
+        headers, status = self._headers, self._parser.get_status_code()
+        chunked = headers.get("transfer-encoding", "").lower().endswith("chunked")
+        framed = chunked or "content-length" in headers or status in {204, 304}
+        self._until_close = not framed
+        return unpacked(headers.get("content-encoding", ""), on_answer(status, headers))
+
+    def _fail(self, error: Exception) -> None:
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_exception(error)
+            self.abort()
+
+    def _end(self, exc: Exception | None) -> Failure:
+        if self._on_piece is not None:
+            return Failure(Cause.BROKEN)
+        return CLOSED if exc is None else Failure(Cause.BROKEN, reason(exc))
+
+
+def reason(error: Exception) -> str:
+    """The system's short name for it, where it has one."""
+    number = error.errno if isinstance(error, OSError) else None
+    return "" if number is None else errno.errorcode.get(number, "").lower()

@@ -1,0 +1,451 @@
+"""Connections are kept and shared, come about over TLS and through proxies, and are not leaked."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from engine.errors import InputError
+from engine.providers.attempts import Cause, Failure
+from engine.providers.connecting import failure_of
+from engine.providers.line import ConnectionFailedError
+from engine.providers.sdk import Address
+from engine.providers.transport import Connections
+from tests.engine.providers.loopback import (
+    HEAD,
+    WORDS,
+    Ear,
+    Served,
+    Visit,
+    chunked,
+    chunks,
+    heard,
+    run,
+    saying,
+    server_context,
+    serving,
+    sized,
+    trusting,
+)
+
+SILENT = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(WORDS)
+"""The beginning of an answer whose end does not come."""
+
+
+async def failing(connections: Connections) -> Failure:
+    with pytest.raises(ConnectionFailedError) as caught:
+        await heard(connections)
+    return caught.value.failure
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_a_request_is_what_it_should_be_to_the_byte() -> None:
+    async def test() -> None:
+        async with serving(saying(sized())) as served:
+            address = Address(served.address().url, {"Accept": "x", "User-Agent": "crosswind"})
+            connections = Connections(address)
+            await connections.post({"user-agent": "mine"}, b"{1}", Ear().answered)
+            await connections.close()
+            [visit] = served.visits
+            assert visit.head == (
+                b"POST /v1/words?a=b HTTP/1.1\r\n"
+                b"Host: 127.0.0.1:%d\r\n"
+                b"Accept: x\r\n"
+                b"user-agent: mine\r\n"
+                b"Content-Length: 3\r\n\r\n" % served.port
+            )
+            assert visit.body == b"{1}"
+
+    run(test())
+
+
+@pytest.mark.parametrize("answer", [sized(), chunked(WORDS)], ids=["content-length", "chunked"])
+def test_one_connection_carries_one_request_after_the_other(answer: bytes) -> None:
+    async def test() -> None:
+        async with serving(saying(answer)) as served:
+            connections = Connections(served.address())
+            for _ in range(5):
+                assert (await heard(connections)).body == WORDS
+            await connections.close()
+            assert served.connections == 1
+
+    run(test())
+
+
+def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
+    async def test() -> None:
+        together = asyncio.Barrier(8)
+
+        async def answer(visit: Visit) -> None:
+            await together.wait()
+            await visit.say(sized())
+
+        async with serving(answer) as served:
+            connections = Connections(served.address())
+            for _ in range(3):
+                await asyncio.gather(*(heard(connections) for _ in range(8)))
+            await connections.close()
+            assert served.connections == 8
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        sized(headers=b"Connection: close\r\n"),
+        sized().replace(b"HTTP/1.1", b"HTTP/1.0"),
+        sized() + b"surplus",
+        sized() + sized(b"of nobody"),
+    ],
+    ids=["it says so", "HTTP/1.0", "surplus", "a second answer"],
+)
+def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer: bytes) -> None:
+    async def test() -> None:
+        async with serving(saying(answer)) as served:
+            connections = Connections(served.address())
+            for _ in range(3):
+                assert (await heard(connections)).body == WORDS
+            assert served.connections == 3
+            await connections.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "surplus",
+    [sized(b"of nobody"), b"HTTP/1.1 408 Timeout\r\n\r\n", b""],
+    ids=["an answer", "a farewell", "an end"],
+)
+def test_what_comes_when_nobody_asked_is_no_answer_to_the_next_request(surplus: bytes) -> None:
+    async def test() -> None:
+        ended = asyncio.Event()
+
+        async def answer(visit: Visit) -> None:
+            await visit.say(sized())
+            if visit.connection == 1:
+                if surplus:
+                    await visit.say(surplus)
+                else:
+                    visit.writer.write_eof()
+                await visit.until_gone()
+                ended.set()
+
+        async with serving(answer) as served:
+            connections = Connections(served.address())
+            assert (await heard(connections)).body == WORDS
+            await ended.wait()
+            assert (await heard(connections)).body == WORDS
+            assert served.connections == 2
+            await connections.close()
+
+    run(test())
+
+
+def test_a_connection_is_closed_when_it_has_waited_too_long() -> None:
+    async def test() -> None:
+        gone = asyncio.Event()
+
+        async def answer(visit: Visit) -> None:
+            await visit.say(sized())
+            await visit.until_gone()
+            gone.set()
+
+        async with serving(answer) as served:
+            connections = Connections(served.address(), keep_alive_s=0.02)
+            await heard(connections)
+            await gone.wait()
+            await connections.close()
+
+    run(test())
+
+
+def test_a_cancelled_request_ends_its_connection_and_no_other() -> None:
+    async def test() -> None:
+        gone = asyncio.Event()
+        ear = Ear()
+
+        async def answer(visit: Visit) -> None:
+            if visit.body == b"long":
+                await visit.say(SILENT)
+                await visit.until_gone()
+                gone.set()
+            else:
+                await visit.say(sized())
+
+        async with serving(answer) as served:
+            connections = Connections(served.address())
+            task = asyncio.create_task(connections.post({}, b"long", ear.answered))
+            await ear.begun.wait()
+            await heard(connections)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+            await gone.wait()
+            await heard(connections)
+            assert served.connections == 2
+            await connections.close()
+
+    run(test())
+
+
+def test_closing_ends_what_is_in_the_air_and_leaves_nothing_open() -> None:
+    async def test() -> None:
+        gone: asyncio.Queue[bytes] = asyncio.Queue()
+        ear = Ear()
+
+        async def answer(visit: Visit) -> None:
+            await visit.say(SILENT if visit.body == b"long" else sized())
+            await visit.until_gone()
+            gone.put_nowait(visit.body)
+
+        async with serving(answer) as served:
+            connections = Connections(served.address())
+            task = asyncio.create_task(connections.post({}, b"long", ear.answered))
+            await ear.begun.wait()
+            await heard(connections, b"idle")
+            await connections.close()
+            assert {await gone.get(), await gone.get()} == {b"long", b"idle"}
+            with pytest.raises(ConnectionFailedError):
+                await task
+            # a straggler is still served, and keeps nothing open behind itself
+            assert (await heard(connections, b"late")).body == WORDS
+            assert await gone.get() == b"late"
+
+    run(test())
+
+
+# TLS
+
+
+def test_a_server_whose_certificate_is_trusted_is_spoken_to() -> None:
+    async def test() -> None:
+        async with serving(saying(chunked(WORDS)), tls=True) as served:
+            for host in ("127.0.0.1", "localhost"):
+                connections = Connections(served.address("https", host), trust=trusting)
+                for _ in range(2):
+                    assert (await heard(connections)).body == WORDS
+                await connections.close()
+            assert served.connections == 2
+
+    run(test())
+
+
+def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
+    async def test() -> None:
+        async with serving(saying(sized()), tls=True) as served:
+            connections = Connections(served.address("https"), trust=ssl.create_default_context)
+            assert await failing(connections) == Failure(Cause.CERTIFICATE)
+            await connections.close()
+            assert not served.visits
+
+    run(test())
+
+
+def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:
+    async def test() -> None:
+        async with serving(saying(SILENT, close=True), tls=True) as served:
+            connections = Connections(served.address("https"), trust=trusting)
+            assert await failing(connections) == Failure(Cause.BROKEN)
+            await connections.close()
+
+    run(test())
+
+
+def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
+    async def test() -> None:
+        async with serving(saying()) as served:
+            address = served.address("https")
+            connections = Connections(address, trust=trusting, connect_s=0.05)
+            assert await failing(connections) == Failure(Cause.NO_CONNECTION, "it does not answer")
+            await connections.close()
+
+    run(test())
+
+
+# Proxies
+
+
+@asynccontextmanager
+async def proxy(to: int, *, tls: bool = False) -> AsyncIterator[Served]:
+    """Opens a way to this port, whatever it is asked for."""
+
+    async def dig(visit: Visit) -> None:
+        await visit.say(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        reader, writer = await asyncio.open_connection("127.0.0.1", to)
+        try:
+            await asyncio.gather(pump(visit.reader, writer), pump(reader, visit.writer))
+        finally:
+            writer.close()
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                sink.write(data)
+        except ConnectionError:
+            pass
+        sink.close()
+
+    async with serving(dig, tls=tls) as served:
+        yield served
+
+
+def test_a_proxy_is_told_the_whole_address_of_what_it_is_to_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with serving(saying(sized())) as served:
+            monkeypatch.setenv("HTTP_PROXY", f"http://me:p%40ss@127.0.0.1:{served.port}")
+            connections = Connections(Address("http://server.example/v1/words", {}))
+            for _ in range(2):
+                assert (await heard(connections)).body == WORDS
+            await connections.close()
+            assert served.connections == 1
+            head = served.visits[0].head.decode()
+            assert head.startswith("POST http://server.example/v1/words HTTP/1.1\r\n")
+            assert "\r\nHost: server.example\r\n" in head
+            assert "\r\nProxy-Authorization: Basic bWU6cEBzcw==\r\n" in head
+
+    run(test())
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http proxy", "https proxy"])
+def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
+    monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    async def test() -> None:
+        async with serving(saying(chunked(WORDS)), tls=True) as served:
+            async with proxy(served.port, tls=tls) as between:
+                scheme, host = ("https", "localhost") if tls else ("http", "me:pw@127.0.0.1")
+                monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://{host}:{between.port}")
+                address = Address("https://server.example/v1/words", {"X-Key": "sk-own"})
+                connections = Connections(address, trust=trusting)
+                for _ in range(2):
+                    assert (await heard(connections)).body == WORDS
+                await connections.close()
+                [visit] = between.visits
+            assert visit.head.startswith(b"CONNECT server.example:443 HTTP/1.1\r\n")
+            assert (b"Proxy-Authorization: Basic bWU6cHc=" in visit.head) is not tls
+            assert b"sk-own" not in visit.head
+            for inner in served.visits:
+                assert inner.head.startswith(b"POST /v1/words HTTP/1.1\r\n")
+                assert b"sk-own" in inner.head
+                assert b"Proxy-Authorization" not in inner.head
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (
+            sized(b"", status=b"407 Proxy Authentication Required"),
+            Failure(Cause.STATUS, "the proxy refused", 407),
+        ),
+        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", Failure(Cause.STATUS, "the proxy refused", 502)),
+        (b"", Failure(Cause.BROKEN, "the server closed it")),
+        (b"HTTP/1.1 200", Failure(Cause.BROKEN, "the server closed it")),
+        (b"hello\r\n\r\n", Failure(Cause.BROKEN)),
+        (b"HTTP/1.1 200 OK\r\n\r\n", Failure(Cause.NO_CONNECTION)),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, Failure(Cause.NO_CONNECTION)),
+    ],
+    ids=["407", "502", "nothing", "half a line", "something else", "yes and away", "endless"],
+)
+def test_a_proxy_that_opens_no_way_is_told_from_the_server(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: Failure
+) -> None:
+    async def test() -> None:
+        async with serving(saying(answer, close=True)) as served:
+            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
+            connections = Connections(Address("https://server.example/v1", {}), trust=trusting)
+            found = await failing(connections)
+            await connections.close()
+            assert (found.cause, found.status) == (failure.cause, failure.status)
+            assert failure.cause is Cause.NO_CONNECTION or found == failure
+
+    run(test())
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "nonsense", "http://", "http://[oops"])
+def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(InputError, match="proxy"):
+        Connections(Address("https://server.example/v1", {}))
+
+
+# No connection
+
+
+def test_a_port_where_nobody_listens_refuses() -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        connections = Connections(Served(port).address())
+        assert await failing(connections) == Failure(Cause.NO_CONNECTION, "econnrefused")
+        await connections.close()
+
+    run(test())
+
+
+def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> None:
+    async def test() -> None:
+        connections = Connections(Address("http://a..example/v1", {}))
+        lookups = set()
+        for _ in range(2):
+            assert await failing(connections) == Failure(Cause.UNKNOWN_HOST)
+            lookups.add(connections._way._lookup)
+        assert len(lookups) == 2
+        await connections.close()
+
+    run(test())
+
+
+def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
+    async def test() -> None:
+        async with serving(saying(sized())) as served:
+            connections = Connections(served.address(host="localhost"))
+            lookups = set()
+
+            async def ask() -> None:
+                await heard(connections)
+                lookups.add(connections._way._lookup)
+
+            await asyncio.gather(*(ask() for _ in range(8)))
+            assert served.connections == 8
+            assert len(lookups) == 1
+            await connections.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "-"), Failure(Cause.UNKNOWN_HOST)),
+        (socket.gaierror(socket.EAI_AGAIN, "-"), Failure(Cause.NETWORK)),
+        (OSError(errno.ENETUNREACH, "-"), Failure(Cause.NETWORK, "enetunreach")),
+        (OSError(errno.ETIMEDOUT, "-"), Failure(Cause.NO_CONNECTION, "etimedout")),
+        (OSError("several reasons"), Failure(Cause.NO_CONNECTION)),
+        (TimeoutError(), Failure(Cause.NO_CONNECTION, "it does not answer")),
+    ],
+)
+def test_why_no_connection_came_about(error: OSError, failure: Failure) -> None:
+    assert failure_of(error) == failure
+
+
+def test_no_certificate_of_the_tests_is_trusted_by_accident() -> None:
+    assert server_context().cert_store_stats()["x509_ca"] == 0
