@@ -7,9 +7,13 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
+from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
 from engine.store.replaced_file import NewFile
+
+_OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
 
 def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
@@ -28,6 +32,16 @@ def refuse_taken(place: Path, *, force: bool, folder: bool) -> None:
         kind = "folder" if folder else "file"
         hint = "name another place, or add --force"
         raise InputError(Problem(f"this {kind} is there already", place, hint=hint))
+
+
+def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
+    """Raises `InputError` for a place where the workspace at `root` has its own files: what is
+    exported would take the place of what it was exported from."""
+    real, home, stored = place.resolve(), root.resolve(), store.resolve()
+    is_ours = real.parent in {home, stored.parent} and real.name.startswith((stored.name, *_OURS))
+    if is_ours or real.is_relative_to(home / BENCHMARKS):
+        hint = "name another place; --force does not help here"
+        raise InputError(Problem("this is a place of the workspace itself", place, hint=hint))
 
 
 def write_file(place: Path, pieces: Iterable[str]) -> None:

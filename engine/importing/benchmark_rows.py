@@ -9,6 +9,8 @@ from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.importing.cache import Cache
 from engine.importing.conversations import Conversations
+from engine.importing.costs import SUM
+from engine.importing.histories import Histories
 from engine.importing.report import UnknownTarget
 from engine.importing.scores import Scores
 from engine.importing.set_ups import SetUps
@@ -16,6 +18,7 @@ from engine.importing.setting import Place, Setting
 from engine.importing.site import Site
 from engine.importing.work import Work
 from engine.store.bulk import BulkRow, WholeConversation
+from engine.store.mirror import HISTORY
 from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, ScenarioRow
 
 
@@ -25,7 +28,8 @@ class BenchmarkRows:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._work = Work(setting)
-        self._set_ups = SetUps(setting, self._work)
+        self._history = Histories(setting, None)
+        self._set_ups = SetUps(setting, self._work, self._history)
         self._scores = Scores(setting)
         self._conversations = Conversations(setting, self._work, self._set_ups, self._scores)
 
@@ -59,26 +63,36 @@ class BenchmarkRows:
         if source.published:
             yield from Site(self._setting, self._conversations, self._scores).rows(source.folder)
             return
+        self._history.read(source.folder / HISTORY)
+        if not self._setting.known.has_metrics():
+            yield from self._history.metrics()
+        yield from self._work.left(self._history)
         yield from self._set_ups.file(source.folder / "scenarios.json")
+        yield from self._set_ups.removed()
         runs = source.folder / "runs"
         for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
             if folder.is_dir():
                 yield from self._run(folder)
         if source.cache is not None:
-            cache = Cache(self._setting, self._conversations, self._scores)
+            cache = Cache(self._setting, self._set_ups, self._conversations, self._scores)
             yield from cache.rows(source.cache)
         yield from self._conversations.judged_alone()
-        yield from self._work.of_stages(source.folder)
+        yield from self._set_ups.forgotten()
+        yield from self._work.of_stages(source.folder, self._history)
         yield from self._work.costs(source.folder / "cost.json", None)
 
     def _run(self, folder: Path) -> Iterator[BulkRow]:
         """Scores are read first: they wait for their conversations."""
         self._scores.read(folder / "scores.json", folder.name)
+        target = self._setting.names.ours(folder.name)
+        histories = Histories(self._setting, target)
+        histories.read(folder / HISTORY)
         file, rows = self._setting.rows(folder / "conversations.json")
         for row in rows:
             place = Place(file, row.index, row.line)
-            yield from self._conversations.rows(place, row.value, folder.name)
-        target = self._setting.names.ours(folder.name)
+            yield from self._conversations.rows(place, row.value, folder.name, 0, histories)
+        yield from self._conversations.apart(histories)
+        yield from self._work.left(histories)
         if target is not None:
             yield from self._work.costs(folder / "cost.json", target)
 
@@ -90,6 +104,7 @@ class BenchmarkRows:
                 added["takes"] += len(row.takes)
                 added["messages"] += sum(len(take.messages) for take in row.takes)
                 added["verdicts"] += sum(len(take.verdicts) for take in row.takes)
+                added["calls"] += sum(call.detail != SUM for call in row.attempts)
             case ScenarioRow():
                 added["scenarios"] += 1
             case NewVerdict():
@@ -97,7 +112,7 @@ class BenchmarkRows:
             case MessageRow():
                 added["messages"] += 1
             case AttemptRow():
-                added["sums of usage"] += 1
+                added["sums of usage" if row.detail == SUM else "calls"] += 1
             case _:
                 pass
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from engine.benchmark import Stage
+from engine.importing import fields
 from engine.importing.conversations import Conversations
 from engine.importing.fields import UnfitError
 from engine.importing.scores import Scores
+from engine.importing.set_ups import SetUps
 from engine.importing.setting import Place, Setting
 from engine.store.bulk import BulkRow
+
+_EXPANDED: Final = "_expanded"
+"""Behind a metric's id: the variants of its scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,13 @@ class Cache:
     """Of one benchmark's import. What the finished files have goes before it."""
 
     setting: Setting
+    set_ups: SetUps
     conversations: Conversations
     scores: Scores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
-        """Scores are read first: they wait for their conversations."""
+        """Scenarios and scores are read first: conversations need the ones, and the others wait
+        for their conversations."""
         found: list[tuple[Path, dict[str, Any]]] = []
         for path in sorted(folder.rglob("*.json")):
             value = self._read(path)
@@ -50,11 +58,38 @@ class Cache:
                 self._keep_scores(path, value["scores"])
             elif "transcript" in value:
                 found.append((path, value))
+            elif isinstance(value.get("variants") or value.get("scenarios"), list):
+                yield from self._generated(path, value)
             else:
                 note = "cached files that hold no conversation, not read"
                 self.setting.report.notes[note] += 1
         for path, value in found:
             yield from self._conversation(path, value)
+
+    def _generated(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
+        """What was written before a generation was cut off. Where there is a `scenarios.json`, it
+        came to its end, and that file says what stands."""
+        notes = self.setting.report.notes
+        if (self.setting.source.folder / "scenarios.json").exists():
+            notes["cached files of a generation that was finished, not needed"] += 1
+            return
+        metric = str(value.get("id") or path.stem).removesuffix(_EXPANDED)
+        usage = fields.usage(value)
+        if usage is not None and not self.setting.known.called(Stage.GEN_SCENARIOS, metric):
+            yield self.set_ups.work.attempt(
+                Stage.GEN_SCENARIOS, metric, None, fields.UNKNOWN, usage
+            )
+        variants = value.get("variants")
+        if not isinstance(variants, list):
+            note = "cached base scenarios, not taken: what is played are their variants"
+            notes[note] += len(value["scenarios"])
+            return
+        file = self.setting.report.file(path)
+        for index, row in enumerate(variants):
+            given = row
+            if isinstance(row, dict):
+                given = {**row, "metric_id": row.get("metric_id") or metric}
+            yield from self.set_ups.cached(given, Place(file, index, None))
 
     def _read(self, path: Path) -> object:
         file = self.setting.report.file(path)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from sys import intern
 
 from engine.benchmark import ConversationKey, Stage, name_fault
 from engine.importing import fields
 from engine.importing.fields import JsonObject, UnfitError
+from engine.importing.histories import Histories, History
 from engine.importing.known import KnownTake
 from engine.importing.report import UnknownTarget
 from engine.importing.scores import ScoreKey, Scores
 from engine.importing.secrets import secrets_in
 from engine.importing.set_ups import SetUps
 from engine.importing.setting import Place, Setting
-from engine.importing.takes import FileTake, takes_of
+from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
 from engine.importing.verdicts import identity
 from engine.importing.work import Work
 from engine.store.bulk import BulkRow, WholeConversation
@@ -31,22 +33,51 @@ class Conversations:
     scores: Scores
     targets: dict[str, UnknownTarget] = field(default_factory=dict)
     """Every target that was met, by our name."""
-    _seen: dict[ConversationKey, tuple[str, int]] = field(default_factory=dict)
+    _seen: dict[ConversationKey, tuple[str, int, int]] = field(default_factory=dict)
     """Where each was found first, and what was said in it."""
+    _sound: set[str] = field(default_factory=set)
+    """Ids that were looked at: few scenarios have many conversations."""
 
     def rows(
-        self, place: Place, value: object, folder: str | None, sample: int = 0
+        self,
+        place: Place,
+        value: object,
+        folder: str | None,
+        sample: int = 0,
+        histories: Histories | None = None,
     ) -> Iterator[BulkRow]:
         """What is new in one row; a row that cannot be taken is told."""
         place.file.rows += 1
         try:
             row = fields.as_object(value)
             key, theirs = self.key(row, folder, sample)
-            takes = self._takes(row, key, theirs, place)
+            history = self._history(key, histories)
+            takes = history.dated(self._takes(row, key, theirs))
             if self._is_first(key, takes, place):
-                yield from self._new(row, key, takes, place)
+                yield from self._new(row, key, takes, place, history)
         except UnfitError as error:
             place.drop(error)
+
+    def apart(self, histories: Histories) -> Iterator[BulkRow]:
+        """What is new in conversations that our own files tell beside those that came to an end."""
+        for place, row in histories.apart():
+            try:
+                key, theirs = self.key(fields.as_object(row), histories.target, 0)
+                metric_id = self.set_ups.metric_of(row, key.scenario_id)
+                self._model(row, key.target_id, theirs[1])
+                told = listed_takes(row["apart"], metric_id, self.setting.court, frozenset())
+                history = self._history(key, histories)
+                takes = history.dated(in_order(told))
+                if self._is_first(key, takes, place):
+                    yield from self._new(row, key, takes, place, history)
+            except UnfitError as error:
+                place.drop(error)
+
+    def _history(self, key: ConversationKey, histories: Histories | None) -> History:
+        unit = str(key)
+        if histories is None:
+            return History(self.setting.name, key.target_id, unit, {})
+        return histories.take(unit)
 
     def key(
         self, row: JsonObject, folder: str | None, sample: int
@@ -55,14 +86,15 @@ class Conversations:
         name = fields.scenario_id(row)
         target = fields.target_name(row, folder)
         number = fields.sample(row, sample)
-        if fault := name_fault(name):
+        if name not in self._sound and (fault := name_fault(name)):
             raise UnfitError("id", f"{name[:100]!r} cannot be an id: {fault}")
+        self._sound.add(name)
         ours = self.setting.names.ours(target)
         if ours is None:
             what = f"{target[:100]!r} cannot be a target's name"
             hint = "a name has letters, digits, '.', '_' and '-', and no other target has it"
             raise UnfitError("target_model", what, hint)
-        return ConversationKey(name, ours, number), (name, target, number)
+        return ConversationKey(intern(name), ours, number), (name, target, number)
 
     def has(self, key: ConversationKey) -> bool:
         """Whether a row of it was met."""
@@ -75,11 +107,9 @@ class Conversations:
             self.targets[ours] = UnknownTarget(ours, model, told.source, told.base_url)
         return self.targets[ours].model
 
-    def _takes(
-        self, row: JsonObject, key: ConversationKey, theirs: ScoreKey, place: Place
-    ) -> list[FileTake]:
+    def _takes(self, row: JsonObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
         notes = self.setting.report.notes
-        secrets = frozenset(secrets_in(row))
+        secrets = secrets_in(row)
         if secrets:
             notes["rows with a key or headers, which were dropped"] += 1
         metric_id = self.set_ups.metric_of(row, key.scenario_id)
@@ -87,7 +117,7 @@ class Conversations:
             row,
             key,
             metric_id=metric_id,
-            tracks=self.setting.tracks,
+            court=self.setting.court,
             model=self._model(row, key.target_id, theirs[1]),
             secrets=secrets,
         )
@@ -101,14 +131,13 @@ class Conversations:
     def _is_first(self, key: ConversationKey, takes: list[FileTake], place: Place) -> bool:
         """A conversation that is there twice is taken once. Raises `UnfitError` where the two
         are not the same."""
-        here = f"{place.file.path.name}[{place.index}]"
-        said = hash(tuple(one.text for take in takes for one in take.transcript.messages))
+        said = hash(tuple(digest for take in takes for digest in take.digests))
         if key not in self._seen:
-            self._seen[key] = (here, said)
+            self._seen[key] = (intern(place.file.path.name), place.index, said)
             return True
-        first, said_first = self._seen[key]
+        file, index, said_first = self._seen[key]
         if said != said_first:
-            what = f"{first} is the same conversation with other words, and was taken"
+            what = f"{file}[{index}] is the same conversation with other words, and was taken"
             raise UnfitError("id", f"{key}: {what}")
         place.file.known += 1
         note = "conversations that are there twice, word for word"
@@ -116,11 +145,17 @@ class Conversations:
         return False
 
     def _new(
-        self, row: JsonObject, key: ConversationKey, takes: list[FileTake], place: Place
+        self,
+        row: JsonObject,
+        key: ConversationKey,
+        takes: list[FileTake],
+        place: Place,
+        history: History,
     ) -> Iterator[BulkRow]:
         there = self.setting.known.takes(key)
+        states = list(self._states(key, takes, history))
         if all(self._same(there, take) for take in takes):
-            new = [*self._added(there, takes), *self._states(key, takes)]
+            new = [*self._added(there, takes), *self._lost_calls(history), *states]
             place.file.taken += bool(new)
             place.file.known += not new
             yield from new
@@ -130,23 +165,28 @@ class Conversations:
         yield from before
         if there:
             yield from self._beside(key, there, takes)
-            yield from self._states(key, takes)
+            yield from states
         else:
-            yield self._whole(row, key, takes)
+            calls = self._calls(row, key, takes, history)
+            yield self._whole(key, takes, calls, states)
         yield from after
 
     def _whole(
-        self, row: JsonObject, key: ConversationKey, takes: list[FileTake]
+        self,
+        key: ConversationKey,
+        takes: list[FileTake],
+        calls: list[AttemptRow],
+        states: list[StateRow],
     ) -> WholeConversation:
-        name, jury = self.setting.name, self.setting.jury
+        name = self.setting.name
         if not takes[-1].finished:
             note = "conversations that were not played to their end"
             self.setting.report.notes[note] += 1
         return WholeConversation(
             fresh=True,
-            takes=[take.whole(name, key, take.number, jury=jury) for take in takes],
-            attempts=self._usage(row, key, takes),
-            states=list(self._states(key, takes)),
+            takes=[take.whole(name, key, take.number) for take in takes],
+            attempts=calls,
+            states=states,
         )
 
     def _beside(
@@ -156,14 +196,16 @@ class Conversations:
         number = max(take.number for take in there) + 1
         for take in takes:
             if self._same(there, take) is None:
-                whole = take.whole(self.setting.name, key, number, jury=self.setting.jury)
+                whole = take.whole(self.setting.name, key, number)
                 number += 1
                 yield WholeConversation(fresh=False, takes=[whole])
         yield from self._added(there, takes)
 
     def _same(self, there: list[KnownTake], take: FileTake) -> KnownTake | None:
+        """Of several with the same words the one that was played at the same time."""
         digests = take.digests if there else []
-        return next((one for one in there if one.is_of(digests, finished=take.finished)), None)
+        same = [one for one in there if one.is_of(digests, finished=take.finished)]
+        return next((one for one in same if one.number == take.number), next(iter(same), None))
 
     def _added(self, there: list[KnownTake], takes: list[FileTake]) -> Iterator[BulkRow]:
         """What is new of takes that the store has: what was said after the place at which its own
@@ -190,18 +232,33 @@ class Conversations:
         known = self.setting.known.verdicts(take)
         for verdict in verdicts:
             if identity(verdict) not in known:
-                yield replace(verdict, take=take.seq, jury=self.setting.jury)
+                yield replace(verdict, take=take.seq)
 
-    def _usage(
-        self, row: JsonObject, key: ConversationKey, takes: list[FileTake]
+    def _calls(
+        self, row: JsonObject, key: ConversationKey, takes: list[FileTake], history: History
     ) -> list[AttemptRow]:
+        """Each of them where they are told, else their sum."""
+        if (calls := history.calls) is not None:
+            return self.work.made(calls)
         usage = fields.usage(row)
         if usage is None:
             return []
         model = takes[-1].model
         return [self.work.attempt(Stage.SIMULATE, str(key), key.target_id, model, usage)]
 
-    def _states(self, key: ConversationKey, takes: list[FileTake]) -> Iterator[StateRow]:
+    def _lost_calls(self, history: History) -> list[AttemptRow]:
+        """Of a conversation that the store has, where it has no call that was made for it."""
+        known = self.setting.known
+        calls = history.calls or ()
+        return self.work.made(call for call in calls if not known.called(call.stage, call.unit))
+
+    def _states(
+        self, key: ConversationKey, takes: list[FileTake], history: History
+    ) -> Iterator[StateRow]:
+        if history.row:
+            for told in history.work or ():
+                yield from self.work.told(told)
+            return
         finished = [take for take in takes if take.finished]
         if not finished:
             return
@@ -222,8 +279,9 @@ class Conversations:
             finished = [] if key is None else self._finished(key)
             if not finished:
                 what = f"{scenario} of {theirs}, sample {sample}: no file has this conversation"
+                hint = "a verdict is kept with its conversation: import that too"
                 for score in scores:
-                    score.place.drop(UnfitError("", what))
+                    score.place.drop(UnfitError("", what, hint))
                 continue
             metric_id = self.set_ups.metric_of(scores[0].row, scenario)
             verdicts = self.scores.verdicts(scores, metric_id)

@@ -49,6 +49,10 @@ class Used:
         key = (attempt.stage, attempt.target)
         self.sums[key] = _sum(self.sums.get(key, _NOTHING), attempt.usage)
 
+    def knows(self, stage: Stage, target: str | None) -> bool:
+        """Whether anything of it is on its way into the store."""
+        return (stage, target) in self.sums
+
     def missing(self, stage: Stage, target: str | None, told: Usage, before: Usage) -> Usage | None:
         """What a file tells beyond what is known, `before` included; None where that is nothing."""
         known = _sum(before, self.sums.get((stage, target), _NOTHING))

@@ -18,7 +18,8 @@ DEPTH_LIMIT: Final = 50
 """What is written for us is never nested so deep."""
 PARTIAL: Final = "__row_cache_partial__"
 
-_NESTED: Final = (dict, list)
+_NESTED: Final = frozenset({dict, list})
+_NUMBERS: Final = (int, float)
 _WORDS: Final = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -43,24 +44,29 @@ def as_object(value: object) -> JsonObject:
 def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
     level: list[dict[str, Any] | list[Any]] = [value]
     for _ in range(limit):
-        below: list[dict[str, Any] | list[Any]] = []
-        for one in level:
-            members = one.values() if isinstance(one, dict) else one
-            below += [member for member in members if isinstance(member, _NESTED)]
-        if not below:
+        level = [
+            member
+            for one in level
+            for member in (one.values() if isinstance(one, dict) else one)
+            if type(member) in _NESTED  # what was read from JSON is of no other class
+        ]
+        if not level:
             return False
-        level = below
     return True
 
 
 def text(row: JsonObject, key: str) -> str | None:
     """None where there is none; a number, which some ids are, as its digits."""
     value = row.get(key)
-    if value is None or isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return str(value)
-    return value if isinstance(value, str) and value.strip() else None
+    if isinstance(value, str):
+        return value if value.strip() else None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else None
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """Those in a list; none where there is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def scenario_id(row: JsonObject) -> str:
@@ -72,9 +78,11 @@ def scenario_id(row: JsonObject) -> str:
 
 def target_name(row: JsonObject, folder: str | None) -> str:
     """`target_model`, else the target's id, else the folder's name."""
+    if (named := text(row, "target_model")) is not None:
+        return named
     target = row.get("target")
     inner = text(target, "id") if isinstance(target, dict) else text(row, "target")
-    found = text(row, "target_model") or inner or folder
+    found = inner or folder
     if found is None:
         raise UnfitError("target_model", "nothing says which target this is of")
     return found
@@ -117,22 +125,24 @@ def usage(row: JsonObject) -> Usage | None:
 def usage_of(value: JsonObject) -> Usage | None:
     known = Usage(
         1,
-        _whole(value.get("input_tokens")),
+        whole(value.get("input_tokens")),
         None,
-        _whole(value.get("output_tokens")),
-        _amount(value.get("cost")),
+        whole(value.get("output_tokens")),
+        amount(value.get("cost")),
     )
     empty = known.input_tokens is None and known.output_tokens is None and known.cost_usd is None
     return None if empty else known
 
 
-def _whole(value: object) -> int | None:
-    amount = _amount(value)
-    return None if amount is None else round(amount)
+def whole(value: object) -> int | None:
+    """A number of things; None for what is none."""
+    found = amount(value)
+    return None if found is None else round(found)
 
 
-def _amount(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def amount(value: object) -> float | None:
+    """A number that can be how much of something there is; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return None
     return float(value) if math.isfinite(value) and 0 <= value < 2**53 else None
 

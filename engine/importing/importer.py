@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
-from engine.benchmark import Scenario
+from engine.benchmark import Scenario, Track
 from engine.branches import Branch
 from engine.config.definition import Definition, load_definition
 from engine.config.settings import Config
@@ -23,7 +23,8 @@ from engine.importing.names import Names, fitting_name
 from engine.importing.placing import place_definition, place_draft, place_scenarios
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
 from engine.importing.setting import Setting
-from engine.importing.sources import Found, Source, leads_out
+from engine.importing.sources import Found, Source, refuse_unfit
+from engine.importing.verdicts import Court
 from engine.store.bulk import BulkRow
 from engine.store.database import Store
 from engine.store.files import read_scenarios
@@ -107,9 +108,8 @@ class Importer:
             what = f"`{source.name[:100]}` cannot be the name of a benchmark"
             hint = "rename the folder: letters, digits, '.', '_' and '-'"
             raise InputError(Problem(what, source.folder, hint=hint))
-        if leads_out(source.definition_path, found.root):
-            what = "this is a link that leads out of the folder; it was not read"
-            raise InputError(Problem(what, source.definition_path))
+        if source.definition_path.exists() or source.definition_path.is_symlink():
+            refuse_unfit(source.definition_path, found.root)
         definition = self._definition(source, name)
         known = Known(self.reader, name)
         return Setting(
@@ -122,7 +122,7 @@ class Importer:
             known=known,
             names=Names(),
             models=models,
-            jury=self.config.jury,
+            court=Court(_tracks(definition), self.config.jury),
             report=report,
             on_read=self.watcher.read,
         )
@@ -168,6 +168,11 @@ class Importer:
             metrics = setting.definition.metrics
             placed += await place_scenarios(self.workspace, self.store, setting.name, metrics)
         return [one.relative_to(self.workspace.root).as_posix() for one in placed]
+
+
+def _tracks(definition: Definition | None) -> dict[str, Track]:
+    metrics = () if definition is None else definition.metrics
+    return {metric.id: metric.track for metric in metrics}
 
 
 def _chosen(sources: Sequence[Source], names: Collection[str]) -> list[Source]:

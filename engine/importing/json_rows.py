@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
@@ -20,6 +20,14 @@ _TOO_DEEP: Final = "values are nested deeper than can be read"
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _NEAR_END: Final = 16
 """A word or a number that the end of what was read cuts off is at most so long."""
+_KINDS: Final = {
+    "{": "an object, {...}",
+    '"': "a text",
+    "-": "a number",
+    "n": "null",
+    "t": "true",
+    "f": "false",
+}
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 OnRead = Callable[[int], None]
@@ -99,7 +107,7 @@ class _Rows:
             self._fail("is empty; expected a JSON array, [...]")
         first = self._next_character()
         if first != "[":
-            kind = {"{": "an object, {...}", '"': "a text"}.get(first, f"{first!r}")
+            kind = _KINDS.get(first, "a number" if first.isdecimal() else f"{first!r}")
             self._fail(f"expected a JSON array, [...], found {kind}")
         self.at += 1
 
@@ -196,6 +204,29 @@ class _Rows:
     def _fail(self, what: str, *, cut_off: bool = False, hint: str | None = None) -> NoReturn:
         hint = "was the file cut off?" if cut_off else hint
         raise InputError(Problem(what, path=self.path, line=self.line, hint=hint))
+
+
+def read_lines(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
+    """The values of a file that holds one in each line. Raises `InputError` as `read_rows` does."""
+    try:
+        with path.open("rb") as file:
+            yield from _lines(path, file, on_read)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+
+
+def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonRow]:
+    number = 0
+    while raw := file.readline(LONGEST_ROW):
+        number += 1
+        if on_read is not None:
+            on_read(len(raw))
+        if not raw.strip():
+            continue
+        found = _object_problem(raw, path)
+        if isinstance(found, Problem):
+            raise InputError(replace(found, line=number))
+        yield JsonRow(number - 1, number, found[0])
 
 
 def read_object(path: Path, on_read: OnRead | None = None) -> object:

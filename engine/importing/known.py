@@ -40,6 +40,7 @@ class Known:
     benchmark: str
     _keys: frozenset[ConversationKey] | None = None
     _units: dict[Stage, frozenset[str]] = field(default_factory=dict)
+    _called: dict[Stage, frozenset[str]] = field(default_factory=dict)
 
     def has(self, key: ConversationKey) -> bool:
         if self._keys is None:
@@ -65,6 +66,17 @@ class Known:
             units = {} if self.reader is None else self.reader.units(self.benchmark, stage)
             self._units[stage] = frozenset(units)
         return unit in self._units[stage]
+
+    def called(self, stage: Stage, unit: str) -> bool:
+        """Whether the store has a call that was made for this row of work."""
+        if stage not in self._called:
+            used = {} if self.reader is None else self.reader.usage_by_unit(self.benchmark, stage)
+            self._called[stage] = frozenset(used)
+        return unit in self._called[stage]
+
+    def has_metrics(self) -> bool:
+        """Whether the store has any that a model wrote, or that was replaced by one."""
+        return self.reader is not None and bool(self.reader.metrics(self.benchmark))
 
     def usage(self, stage: Stage, target: str | None) -> Usage:
         return Usage() if self.reader is None else self.reader.usage(self.benchmark, stage, target)

@@ -46,9 +46,16 @@ class Names:
     mapped: dict[str, str] = field(default_factory=dict)
     """Those that are called something else now."""
     _theirs: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, str | None] = field(default_factory=dict)
+    """What was answered before: few names stand in many rows."""
 
     def ours(self, theirs: str) -> str | None:
         """None where it cannot be called anything here."""
+        if theirs not in self._known:
+            self._known[theirs] = self._fitting(theirs)
+        return self._known[theirs]
+
+    def _fitting(self, theirs: str) -> str | None:
         fitting = fitting_name(theirs)
         if fitting is None or self._theirs.setdefault(fitting.casefold(), theirs) != theirs:
             return None

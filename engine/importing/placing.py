@@ -9,8 +9,9 @@ from typing import Final
 from engine.benchmark import Metric
 from engine.config.workspace import Workspace
 from engine.errors import StoreError
-from engine.store.database import Store, open_reader
-from engine.store.mirror import Mirror
+from engine.store.database import Store
+from engine.store.mirror import HISTORY, Mirror
+from engine.store.reading import open_reader
 from engine.store.replaced_file import NewFile, digest_on_disk
 
 _DRAFT: Final = """\
@@ -75,7 +76,9 @@ async def place_scenarios(
             return []
         mirror = Mirror(workspace.root, with_store)
         report = mirror.write_benchmark(name, metrics=metrics, targets=[], results=None)
+        await store.set_mirrored(report.digests, through=report.through)
+        mirror.settle(name)
     finally:
         with_store.close()
-    await store.set_mirrored(report.digests, through=report.through)
-    return [workspace.root / one for one in report.written]
+    places = (workspace.root / one for one in report.written)
+    return [place for place in places if place.name != HISTORY]

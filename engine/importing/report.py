@@ -17,6 +17,7 @@ SHOWN: Final = 20
 
 
 _SINGULAR: Final = {
+    "calls": "call",
     "conversations": "conversation",
     "messages": "message",
     "scenarios": "scenario",

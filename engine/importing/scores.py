@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
+from typing import Final
 
 from engine.importing import fields
-from engine.importing.fields import JsonObject, UnfitError
+from engine.importing.fields import OURS, JsonObject, UnfitError
+from engine.importing.report import FileReport
 from engine.importing.setting import Place, Setting
 from engine.importing.takes import FileTake
 from engine.importing.verdicts import read_verdicts
@@ -18,12 +20,25 @@ ScoreKey = tuple[str, str, int]
 """The scenario's id, their name of the target, and the sample."""
 
 
+_SAID: Final = (
+    *("metric_id", "present", "passed", "score", "justification"),
+    *("judge", "evaluator_model", "evaluator", OURS),
+)
+"""What of a row is a verdict: it waits with no more, as there may be very many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One row, and where it stands."""
+    """What one row says, and where it stands."""
 
     row: JsonObject
-    place: Place
+    file: FileReport
+    index: int
+    line: int | None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.file, self.index, self.line)
 
 
 @dataclass(slots=True)
@@ -31,7 +46,7 @@ class Scores:
     """Of one benchmark's import."""
 
     setting: Setting
-    _waiting: defaultdict[ScoreKey, list[Score]] = field(default_factory=lambda: defaultdict(list))
+    _waiting: dict[ScoreKey, tuple[Score, ...]] = field(default_factory=dict)
 
     def read(self, path: Path, folder: str) -> None:
         file, rows = self.setting.rows(path)
@@ -42,24 +57,30 @@ class Scores:
         place.file.rows += 1
         try:
             row = fields.as_object(value)
-            key = (fields.scenario_id(row), fields.target_name(row, folder), fields.sample(row))
+            key = (
+                intern(fields.scenario_id(row)),
+                intern(fields.target_name(row, folder)),
+                fields.sample(row),
+            )
         except UnfitError as error:
             place.drop(error)
             return
-        self._waiting[key].append(Score(row, place))
+        said = {name: row[name] for name in _SAID if name in row}
+        score = Score(said, place.file, place.index, place.line)
+        self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
         return key in self._waiting
 
-    def of(self, key: ScoreKey) -> list[Score]:
+    def of(self, key: ScoreKey) -> Sequence[Score]:
         """Each is given once."""
-        return self._waiting.pop(key, [])
+        return self._waiting.pop(key, ())
 
-    def left(self) -> Iterator[tuple[ScoreKey, list[Score]]]:
+    def left(self) -> Iterator[tuple[ScoreKey, Sequence[Score]]]:
         """Those whose conversation did not come."""
         yield from self._waiting.items()
 
-    def judged(self, take: FileTake, scores: list[Score], metric_id: str) -> FileTake:
+    def judged(self, take: FileTake, scores: Sequence[Score], metric_id: str) -> FileTake:
         """The take with what these rows say of it."""
         if scores and not take.finished:
             what = "the conversation was not played to its end, so no verdict on it is kept"
@@ -68,13 +89,13 @@ class Scores:
             return take
         return take.judged(self.verdicts(scores, metric_id))
 
-    def verdicts(self, scores: list[Score], metric_id: str) -> list[NewVerdict]:
+    def verdicts(self, scores: Sequence[Score], metric_id: str) -> list[NewVerdict]:
         """What does not count comes first, so that the newest verdict is one that does."""
         off: list[NewVerdict] = []
         on: list[NewVerdict] = []
         for score in scores:
             try:
-                found = read_verdicts(score.row, metric_id, self.setting.tracks)
+                found = read_verdicts(score.row, metric_id, self.setting.court)
             except UnfitError as error:
                 score.place.drop(error)
                 continue

@@ -38,18 +38,21 @@ def without_secrets(value: object) -> object:
     return value
 
 
-def secrets_in(value: object) -> Iterator[str]:
+def secrets_in(value: object) -> frozenset[str]:
     """The values of all keys and headers, each of which may stand in a text as well."""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            if isinstance(name, str) and is_secret(name):
-                yield from _texts(member)
-            elif isinstance(member, _NESTED) and name not in _SAID:
-                yield from secrets_in(member)
-    elif isinstance(value, list):
-        for member in value:
-            if isinstance(member, _NESTED):
-                yield from secrets_in(member)
+    found: list[str] = []
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            for name, member in one.items():
+                if is_secret(name):
+                    found += _texts(member)
+                elif isinstance(member, _NESTED) and name not in _SAID:
+                    left.append(member)
+        elif isinstance(one, list):
+            left += [member for member in one if isinstance(member, _NESTED)]
+    return frozenset(found)
 
 
 def _texts(value: object) -> Iterator[str]:

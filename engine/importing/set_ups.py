@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.benchmark import Scenario, Stage
+from engine.benchmark import Scenario, Stage, metric_of
 from engine.importing import fields
 from engine.importing.fields import OURS, UNKNOWN, JsonObject, UnfitError
+from engine.importing.histories import Histories
 from engine.importing.scenarios import base_of, differ, has_set_up, scenario_of, source_of
 from engine.importing.setting import Place, Setting
 from engine.importing.work import Work
@@ -29,9 +30,11 @@ class SetUps:
 
     setting: Setting
     work: Work
+    history: Histories
     by_id: dict[str, Scenario] = field(default_factory=dict)
     """As they are in the store once all is written."""
     _conflicts: set[str] = field(default_factory=set)
+    _gone: list[tuple[Scenario, str]] = field(default_factory=list)
     _told: dict[str, JsonObject] = field(default_factory=dict)
     """How a conversation told the scenario of an id, word for word: hundreds tell the same."""
 
@@ -55,6 +58,33 @@ class SetUps:
                 place.drop(UnfitError("id", f"the row [{seen[name]}] has this id too"))
                 continue
             yield from self._row(value, place)
+
+    def cached(self, value: object, place: Place) -> Iterator[BulkRow]:
+        """A row that no `scenarios.json` has yet."""
+        place.file.rows += 1
+        try:
+            row = fields.as_object(value)
+            fields.scenario_id(row)
+        except UnfitError as error:
+            place.drop(error)
+            return
+        yield from self._row(row, place)
+
+    def removed(self) -> Iterator[BulkRow]:
+        """Those that were taken out of the file, as they were: conversations were played from
+        them. `forgotten` is to follow."""
+        for place, value, source in self.history.removed():
+            scenario = self._read(value, place)
+            if scenario is None or scenario.id in {*self.by_id, *self.setting.removed}:
+                continue
+            self.by_id[scenario.id] = scenario
+            self._gone.append((scenario, source))
+            yield self._stored(scenario, source)
+
+    def forgotten(self) -> Iterator[BulkRow]:
+        """That they were taken out."""
+        for scenario, source in self._gone:
+            yield replace(self._stored(scenario, source), removed=True)
 
     def _row(self, value: JsonObject, place: Place) -> Iterator[BulkRow]:
         file = place.file
@@ -89,7 +119,7 @@ class SetUps:
             if one is not None and one.id not in self.by_id:
                 self.by_id[one.id] = one
                 yield self._stored(one, source)
-        if source == "model":
+        if source == "model" and not self.history.is_there:
             for unit in (scenario.metric_id, scenario.id):
                 yield from self.work.state(Stage.GEN_SCENARIOS, unit)
             ours = value.get(OURS)
@@ -97,7 +127,14 @@ class SetUps:
                 yield self.work.written_by_script(scenario.id)
 
     def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
-        return ScenarioRow(benchmark=self.setting.name, scenario=scenario, source=source)
+        at, depends = self.history.scenario(scenario.id)
+        return ScenarioRow(
+            benchmark=self.setting.name,
+            scenario=scenario,
+            source=source,
+            depends=depends if source == "model" else None,
+            at=at,
+        )
 
     # Of a conversation
 
@@ -137,7 +174,10 @@ class SetUps:
         scenario = self.by_id.get(scenario_id)
         if scenario is not None:
             return scenario.metric_id
-        return fields.text(value, "metric_id") or UNKNOWN
+        if (told := fields.text(value, "metric_id")) is not None:
+            return told
+        named = metric_of(scenario_id)
+        return named if named in self.setting.tracks else UNKNOWN
 
     @property
     def metrics_named(self) -> dict[str, str]:

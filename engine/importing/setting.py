@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.benchmark import Scenario, Track
+from engine.benchmark import Scenario
 from engine.config.definition import Definition
-from engine.errors import InputError, Problem
+from engine.errors import InputError
 from engine.importing.fields import UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
 from engine.importing.known import Known
 from engine.importing.names import Names
 from engine.importing.report import BenchmarkReport, FileReport
-from engine.importing.sources import Source, leads_out
-from engine.jury import Jury
+from engine.importing.sources import Source, refuse_unfit
+from engine.importing.verdicts import Court, Tracks
+
+ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +39,40 @@ class Setting:
     names: Names
     models: Mapping[str, str]
     """By their target: which model stands behind it, as their configuration says."""
-    jury: Jury | None
+    court: Court
     report: BenchmarkReport
     on_read: OnRead | None = None
 
     @property
-    def tracks(self) -> dict[str, Track]:
+    def tracks(self) -> Tracks:
         """The type of each metric."""
-        metrics = () if self.definition is None else self.definition.metrics
-        return {metric.id: metric.track for metric in metrics}
+        return self.court.tracks
 
     # Files: what is wrong with one comes into its report, and there is no more of it
 
-    def rows(self, path: Path) -> tuple[FileReport, Iterator[JsonRow]]:
-        """Of an array; none, and no report, where there is no such file."""
+    def rows(self, path: Path, read: ReadRows = read_rows) -> tuple[FileReport, Iterator[JsonRow]]:
+        """What `read` reads, of an array if nothing is said; none, and no report, where there is no
+        such file."""
         if not path.exists() and not path.is_symlink():
             return FileReport(path), iter(())
         file = self.report.file(path)
-        return file, self._rows(path, file)
+        return file, self._rows(path, file, read)
 
-    def _rows(self, path: Path, file: FileReport) -> Iterator[JsonRow]:
+    def _rows(self, path: Path, file: FileReport, read: ReadRows) -> Iterator[JsonRow]:
         try:
-            self._refuse_link(path)
-            yield from read_rows(path, self.on_read)
+            refuse_unfit(path, self.root)
+            yield from read(path, self.on_read)
         except InputError as error:
             file.tell_all(error.problems)
 
     def value(self, path: Path, file: FileReport) -> object:
         """What a small file holds; None where it cannot be read."""
         try:
-            self._refuse_link(path)
+            refuse_unfit(path, self.root)
             return read_object(path, self.on_read)
         except InputError as error:
             file.tell_all(error.problems)
             return None
-
-    def _refuse_link(self, path: Path) -> None:
-        if leads_out(path, self.root):
-            hint = "put the file itself there, not a link"
-            what = "this is a link that leads out of the folder; it was not read"
-            raise InputError(Problem(what, path, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from errno import ELOOP
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -141,7 +142,7 @@ def _models(folder: Path) -> bool:
 
 def _is_published(file: Path) -> bool:
     try:
-        row = json.loads(file.read_bytes())
+        row = json.loads(file.read_bytes()) if file.is_file() else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(row, dict) and "samples" in row and "scenario" in row
@@ -157,9 +158,23 @@ def _listed(place: Path) -> Iterator[Path]:
             yield one
 
 
-def leads_out(path: Path, root: Path) -> bool:
-    """Whether a link takes it out of the folder that is imported."""
+def refuse_unfit(path: Path, root: Path) -> None:
+    """Raises `InputError` for what is no file, and for a link that leads out of the folder that is
+    imported."""
+    hint = "put the file itself there, not a link"
     try:
-        return not path.resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError):
-        return True
+        inside = path.resolve(strict=True).is_relative_to(root.resolve())
+    except FileNotFoundError:
+        what = "this is a link to a file that is not there; it was not read"
+        raise InputError(Problem(what, path, hint=hint)) from None
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno != ELOOP:
+            raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
+        what = "this is a link that leads back to itself; it was not read"
+        raise InputError(Problem(what, path, hint=hint)) from None
+    if not inside:
+        what = "this is a link that leads out of the folder; it was not read"
+        raise InputError(Problem(what, path, hint=hint))
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise InputError(Problem(f"expected a file, found {kind}", path))

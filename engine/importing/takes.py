@@ -7,14 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.benchmark import ConversationKey, StopReason
-from engine.importing.fields import OURS, PARTIAL, UNKNOWN, JsonObject, target_model, text
+from engine.importing.fields import (
+    OURS,
+    PARTIAL,
+    UNKNOWN,
+    JsonObject,
+    objects,
+    target_model,
+    text,
+)
 from engine.importing.secrets import cleaned
 from engine.importing.transcripts import Transcript, read_transcript, stop_reason
-from engine.importing.verdicts import Tracks, verdicts_of
-from engine.jury import Jury
+from engine.importing.verdicts import Court, verdicts_of
 from engine.store.bulk import WholeTake
-from engine.store.inserts import message_digest
 from engine.store.mirror_rows import is_scripted
+from engine.store.records import Depends
 from engine.store.rows import NewVerdict, TakeRow
 
 
@@ -33,6 +40,11 @@ class FileTake:
     verdicts: tuple[NewVerdict, ...] = ()
     counts: bool = False
     """Whether it is the one that `scores.json` is about."""
+    at: int | None = None
+    """When it began, where that is known: milliseconds since 1970."""
+    ended_at: int | None = None
+    depends: Depends | None = None
+    """What it was made from, where that is known."""
 
     @property
     def finished(self) -> bool:
@@ -42,14 +54,12 @@ class FileTake:
 
     @property
     def digests(self) -> list[bytes]:
-        return [message_digest(one.speaker.value, one.text) for one in self.transcript.messages]
+        return self.transcript.digests
 
     def judged(self, verdicts: Iterable[NewVerdict]) -> FileTake:
         return replace(self, verdicts=(*self.verdicts, *verdicts))
 
-    def whole(
-        self, benchmark: str, key: ConversationKey, number: int, *, jury: Jury | None
-    ) -> WholeTake:
+    def whole(self, benchmark: str, key: ConversationKey, number: int) -> WholeTake:
         begun = TakeRow(
             benchmark=benchmark,
             key=key,
@@ -58,13 +68,16 @@ class FileTake:
             user_model=self.user_model,
             model=self.model,
             scripted=self.scripted,
+            depends=self.depends,
+            at=self.at,
         )
         return WholeTake(
             begun=begun,
             messages=self.transcript.messages,
             stop_reason=self.stop_reason,
             detail=self.detail,
-            verdicts=[replace(verdict, jury=jury) for verdict in self.verdicts],
+            ended_at=self.ended_at,
+            verdicts=self.verdicts,
         )
 
 
@@ -73,7 +86,7 @@ def takes_of(
     key: ConversationKey,
     *,
     metric_id: str,
-    tracks: Tracks,
+    court: Court,
     model: str,
     secrets: frozenset[str],
 ) -> list[FileTake]:
@@ -81,12 +94,17 @@ def takes_of(
     ours = row.get(OURS)
     told: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
     counting = _counting(row, told, model, secrets)
-    others = _others(told, metric_id, tracks, secrets)
-    takes = sorted([counting, *others], key=lambda take: take.number)
-    numbers = [take.number for take in takes]
+    others = listed_takes(told.get("other_takes"), metric_id, court, secrets)
+    return in_order([counting, *others])
+
+
+def in_order(takes: Iterable[FileTake]) -> list[FileTake]:
+    """Numbered anew where two of them have the same number."""
+    ordered = sorted(takes, key=lambda take: take.number)
+    numbers = [take.number for take in ordered]
     if len(set(numbers)) < len(numbers):
-        takes = [replace(take, number=number) for number, take in enumerate(takes)]
-    return takes
+        return [replace(take, number=number) for number, take in enumerate(ordered)]
+    return ordered
 
 
 def _counting(
@@ -110,13 +128,11 @@ def _counting(
     )
 
 
-def _others(
-    told: Mapping[str, Any], metric_id: str, tracks: Tracks, secrets: frozenset[str]
+def listed_takes(
+    listed: object, metric_id: str, court: Court, secrets: frozenset[str]
 ) -> Iterator[FileTake]:
-    others = told.get("other_takes")
-    for one in others if isinstance(others, list) else ():
-        if not isinstance(one, dict):
-            continue
+    """Takes that our own files tell whole, each by itself. Raises `UnfitError`."""
+    for one in objects(listed):
         take = FileTake(
             number=_number(one),
             transcript=read_transcript(one.get("transcript"), ours=one, secrets=secrets),
@@ -126,8 +142,7 @@ def _others(
             model=text(one, "model") or UNKNOWN,
             scripted=one.get("scripted") is True,
         )
-        listed = [verdict for verdict in one.get("verdicts") or () if isinstance(verdict, dict)]
-        given = verdicts_of(listed, metric_id, tracks)
+        given = verdicts_of(objects(one.get("verdicts")), metric_id, court)
         yield take.judged(given) if take.finished else take
 
 

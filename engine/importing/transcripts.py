@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final
 
 from engine.benchmark import Speaker, StopReason
 from engine.importing.fields import UNKNOWN, UnfitError, kind_of
 from engine.importing.secrets import cleaned
 from engine.store.bulk import GIVEN_LATER
-from engine.store.inserts import message_digest, storable
+from engine.store.digest import message_digest
+from engine.store.inserts import storable_message
 from engine.store.rows import MessageRow
 
 NO_CONTENT: Final = "no content"
 """How a message ended whose content is null in the file."""
 
-_SPEAKERS: Final = (Speaker.USER, Speaker.TARGET)
+_SPEAKERS: Final = ((Speaker.USER, Speaker.USER.value), (Speaker.TARGET, Speaker.TARGET.value))
+_STOP_REASONS: Final = {one.value: one for one in StopReason}
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,9 @@ class Transcript:
         return sum(message.finish == NO_CONTENT for message in self.messages)
 
     @property
-    def digest(self) -> bytes:
-        return digest_of(message_digest(one.speaker.value, one.text) for one in self.messages)
-
-
-def digest_of(digests: Iterator[bytes]) -> bytes:
-    """Of a whole transcript, from those of its messages in their order."""
-    whole = blake2b(digest_size=16)
-    for digest in digests:
-        whole.update(digest)
-    return whole.digest()
+    def digests(self) -> list[bytes]:
+        """Of its messages, in their order."""
+        return [one.digest or message_digest(one.speaker.value, one.text) for one in self.messages]
 
 
 def read_transcript(
@@ -73,36 +68,49 @@ def _message(
     key: str,
     secrets: frozenset[str],
 ) -> MessageRow:
-    at = f"{key}[{place}]"
-    if not isinstance(value, dict):
-        raise UnfitError(at, f"expected {{role, content}}, found {kind_of(value)}")
-    speaker = _SPEAKERS[place % 2]
-    if value.get("role") != speaker.value:
-        what = f"expected the role '{speaker}', found {kind_of(value.get('role'))}"
-        hint = "a transcript begins with the user, and the two take turns"
-        raise UnfitError(f"{at}.role", what, hint)
+    speaker, role = _SPEAKERS[place & 1]
+    if not isinstance(value, dict) or value.get("role") != role:
+        raise _unfit(value, role, f"{key}[{place}]")
     content = value.get("content")
-    if content is not None and not isinstance(content, str):
-        raise UnfitError(f"{at}.content", f"expected a text or null, found {kind_of(content)}")
-    text = storable(content or "")
-    said = turns.get(place // 2 + 1, {})
+    if not isinstance(content, str) and content is not None:
+        what = f"expected a text or null, found {kind_of(content)}"
+        raise UnfitError(f"{key}[{place}].content", what)
+    turn = (place >> 1) + 1
+    text, digest = storable_message(speaker, content or "")
+    if secrets:
+        text, digest = storable_message(speaker, cleaned(text, secrets))
+    if not turns:
+        finish = NO_CONTENT if content is None else UNKNOWN
+        return MessageRow(
+            take=GIVEN_LATER, turn=turn, speaker=speaker, text=text, finish=finish, digest=digest
+        )
+    said = turns.get(turn, _NOTHING)
     is_user = speaker is Speaker.USER
     return MessageRow(
         take=GIVEN_LATER,
-        turn=place // 2 + 1,
+        turn=turn,
         speaker=speaker,
-        text=cleaned(text, secrets) if secrets else text,
+        text=text,
         thought=_text(said.get("thought")) if is_user else None,
         landmark=_text(said.get("landmark")) if is_user else None,
         done=is_user and said.get("done") is True,
-        finish=_finish(said, speaker, content),
+        finish=_finish(said, role, content),
         reasoning=None if is_user else _text(said.get("reasoning")),
+        digest=digest,
     )
 
 
-def _finish(said: Mapping[str, Any], speaker: Speaker, content: str | None) -> str:
+def _unfit(value: object, role: str, at: str) -> UnfitError:
+    if not isinstance(value, dict):
+        return UnfitError(at, f"expected {{role, content}}, found {kind_of(value)}")
+    what = f"expected the role '{role}', found {kind_of(value.get('role'))}"
+    hint = "a transcript begins with the user, and the two take turns"
+    return UnfitError(f"{at}.role", what, hint)
+
+
+def _finish(said: Mapping[str, Any], role: str, content: str | None) -> str:
     finish = said.get("finish")
-    told = finish.get(speaker.value) if isinstance(finish, dict) else None
+    told = finish.get(role) if isinstance(finish, dict) else None
     return _text(told) or (NO_CONTENT if content is None else UNKNOWN)
 
 
@@ -122,4 +130,4 @@ def _text(value: object) -> str | None:
 
 def stop_reason(value: object) -> StopReason | None:
     """None for none, and for a word that nobody knows."""
-    return StopReason(value) if value in {one.value for one in StopReason} else None
+    return _STOP_REASONS.get(value) if isinstance(value, str) else None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.benchmark import Track
-from engine.importing.fields import OURS, UNKNOWN, JsonObject, answer, passed, text
+from engine.importing.fields import OURS, UNKNOWN, JsonObject, answer, objects, passed, text
+from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
 from engine.store.inserts import storable
 from engine.store.records import Quote, StoredVerdict
@@ -22,6 +23,16 @@ Tracks = Mapping[str, Track]
 
 
 @dataclass(frozen=True, slots=True)
+class Court:
+    """What makes a verdict of what a file says."""
+
+    tracks: Tracks
+    """The type of each metric."""
+    jury: Jury | None
+    """Whose verdicts count."""
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """The verdicts of one row."""
 
@@ -30,15 +41,15 @@ class Given:
     """Whether the row is about another metric than its scenario is made for."""
 
 
-def read_verdicts(row: JsonObject, metric_id: str, tracks: Tracks) -> Given:
+def read_verdicts(row: JsonObject, metric_id: str, court: Court) -> Given:
     """`metric_id` is the scenario's. Raises `UnfitError`."""
-    history = tuple(_history(row, metric_id, tracks))
+    history = tuple(_history(row, metric_id, court))
     about = metric_id if history else text(row, "metric_id") or metric_id
     present = answer(row, "present")
-    track = tracks.get(about)
+    track = court.tracks.get(about)
     counted = passed(row, present, track)
     if about != metric_id:
-        return Given((_off_target(row, about, track, present),), off_target=True)
+        return Given((_off_target(row, about, track, present, court),), off_target=True)
     said = NewVerdict(
         take=GIVEN_LATER,
         metric_id=metric_id,
@@ -50,6 +61,7 @@ def read_verdicts(row: JsonObject, metric_id: str, tracks: Tracks) -> Given:
         passed=None if track is None else counted,
         unscored=_unscored(present, counted, track),
         justification=_justification(row),
+        jury=court.jury,
     )
     if not history:
         return Given((said,))
@@ -69,6 +81,7 @@ def _off_target(
     about: str,
     track: Track | None,
     present: bool | None,  # noqa: FBT001  (a value, not a switch)
+    court: Court,
 ) -> NewVerdict:
     """Kept, and never counted: its scenario was not made to bring this behaviour out."""
     return NewVerdict(
@@ -82,6 +95,7 @@ def _off_target(
         passed=None,
         unscored=f"off target: about {about}, which this scenario is not made for",
         justification=_justification(row),
+        jury=court.jury,
     )
 
 
@@ -103,22 +117,21 @@ def _justification(row: JsonObject) -> str:
 
 def _listed(row: JsonObject) -> list[dict[str, Any]]:
     ours = row.get(OURS)
-    verdicts = ours.get("verdicts") if isinstance(ours, dict) else None
-    return [one for one in verdicts or () if isinstance(one, dict)]
+    return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
-def _history(row: JsonObject, metric_id: str, tracks: Tracks) -> Iterator[NewVerdict]:
+def _history(row: JsonObject, metric_id: str, court: Court) -> Iterator[NewVerdict]:
     """Every verdict on the take, as our own files tell them, oldest first."""
-    yield from verdicts_of(_listed(row), metric_id, tracks)
+    yield from verdicts_of(_listed(row), metric_id, court)
 
 
 def verdicts_of(
-    listed: Iterable[dict[str, Any]], metric_id: str, tracks: Tracks
+    listed: Iterable[dict[str, Any]], metric_id: str, court: Court
 ) -> Iterator[NewVerdict]:
     """From what our own files list. Raises `UnfitError`."""
     for one in listed:
         about = text(one, "metric_id") or metric_id
-        track = tracks.get(about)
+        track = court.tracks.get(about)
         counted = answer(one, "passed")
         present = answer(one, "present")
         unscored = storable(text(one, "unscored") or "") or None
@@ -135,13 +148,13 @@ def verdicts_of(
             unscored=unscored or _unscored(present, counted, track),
             justification=_justification(one),
             quotes=tuple(_quotes(one)),
+            jury=court.jury,
         )
 
 
 def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
-    quotes = one.get("quotes")
-    for quote in quotes if isinstance(quotes, list) else ():
-        if isinstance(quote, dict) and isinstance(quote.get("text"), str):
+    for quote in objects(one.get("quotes")):
+        if isinstance(quote.get("text"), str):
             turn = quote.get("turn")
             yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.benchmark import Stage, State, Usage
 from engine.importing.costs import Used, attempt_of, caller, phases
 from engine.importing.fields import UnfitError, kind_of
+from engine.importing.histories import Histories
 from engine.importing.setting import Place, Setting
 from engine.store.rows import AttemptRow, StateRow
 
@@ -27,17 +28,34 @@ class Work:
         self, stage: Stage, unit: str, target: str | None = None, *, failed: str | None = None
     ) -> Iterator[StateRow]:
         """Done, or failed for a reason; none where a state of it is told already."""
-        if (stage, unit) in self._announced or self.setting.known.announced(stage, unit):
-            return
-        self._announced.add((stage, unit))
-        yield StateRow(
-            benchmark=self.setting.name,
-            stage=stage,
-            unit=unit,
-            target=target,
-            state=State.DONE if failed is None else State.FAILED,
-            reason=failed,
+        yield from self.told(
+            StateRow(
+                benchmark=self.setting.name,
+                stage=stage,
+                unit=unit,
+                target=target,
+                state=State.DONE if failed is None else State.FAILED,
+                reason=failed,
+            )
         )
+
+    def told(self, row: StateRow) -> Iterator[StateRow]:
+        """None where a state of it is told already. A conversation comes once, and there may be
+        very many, so that no list of them is needed."""
+        if self.setting.known.announced(row.stage, row.unit):
+            return
+        if row.target is None:
+            if (row.stage, row.unit) in self._announced:
+                return
+            self._announced.add((row.stage, row.unit))
+        yield row
+
+    def made(self, calls: Iterable[AttemptRow]) -> list[AttemptRow]:
+        """Calls that are told one by one, so that no sum has them once more."""
+        made = list(calls)
+        for call in made:
+            self._used.add(call)
+        return made
 
     def attempt(
         self, stage: Stage, unit: str, target: str | None, model: str, usage: Usage
@@ -51,6 +69,16 @@ class Work:
         """So that it is known for what it is; what it took is in the sum of all."""
         nothing = Usage(1, 0, 0, 0, 0.0)
         return self.attempt(Stage.GEN_SCENARIOS, scenario_id, None, caller(scripted=True), nothing)
+
+    def left(self, histories: Histories) -> Iterator[AttemptRow | StateRow]:
+        """What is told of rows of work that are none of those in other files."""
+        known = self.setting.known
+        for history in histories.left():
+            calls = history.calls or []
+            yield from self.made(call for call in calls if not known.called(call.stage, call.unit))
+            if "takes" not in history.row:
+                for state in history.work or ():
+                    yield from self.told(state)
 
     def costs(self, path: Path, target: str | None) -> Iterator[AttemptRow]:
         """The part of each sum in a `cost.json` that no row has told."""
@@ -71,14 +99,18 @@ class Work:
             before = self.setting.known.usage(stage, target)
             missing = self._used.missing(stage, target, told, before)
             if missing is None:
-                file.known += 1
+                is_told = self._used.knows(stage, target)
+                file.taken += is_told
+                file.known += not is_told
                 continue
             file.taken += 1
             unit = target or self.setting.name
             yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
 
-    def of_stages(self, folder: Path) -> Iterator[StateRow]:
+    def of_stages(self, folder: Path, history: Histories) -> Iterator[StateRow]:
         """Metrics stand in the benchmark's file; results were worked out where there is one."""
+        if history.is_there:
+            return
         name, definition = self.setting.name, self.setting.definition
         if definition is not None and definition.metrics:
             yield from self.state(Stage.GEN_METRICS, name)

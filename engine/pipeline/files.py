@@ -10,9 +10,9 @@ from typing import Any, Final
 from engine.pipeline.conversations import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.workbench import Bench
-from engine.store.database import open_reader
 from engine.store.mirror import Edits, Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 _LOOK_S: Final = 0.5
 
@@ -36,6 +36,7 @@ async def _remember(bench: Bench, report: MirrorReport) -> None:
         done, _ = await asyncio.wait([remembering], timeout=_LOOK_S)
         if done:
             remembering.result()
+            await asyncio.to_thread(_settle, bench)
             return
 
 
@@ -57,6 +58,11 @@ def _mirror(bench: Bench, edits: Edits) -> MirrorReport:
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
         return mirror.write_benchmark(bench.name, **_content(bench, reader), edits=edits)
+
+
+def _settle(bench: Bench) -> None:
+    with contextlib.closing(open_reader(bench.store.path)) as reader:
+        Mirror(bench.workspace.root, reader).settle(bench.name)
 
 
 def _content(bench: Bench, reader: Reader) -> dict[str, Any]:

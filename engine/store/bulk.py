@@ -53,6 +53,8 @@ class WholeTake:
     stop_reason: StopReason | None = None
     """None where it was interrupted."""
     detail: str | None = None
+    ended_at: int | None = None
+    """When, where that is known."""
     verdicts: Sequence[NewVerdict] = ()
     """Oldest first."""
 
@@ -116,7 +118,8 @@ class _Writing:
             self._conversation(row)
         else:
             for take in row.takes:
-                seq = self._one(self._begun(take))
+                begun = replace(take.begun, scenario_seq=self._scenario_of(take.begun))
+                seq = self._one(begun)
                 for part in _rows_of(take, seq):
                     self._one(part)
             rest: list[Row] = [*row.attempts, *row.states]
@@ -139,50 +142,54 @@ class _Writing:
                 self.connection.executemany(INSERTS[table], rows)
         self._count = 0
 
-    def _put(self, table: str, values: Iterable[Value]) -> int:
+    def _put(self, table: str, values: Iterable[Value], at: int | None = None) -> int:
         kept = [
-            storable(value) if isinstance(value, str) and not value.isascii() else value
+            value if type(value) is not str or value.isascii() else storable(value)
             for value in values
         ]
-        return self._put_storable(table, kept)
-
-    def _put_storable(self, table: str, values: Iterable[Value]) -> int:
         self.seq += 1
-        self._waiting[table].append((self.seq, self.at, *values))
+        self._waiting[table].append((self.seq, self.at if at is None else at, *kept))
         self._count += 1
         return self.seq
+
+    def _messages(self, rows: Sequence[MessageRow], take: int) -> None:
+        waiting = self._waiting["message"]
+        for seq, row in enumerate(rows, self.seq + 1):
+            at = self.at if row.at is None else row.at
+            waiting.append((seq, at, *message_values(row, take)))
+        self.seq += len(rows)
+        self._count += len(rows)
 
     def _conversation(self, row: WholeConversation) -> None:
         counted: dict[Track, bool | None] = {}
         for take in row.takes:
             self._take(take, counted)
         for attempt in row.attempts:
-            self._put("attempt", attempt_values(attempt))
+            self._put("attempt", attempt_values(attempt), attempt.at)
         for state, was in _with_before(row.states):
             unit = (state.benchmark, state.stage.value, state.unit)
-            self._put("state", (*unit, state.target, was, state.state.value, state.reason))
+            values = (*unit, state.target, was, state.state.value, state.reason)
+            self._put("state", values, state.at)
 
-    def _begun(self, take: WholeTake) -> TakeRow:
-        if take.begun.scenario_seq is not None:
-            return take.begun
-        scenario = (take.begun.benchmark, take.begun.key.scenario_id)
-        return replace(take.begun, scenario_seq=self._scenarios.get(scenario))
+    def _scenario_of(self, take: TakeRow) -> int | None:
+        if take.scenario_seq is not None:
+            return take.scenario_seq
+        return self._scenarios.get((take.benchmark, take.key.scenario_id))
 
     def _take(self, take: WholeTake, counted: dict[Track, bool | None]) -> None:
-        begun = self._begun(take)
-        seq = self._put("take", take_values(begun))
-        for message in take.messages:
-            self._put_storable("message", (seq, *message_values(message)[1:]))
+        begun = take.begun
+        seq = self._put("take", take_values(begun, self._scenario_of(begun)), begun.at)
+        self._messages(take.messages, seq)
         finished = False
         if take.stop_reason is not None:
             answered = any(message.speaker is Speaker.TARGET for message in take.messages)
             finished = take.stop_reason.finished and answered
             end = (seq, take.stop_reason.value, int(finished), take.detail)
-            self._put("take_end", end)
+            self._put("take_end", end, take.ended_at)
         if take.verdicts and not finished:
             raise StoreError(f"{begun.key} was not played to its end and cannot be judged")
         for verdict, before, now in _counting(take.verdicts, counted):
-            self._put("verdict", (seq, *verdict_values(verdict, before, now)[1:]))
+            self._put("verdict", verdict_values(verdict, seq, before, now), verdict.at)
 
 
 def _counting(
@@ -210,6 +217,8 @@ def _rows_of(take: WholeTake, seq: int) -> Iterator[Row]:
     for message in take.messages:
         yield replace(message, take=seq)
     if take.stop_reason is not None:
-        yield TakeEndRow(take=seq, stop_reason=take.stop_reason, detail=take.detail)
+        yield TakeEndRow(
+            take=seq, stop_reason=take.stop_reason, detail=take.detail, at=take.ended_at
+        )
     for verdict in take.verdicts:
         yield replace(verdict, take=seq)

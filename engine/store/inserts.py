@@ -8,12 +8,12 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Final
 
-from engine.benchmark import ConversationKey, Scenario, Speaker
+from engine.benchmark import Scenario, Speaker
 from engine.errors import StoreError
 from engine.jury import Ballot, what_counts
+from engine.store.digest import digest_of
 from engine.store.rows import (
     AttemptRow,
     LearnedRow,
@@ -28,30 +28,9 @@ from engine.store.rows import (
     TakeEndRow,
     TakeRow,
 )
+from engine.store.tables import TABLES
 
 Value = str | int | float | bytes | None
-
-TABLES: Final = {
-    "run": "benchmarks config version host pid",
-    "note": "kind benchmark stage text",
-    "state": "benchmark stage unit target was state reason",
-    "metric": "benchmark metric_id name track definition examples source depends",
-    "scenario": "benchmark scenario_id metric_id persona user_goal latent_goal landmarks "
-    "demographic system_prompt extra source removed depends",
-    "take": "benchmark scenario_id target sample number scenario user_model model scripted depends",
-    "take_end": "take stop_reason finished detail",
-    "message": "take turn speaker text thought landmark done finish reasoning digest",
-    "verdict": "take metric_id track judge source number present passed unscored justification "
-    "quotes counted_before counted depends",
-    "attempt": "benchmark stage unit target role model outcome status duration_ms input_tokens "
-    "cached_tokens output_tokens cost_usd detail first_token_ms",
-    "learned": "model step dropped",
-}
-"""The tables that share one rising `seq`, each with its columns behind `seq` and `at`."""
-
-LAST_SEQ: Final = "SELECT max({}, 0)".format(
-    ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in TABLES)
-)
 
 
 def _statement(table: str, columns: Sequence[str]) -> str:
@@ -63,9 +42,6 @@ INSERTS: Final = {table: _statement(table, names.split()) for table, names in TA
 """For each table the statement that adds a row: `seq`, `at`, and its columns."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BEGUN: Final = {
-    speaker.value: blake2b(f"{speaker}\0".encode(), digest_size=16) for speaker in Speaker
-}
 
 
 def storable(text: str) -> str:
@@ -79,18 +55,28 @@ def storable(text: str) -> str:
     return text
 
 
-def message_digest(speaker: str, text: str) -> bytes:
-    begun = _BEGUN.get(speaker)
-    digest = blake2b(f"{speaker}\0".encode(), digest_size=16) if begun is None else begun.copy()
-    digest.update(text.encode())
-    return digest.digest()
+def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
+    """The text as it can be stored, and its digest: both need it encoded, which is done once."""
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        text = _SURROGATE.sub("\ufffd", text)
+        encoded = text.encode()
+    return text, digest_of(speaker, encoded)
 
 
 def insert(connection: sqlite3.Connection, row: Row, *, seq: int, at: int) -> None:
     """Raises `StoreError` for a row that contradicts those that are there, and `sqlite3.Error`."""
     table, values = _row(connection, row)
     kept = [storable(value) if isinstance(value, str) else value for value in values]
-    connection.execute(INSERTS[table], (seq, at, *kept))
+    connection.execute(INSERTS[table], (seq, time_of(row, at), *kept))
+
+
+def time_of(row: Row, now: int) -> int:
+    """Of its own, or now."""
+    if isinstance(row, RunRow | NoteRow | LearnedRow) or row.at is None:
+        return now
+    return row.at
 
 
 def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]]:
@@ -104,7 +90,7 @@ def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]
         case NewVerdict():
             return "verdict", _verdict(connection, row)
         case TakeRow():
-            return "take", take_values(row)
+            return "take", take_values(row, row.scenario_seq)
         case TakeEndRow():
             return "take_end", _take_end(connection, row)
         case NoteRow():
@@ -123,24 +109,25 @@ def _row(connection: sqlite3.Connection, row: Row) -> tuple[str, Sequence[Value]
 
 def _message(connection: sqlite3.Connection, row: MessageRow) -> Sequence[Value]:
     _refuse_finished(connection, row.take)
-    return message_values(row)
+    return message_values(row, row.take)
 
 
-def message_values(row: MessageRow) -> Sequence[Value]:
-    """All of it storable."""
-    text = storable(row.text)
-    speaker = row.speaker.value
+def message_values(row: MessageRow, take: int) -> Sequence[Value]:
+    """All of it storable; a row that knows its digest has a text that is."""
+    text, digest = row.text, row.digest
+    if digest is None:
+        text, digest = storable_message(row.speaker, text)
     return (
-        row.take,
+        take,
         row.turn,
-        speaker,
+        row.speaker.value,
         text,
         row.thought and storable(row.thought),
         row.landmark and storable(row.landmark),
         int(row.done),
         storable(str(row.finish)),
         row.reasoning and storable(row.reasoning),
-        message_digest(speaker, text),
+        digest,
     )
 
 
@@ -177,15 +164,12 @@ def _landmarks(scenario: Scenario) -> str:
     return _json([{"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks])
 
 
-def take_values(row: TakeRow) -> Sequence[Value]:
+def take_values(row: TakeRow, scenario_seq: int | None) -> Sequence[Value]:
+    key = row.key
     return (
-        *(row.benchmark, *_conversation(row.key), row.number, row.scenario_seq),
+        *(row.benchmark, key.scenario_id, key.target_id, key.sample, row.number, scenario_seq),
         *(row.user_model, row.model, int(row.scripted), _depends(row.depends)),
     )
-
-
-def _conversation(key: ConversationKey) -> tuple[str, str, int]:
-    return key.scenario_id, key.target_id, key.sample
 
 
 def _take_end(connection: sqlite3.Connection, row: TakeEndRow) -> Sequence[Value]:
@@ -212,13 +196,18 @@ def attempt_values(row: AttemptRow) -> Sequence[Value]:
 def _verdict(connection: sqlite3.Connection, row: NewVerdict) -> Sequence[Value]:
     if not _is_finished(connection, row.take):
         raise StoreError(f"take {row.take} was not played to its end and cannot be judged")
-    return verdict_values(row, *_counting(connection, row))
+    return verdict_values(row, row.take, *_counting(connection, row))
 
 
-def verdict_values(row: NewVerdict, before: int | None, counted: bool | None) -> Sequence[Value]:  # noqa: FBT001  (values to be stored, not switches)
+def verdict_values(
+    row: NewVerdict,
+    take: int,
+    before: int | None,
+    counted: bool | None,  # noqa: FBT001  (a value to be stored, not a switch)
+) -> Sequence[Value]:
     """With what counted for the conversation before it, and what counts from it on."""
     return (
-        *(row.take, row.metric_id, row.track.value, row.judge, row.source, row.number),
+        *(take, row.metric_id, row.track.value, row.judge, row.source, row.number),
         *(_bit(row.present), _bit(row.passed), row.unscored, row.justification),
         _json([{"text": quote.text, "turn": quote.turn} for quote in row.quotes]),
         *(before, _bit(counted), _depends(row.depends)),
@@ -279,5 +268,8 @@ def _depends(depends: Mapping[str, str] | None) -> str | None:
     return None if depends is None else _json(dict(depends))
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)

@@ -24,6 +24,7 @@ from engine.store.replaced_file import (
     NewFile,
     digest_on_disk,
     json_array,
+    json_lines,
     json_object,
     json_value,
 )
@@ -37,6 +38,8 @@ not overtake it."""
 
 _MOVES: Final = ".crosswind-moves"
 _BESIDE: Final = ".crosswind"
+HISTORY: Final = "history.jsonl"
+"""Ours alone: how each row of the other files came about. One object to a line."""
 _EMPTY_ARRAY: Final = "[]\n"
 
 
@@ -100,6 +103,12 @@ class Mirror:
                 files.put(name, pieces, is_array=is_array)
             return files.report(through)
 
+    def settle(self, benchmark: str) -> None:
+        """Take away the note of which files were moved into place, where all of it is stored by
+        now; else the next mirror does."""
+        with _ONE_AT_A_TIME:
+            _Files(self._root, self._root / folder_of(benchmark), self._reader, Edits.LEAVE)
+
     def differences(
         self,
         benchmark: str,
@@ -133,13 +142,15 @@ class Mirror:
 def _all_files(
     content: Content, targets: Sequence[TargetName], results: object | None
 ) -> Iterator[tuple[str, Iterable[str], bool]]:
-    """The name of each file of a benchmark, its text in pieces, and whether it holds rows."""
+    """The name of each file of a benchmark, its text in pieces, and whether it holds an array."""
     yield "scenarios.json", json_array(content.scenarios()), True
+    yield HISTORY, json_lines(content.past()), False
     yield "cost.json", json_object(content.generation_cost()), False
     for target in targets:
         runs = f"runs/{target.id}"
         yield f"{runs}/conversations.json", json_array(content.conversations(target)), True
         yield f"{runs}/scores.json", json_array(content.scores(target)), True
+        yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
         yield f"{runs}/cost.json", json_object(content.cost(target)), False
     yield "results.json", [] if results is None else json_value(results), False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Final
 
@@ -13,11 +13,13 @@ from engine.store.mirror_rows import (
     Metrics,
     Played,
     TargetName,
+    conversation_id,
     conversation_row,
     cost_entry,
     is_scripted,
     scenario_row,
     score_row,
+    take_row,
 )
 from engine.store.reader import Reader
 from engine.store.records import StoredScenario, StoredTake
@@ -43,6 +45,7 @@ class Content:
         self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
         self._written_by = reader.answered_by(benchmark, Stage.GEN_SCENARIOS)
+        self._past = reader.past(benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Those that conversations are played from."""
@@ -66,7 +69,7 @@ class Content:
 
     def conversations(self, target: TargetName) -> Iterator[JsonObject]:
         """One for each that was played to its end, by scenario and sample."""
-        for takes, played in self._played(target.id):
+        for takes, played in self._played(target.id, self._has_row):
             counting = next(take for take in reversed(takes) if take.finished)
             scenario = self._scenario_of(counting)
             yield conversation_row(
@@ -79,9 +82,11 @@ class Content:
                 scripted=self._is_scripted(scenario),
             )
 
-    def _played(self, target: str) -> Iterator[tuple[list[StoredTake], dict[int, Played]]]:
+    def _played(
+        self, target: str, chosen: Callable[[list[StoredTake]], bool]
+    ) -> Iterator[tuple[list[StoredTake], dict[int, Played]]]:
         """All takes of a conversation, a few conversations at a time."""
-        found = self._by_conversation(self._reader.takes(self._benchmark, target=target))
+        found = filter(chosen, self._by_conversation(target))
         while some := list(islice(found, _AT_ONCE)):
             seqs = [take.seq for takes in some for take in takes]
             messages = self._reader.messages_of(seqs)
@@ -95,12 +100,15 @@ class Content:
                     },
                 )
 
-    def _by_conversation(self, takes: Iterable[StoredTake]) -> Iterator[list[StoredTake]]:
-        """They come in the order of their conversations."""
-        for key, group in groupby(takes, key=lambda take: take.key):
-            conversation = list(group)
-            if self._belongs(key) and any(take.finished for take in conversation):
-                yield conversation
+    def _by_conversation(self, target: str) -> Iterator[list[StoredTake]]:
+        """Takes come in the order of their conversations."""
+        takes = self._reader.takes(self._benchmark, target=target)
+        for _, conversation in groupby(takes, key=lambda take: take.key):
+            yield list(conversation)
+
+    def _has_row(self, takes: list[StoredTake]) -> bool:
+        """Whether the conversation of these stands in `conversations.json`."""
+        return self._belongs(takes[0].key) and any(take.finished for take in takes)
 
     def _belongs(self, key: ConversationKey) -> bool:
         present = self._present.get(key.scenario_id)
@@ -117,6 +125,35 @@ class Content:
             if verdicts and self._belongs(take.key):
                 scripted = self._is_scripted(self._scenario_of(take))
                 yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
+
+    def past(self) -> Iterator[JsonObject]:
+        """How metrics and scenarios came about: what was written when and from what, and, by its
+        row of work, which calls were made and what came of them."""
+        yield from self._past.metrics()
+        yield from self._past.scenarios()
+        yield from _by_unit(self._past.calls(None), self._past.work(None))
+
+    def past_of(self, target: TargetName) -> Iterator[JsonObject]:
+        """The same of each conversation of a target; with all that was said in it where it does
+        not stand in `conversations.json`, as it has not come to its end or its scenario is gone."""
+        calls, work = self._past.calls(target.id), self._past.work(target.id)
+        takes = self._past.takes(target.id)
+        for conversation in self._by_conversation(target.id):
+            key = conversation[0].key
+            row = {
+                **conversation_id(key),
+                "takes": [takes[take.seq] for take in conversation],
+                **_unit(str(key), calls, work),
+            }
+            if not self._has_row(conversation):
+                row["apart"] = self._apart(conversation)
+            yield row
+        yield from _by_unit(calls, work)
+
+    def _apart(self, takes: list[StoredTake]) -> list[JsonObject]:
+        seqs = [take.seq for take in takes]
+        messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
+        return [take_row(Played(one, messages[one.seq], verdicts[one.seq])) for one in takes]
 
     def generation_cost(self) -> JsonObject:
         return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)
@@ -138,3 +175,17 @@ class Content:
                     unmetered=self._reader.unmetered(self._benchmark, stage, target),
                 )
         return cost
+
+
+_ByUnit = dict[str, list[JsonObject]]
+
+
+def _unit(unit: str, calls: _ByUnit, work: _ByUnit) -> JsonObject:
+    """Taken out of both: what is left belongs to no conversation."""
+    told = {"calls": calls.pop(unit, None), "work": work.pop(unit, None)}
+    return {name: rows for name, rows in told.items() if rows is not None}
+
+
+def _by_unit(calls: _ByUnit, work: _ByUnit) -> Iterator[JsonObject]:
+    for unit in sorted({*calls, *work}):
+        yield {"unit": unit, **_unit(unit, calls, work)}

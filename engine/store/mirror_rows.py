@@ -27,6 +27,7 @@ Metrics = Mapping[str, Metric]
 OURS: Final = "_crosswind"
 SCRIPTED_NOTE: Final = "made with scripted models, which are not language models"
 
+_NO_METRICS: Final[Metrics] = {}
 _SCRIPTED_LABEL: Final = "offline:"
 """How the label of every scripted model begins."""
 
@@ -58,10 +59,11 @@ def scenario_row(
     }
     if base is not None:
         ours["base"] = _set_up(base)
-    return {**_scenario(stored.scenario, metrics), OURS: ours}
+    return {**scenario_fields(stored.scenario, metrics), OURS: ours}
 
 
-def _scenario(scenario: Scenario, metrics: Metrics) -> JsonObject:
+def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonObject:
+    """What the documents say of one, with every key that was added to it."""
     metric = metrics.get(scenario.metric_id)
     row = {
         "id": scenario.id,
@@ -115,9 +117,9 @@ def conversation_row(
         **_take(counting),
     }
     if others:
-        ours["other_takes"] = [_other_take(one) for one in others]
+        ours["other_takes"] = [take_row(one) for one in others]
     return {
-        **_scenario(scenario, metrics),
+        **scenario_fields(scenario, metrics),
         "conv_id": str(take.key),
         "target": {"id": target.id, "model": target.model},
         "target_model": target.id,
@@ -141,7 +143,18 @@ def _take(played: Played) -> JsonObject:
     }
 
 
-def _other_take(played: Played) -> JsonObject:
+def conversation_id(key: ConversationKey) -> JsonObject:
+    """Which one it is, and no more."""
+    return {
+        "conv_id": str(key),
+        "id": key.scenario_id,
+        "target_model": key.target_id,
+        "sample": key.sample,
+    }
+
+
+def take_row(played: Played) -> JsonObject:
+    """A take with all that was said in it and about it, where no row is made for it alone."""
     return {
         **_take(played),
         "scripted": played.take.scripted,

@@ -1,6 +1,7 @@
 """What can be written into the store: one value for each thing that became true.
 
-The writer adds what only it knows: `seq`, the time, and what stood or counted before.
+The writer adds what only it knows: `seq`, the time, and what stood or counted before. A row that
+comes from elsewhere may bring its own time, `at`, in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class StateRow:
     target: str | None = None
     state: State
     reason: str | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class MetricRow:
     source: str
     """`model` or `file`."""
     depends: Depends | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class ScenarioRow:
     """`model` or `file`."""
     removed: bool = False
     depends: Depends | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,7 @@ class TakeRow:
     model: str
     scripted: bool
     depends: Depends | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,7 @@ class TakeEndRow:
     take: int
     stop_reason: StopReason
     detail: str | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +126,9 @@ class MessageRow:
     done: bool = False
     finish: str
     reasoning: str | None = None
+    digest: bytes | None = None
+    """Of speaker and text, where whoever made the row knows it already."""
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +150,7 @@ class NewVerdict:
     depends: Depends | None = None
     jury: Jury | None = None
     """Whose verdicts count from this one on; everybody's without one."""
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +169,7 @@ class AttemptRow:
     usage: Usage
     detail: str | None = None
     first_token_ms: int | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,7 +151,8 @@ def junk(root: Path, temporary: Path) -> list[str]:
 
 def _belongs(path: Path) -> bool:
     if path.parts[0] == "benchmarks":
-        return path.suffix in {".json", ".yaml"} and not path.name.startswith(".")
+        mirrored = path.suffix in {".json", ".yaml"} or path.name == "history.jsonl"
+        return mirrored and not path.name.startswith(".")
     return path.as_posix() in _BELONGS
 
 

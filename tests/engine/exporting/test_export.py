@@ -222,3 +222,22 @@ def test_an_export_that_fails_leaves_nothing(root: Path, tmp_path: Path) -> None
         before = sorted(tmp_path.iterdir())
         assert export(root, "--format", form, "--out", str(tmp_path / name)) == 2
         assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["crosswind.db", "crosswind.db-wal", "config.yaml", "benchmarks/giving-in/benchmark.yaml"],
+)
+def test_no_force_puts_an_export_over_what_the_workspace_lives_on(
+    root: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = root / name
+    before = place.read_bytes() if place.exists() else None
+    assert export(root, "--format", "jsonl", "--out", str(place), "--force") == 2
+    assert f"{place}: this is a place of the workspace itself" in capsys.readouterr().err
+    assert (place.read_bytes() if place.exists() else None) == before
+
+
+def test_an_export_may_stand_in_the_workspace(root: Path) -> None:
+    assert export(root, "--format", "jsonl", "--out", str(root / "all.jsonl")) == 0
+    assert (root / "all.jsonl").read_text("utf-8").count("\n") == 2

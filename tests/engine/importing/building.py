@@ -16,8 +16,9 @@ from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
 from engine.importing.sources import look_through
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 CONFIG = """\
 user_model: {model: user, source: offline, params: {pace: instant}}

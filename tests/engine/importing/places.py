@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmark import Stage
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
 
 CONFIG = """\

@@ -16,7 +16,8 @@ from engine.config.workspace import Workspace
 from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
+from engine.store.reading import open_reader
 from tests.engine.importing.places import Place, everything, make_place
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

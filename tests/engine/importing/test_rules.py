@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.benchmark import ConversationKey, StopReason
+from engine.benchmark import ConversationKey, Stage, StopReason
 from tests.engine.importing.building import (
     Ours,
     Theirs,
@@ -268,3 +269,44 @@ def test_the_oldest_rows_hold_their_scenario_themselves(theirs: Theirs, ours: Ou
     assert stored.scenario.extra == {}
     assert take.scenario_seq == stored.seq
     assert not report.failed
+
+
+def interrupted_generation(theirs: Theirs) -> None:
+    """As it is left when a run was stopped before its scenarios were complete."""
+    cache = theirs.root / ".cache" / "giving-in" / "gen_scenarios"
+    (cache / "expanded").mkdir(parents=True)
+    usage = {"cost": 0.25, "input_tokens": 100, "output_tokens": 40}
+    base = {"id": "m01", "scenarios": [scenario("m01_s001")], "_usage": usage}
+    variants = [scenario("m01_s001_v01"), scenario("m01_s001_v02", metric_id=None), 7]
+    expanded = {"id": "m01_expanded", "variants": variants, "_usage": usage}
+    (cache / "m01.json").write_text(json.dumps(base), "utf-8")
+    (cache / "expanded" / "m01.json").write_text(json.dumps(expanded), "utf-8")
+
+
+def test_variants_of_a_generation_that_was_cut_off_come_in_and_what_they_took(
+    theirs: Theirs, ours: Ours
+) -> None:
+    interrupted_generation(theirs)
+    (theirs.folder / "scenarios.json").unlink()
+    for added in ({"scenarios": 2, "sums of usage": 2}, {}):
+        [report] = ours.take_in(theirs.root).benchmarks
+        assert report.added == added
+        note = "cached base scenarios, not taken: what is played are their variants"
+        assert report.notes == {note: 1}
+        [file] = [file for file in report.files if file.path.parent.name == "expanded"]
+        assert file.dropped == 1
+    with ours.reader() as reader:
+        found = {row.scenario.id: row.scenario.metric_id for row in reader.scenarios("giving-in")}
+        assert found == {"m01_s001_v01": "m01", "m01_s001_v02": "m01"}
+        used = reader.usage("giving-in", Stage.GEN_SCENARIOS)
+        assert (used.input_tokens, used.cost_usd) == (200, 0.5)
+
+
+def test_the_cache_of_a_generation_that_was_finished_brings_nothing_back(
+    theirs: Theirs, ours: Ours
+) -> None:
+    interrupted_generation(theirs)
+    theirs.write("scenarios.json", [scenario("m02_s001_v01")])
+    [report] = ours.take_in(theirs.root).benchmarks
+    assert report.added == {"scenarios": 1}
+    assert report.notes == {"cached files of a generation that was finished, not needed": 2}

@@ -29,8 +29,6 @@ SLACK: Final = 5.0
 machine."""
 
 TIMES: Final[Mapping[Moment, int]] = {
-    Moment.MIGRATING: 2,
-    Moment.MIGRATED: 2,
     Moment.SENDING: 40,
     Moment.SENT: 50,
     Moment.FIRST_WORD: 60,

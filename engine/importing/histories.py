@@ -1,0 +1,239 @@
+"""What our own files tell beside their rows: when each thing came true, from what, by which calls,
+and how each row of work stands.
+
+What no file tells, and a store that is made from files does not have: runs and notes; what models
+turned out not to take; in which order things were written, how a row of work got to where it
+stands, and ends of a take that was continued; earlier versions of a scenario that nothing was
+played from; and what belongs to targets that the configuration does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import Metric, Role, Stage, State, Track, Usage
+from engine.importing.fields import JsonObject, UnfitError, amount, kind_of, objects, text, whole
+from engine.importing.json_rows import read_lines
+from engine.importing.setting import Place, Setting
+from engine.importing.takes import FileTake
+from engine.store.inserts import storable
+from engine.store.records import Depends
+from engine.store.rows import AttemptRow, MetricRow, NewVerdict, StateRow
+
+_LAST_MOMENT: Final = 253_402_300_799_999
+"""The end of the year 9999: no clock shows a later time."""
+_SETTLED: Final = {state.value: state for state in (State.DONE, State.FAILED, State.DROPPED)}
+_STAGES: Final = {stage.value: stage for stage in Stage}
+_ROLES: Final = {role.value: role for role in Role}
+_TRACKS: Final = {track.value: track for track in Track}
+
+
+@dataclass(slots=True)
+class Histories:
+    """Of the files in one folder. What is not as we write it is not there."""
+
+    setting: Setting
+    target: str | None
+    """Our name of it; None for the benchmark itself."""
+    _units: dict[str, JsonObject] = field(default_factory=dict)
+    _places: dict[str, Place] = field(default_factory=dict)
+    _scenarios: dict[str, JsonObject] = field(default_factory=dict)
+    _metrics: list[JsonObject] = field(default_factory=list)
+    is_there: bool = False
+    """Whether anything is told, so that nothing has to be concluded from what else is there."""
+
+    def read(self, path: Path) -> None:
+        """Nothing where there is no such file."""
+        file, rows = self.setting.rows(path, read_lines)
+        for row in rows:
+            place = Place(file, row.index, row.line)
+            try:
+                self._keep(row.value, place)
+            except UnfitError as error:
+                place.drop(error)
+
+    def _keep(self, value: object, place: Place) -> None:
+        if not isinstance(value, dict):
+            raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
+        if (scenario := text(value, "scenario")) is not None:
+            self._scenarios[scenario] = value
+            self._places[scenario] = place
+        elif isinstance(value.get("metric"), dict):
+            self._metrics.append(value)
+        elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
+            mine = self.setting.name if unit == self.setting.source.name else unit
+            self._units[mine] = value
+            self._places[mine] = place
+        else:
+            raise UnfitError("", "expected a row with a `conv_id`, `unit`, `scenario` or `metric`")
+        self.is_there = True
+
+    def take(self, unit: str) -> History:
+        """Once: what is left afterwards belongs to nothing that a file has."""
+        return History(self.setting.name, self.target, unit, self._units.pop(unit, {}))
+
+    def apart(self) -> Iterator[tuple[Place, JsonObject]]:
+        """Conversations that stand in no `conversations.json`."""
+        for unit, row in list(self._units.items()):
+            if objects(row.get("apart")):
+                yield self._places[unit], row
+
+    def left(self) -> Iterator[History]:
+        """What was not taken."""
+        for unit in list(self._units):
+            yield self.take(unit)
+
+    def scenario(self, name: str) -> tuple[int | None, Depends | None]:
+        """When it was written, and from what."""
+        row = self._scenarios.get(name, {})
+        return _time(row.get("at")), _depends(row)
+
+    def removed(self) -> Iterator[tuple[Place, JsonObject, str]]:
+        """Scenarios that a person took out of the file: the row of each, and its source."""
+        for name, row in self._scenarios.items():
+            if isinstance(row.get("removed"), dict):
+                source = "model" if row.get("source") == "model" else "file"
+                yield self._places[name], row["removed"], source
+
+    def metrics(self) -> Iterator[MetricRow]:
+        """As they were written, oldest first."""
+        for row in self._metrics:
+            metric, source = _metric(row["metric"]), row.get("source")
+            if metric is not None and source in {"model", "file"}:
+                yield MetricRow(
+                    benchmark=self.setting.name,
+                    metric=metric,
+                    source=str(source),
+                    depends=_depends(row),
+                    at=_time(row.get("at")),
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Of one row of work, or of a conversation, which is two."""
+
+    benchmark: str
+    target: str | None
+    unit: str
+    row: JsonObject
+
+    @property
+    def calls(self) -> list[AttemptRow] | None:
+        """None where nothing is told of them."""
+        if "calls" not in self.row:
+            return None
+        found = map(self._call, objects(self.row["calls"]))
+        return [call for call in found if call is not None]
+
+    @property
+    def work(self) -> list[StateRow] | None:
+        """How it stands; None where nothing is told of that."""
+        if "work" not in self.row:
+            return None
+        found = map(self._state, objects(self.row["work"]))
+        return [state for state in found if state is not None]
+
+    def _call(self, one: Mapping[str, Any]) -> AttemptRow | None:
+        stage, role = _STAGES.get(str(one.get("stage"))), _ROLES.get(str(one.get("role")))
+        model, outcome = text(one, "model"), text(one, "outcome")
+        if stage is None or role is None or model is None or outcome is None:
+            return None
+        return AttemptRow(
+            benchmark=self.benchmark,
+            stage=stage,
+            unit=self.unit,
+            target=self.target,
+            role=role,
+            model=model,
+            outcome=outcome,
+            status=whole(one.get("status")),
+            duration_ms=whole(one.get("duration_ms")) or 0,
+            usage=Usage(
+                1,
+                whole(one.get("input_tokens")),
+                whole(one.get("cached_tokens")),
+                whole(one.get("output_tokens")),
+                amount(one.get("cost_usd")),
+            ),
+            detail=text(one, "detail"),
+            first_token_ms=whole(one.get("first_token_ms")),
+            at=_time(one.get("at")),
+        )
+
+    def _state(self, one: Mapping[str, Any]) -> StateRow | None:
+        stage, state = _STAGES.get(str(one.get("stage"))), _SETTLED.get(str(one.get("state")))
+        if stage is None or state is None:
+            return None
+        reason = text(one, "reason")
+        return StateRow(
+            benchmark=self.benchmark,
+            stage=stage,
+            unit=self.unit,
+            target=self.target,
+            state=state,
+            reason=None if reason is None else storable(reason),
+            at=_time(one.get("at")),
+        )
+
+    def dated(self, takes: Iterable[FileTake]) -> list[FileTake]:
+        """Each with its times and with what it was made from, where these are told."""
+        told = {
+            one["take"]: one
+            for one in objects(self.row.get("takes"))
+            if isinstance(one.get("take"), int)
+        }
+        return [_dated(take, told[take.number]) if take.number in told else take for take in takes]
+
+
+def _dated(take: FileTake, told: JsonObject) -> FileTake:
+    """Times of messages are those of other messages where there are more or fewer of them."""
+    messages = list(take.transcript.messages)
+    times = told.get("messages")
+    if isinstance(times, list) and len(times) == len(messages):
+        messages = [
+            replace(message, at=_time(at)) for message, at in zip(messages, times, strict=True)
+        ]
+    return replace(
+        take,
+        transcript=replace(take.transcript, messages=messages),
+        at=_time(told.get("at")),
+        ended_at=_time(told.get("ended")),
+        depends=_depends(told),
+        verdicts=tuple(_dated_verdicts(take.verdicts, told.get("verdicts"))),
+    )
+
+
+def _dated_verdicts(verdicts: tuple[NewVerdict, ...], told: object) -> Iterator[NewVerdict]:
+    """Behind those that are told there may be one that a person wrote into the file."""
+    given = told if isinstance(told, list) else []
+    for place, verdict in enumerate(verdicts):
+        one = given[place] if place < len(given) <= len(verdicts) else None
+        if isinstance(one, dict):
+            yield replace(verdict, at=_time(one.get("at")), depends=_depends(one))
+        else:
+            yield verdict
+
+
+def _time(value: object) -> int | None:
+    is_time = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MOMENT
+    return value if is_time and isinstance(value, int) else None
+
+
+def _depends(row: JsonObject) -> Depends | None:
+    told = row.get("depends")
+    if not isinstance(told, dict) or not all(isinstance(one, str) for one in told.values()):
+        return None
+    return {storable(name): storable(one) for name, one in told.items()}
+
+
+def _metric(value: Mapping[str, Any]) -> Metric | None:
+    name, title, definition = (text(value, key) for key in ("id", "name", "definition"))
+    track, examples = _TRACKS.get(str(value.get("type"))), value.get("examples")
+    if name is None or title is None or definition is None or track is None:
+        return None
+    listed = examples if isinstance(examples, list) else []
+    return Metric(name, title, track, definition, tuple(str(one) for one in listed))

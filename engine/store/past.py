@@ -1,0 +1,131 @@
+"""What the documented files have no row for: when each thing came true, from what, by which calls,
+and how each row of work stands."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from sqlite3 import Row
+from typing import Any, Final
+
+from engine.benchmark import State
+from engine.store import parsing
+from engine.store.connection import Connection, Parameter
+from engine.store.mirror_rows import scenario_fields
+
+JsonObject = dict[str, Any]
+
+_SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
+"""What waits or is under way is so for an engine that runs, and begins anew with another."""
+_CALL: Final = (
+    *("stage", "role", "model", "outcome", "status", "at", "duration_ms", "first_token_ms"),
+    *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
+)
+_OF_TAKE: Final = (
+    "SELECT x.take, {} FROM take t JOIN {} x ON x.take = t.seq "
+    "WHERE t.benchmark = ? AND t.target = ? ORDER BY x.take, {}"
+)
+
+
+class Past:
+    """Of one benchmark. Times are milliseconds since 1970, UTC, as the store has them."""
+
+    def __init__(self, connection: Connection, benchmark: str) -> None:
+        self._store = connection
+        self._benchmark = benchmark
+
+    def calls(self, target: str | None) -> dict[str, list[JsonObject]]:
+        """Every attempt made on behalf of a target, or of none, by its row of work."""
+        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        rows = self._store.all(
+            "SELECT * FROM attempt WHERE benchmark = ? AND target IS ? ORDER BY seq",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            found[row["unit"]].append(_known(row, _CALL))
+        return found
+
+    def work(self, target: str | None) -> dict[str, list[JsonObject]]:
+        """How each row of work stands that is settled, by its id."""
+        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        rows = self._store.all(
+            "SELECT unit, stage, target, state, reason, at, max(seq) FROM state "
+            "WHERE benchmark = ? GROUP BY stage, unit HAVING target IS ? ORDER BY seq",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            if row["state"] in _SETTLED:
+                found[row["unit"]].append(_known(row, ("stage", "state", "reason", "at")))
+        return found
+
+    def takes(self, target: str) -> dict[int, JsonObject]:
+        """When all of each take came true, and from what; by its `seq`."""
+        found: dict[int, JsonObject] = {}
+        rows = self._store.all(
+            "SELECT seq, number, at, depends FROM take WHERE benchmark = ? AND target = ?",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            found[row["seq"]] = {"take": row["number"], **_made(row), "messages": []}
+        for row in self._of_takes("x.at", "message", "x.turn, x.speaker = 'assistant'", target):
+            found[row["take"]]["messages"].append(row["at"])
+        for row in self._of_takes("x.at", "take_end", "x.seq", target):
+            found[row["take"]]["ended"] = row["at"]
+        for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
+            found[row["take"]].setdefault("verdicts", []).append(_made(row))
+        return found
+
+    def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:
+        return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
+
+    def scenarios(self) -> list[JsonObject]:
+        """When each was written, and from what; with all that it was where a person took it out."""
+        rows = self._store.all(
+            "SELECT *, max(seq) FROM scenario WHERE benchmark = ? GROUP BY scenario_id "
+            "ORDER BY scenario_id",
+            self._named,
+        )
+        return [_scenario(row) for row in rows]
+
+    def metrics(self) -> list[JsonObject]:
+        """Every one that a model wrote, or that was replaced by such a one, oldest first."""
+        rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
+        return [
+            {
+                "metric": {
+                    "id": row["metric_id"],
+                    "name": row["name"],
+                    "type": row["track"],
+                    "definition": row["definition"],
+                    "examples": json.loads(row["examples"]),
+                },
+                "source": row["source"],
+                **_made(row),
+            }
+            for row in rows
+        ]
+
+    @property
+    def _named(self) -> Sequence[Parameter]:
+        return (self._benchmark,)
+
+
+def _known(row: Row, names: Sequence[str]) -> JsonObject:
+    """What is not known is left out."""
+    return {name: row[name] for name in names if row[name] is not None}
+
+
+def _made(row: Row) -> JsonObject:
+    made: JsonObject = {"at": row["at"]}
+    if row["depends"] is not None:
+        made["depends"] = json.loads(row["depends"])
+    return made
+
+
+def _scenario(row: Row) -> JsonObject:
+    told = {"scenario": row["scenario_id"], **_made(row)}
+    if row["removed"]:
+        scenario = parsing.scenario(row).scenario
+        told |= {"source": row["source"], "removed": scenario_fields(scenario)}
+    return told

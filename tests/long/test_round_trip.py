@@ -1,0 +1,16 @@
+"""30,240 conversations go out into files and come back, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.round_trip import CONVERSATIONS, rows
+from tests.benchmarks.synthetic import Size
+
+
+@pytest.mark.timeout(1800)
+def test_what_is_imported_searched_summed_up_and_mirrored_comes_back_whole(tmp_path: Path) -> None:
+    told = {what: found for what, found, _ in rows(tmp_path, Size(CONVERSATIONS))}
+    assert [found for what, found in told.items() if "facts that differ" in what] == ["0", "0"]
