@@ -51,7 +51,7 @@ def clean(text: str) -> str:
         return text
     if _SUSPECT.search(text) is not None:
         text = text.translate(_TABLE)
-    return _LONG_RUN.sub(_fewer_marks, text)
+    return text if text.isascii() else _LONG_RUN.sub(_fewer_marks, text)
 
 
 def _fewer_marks(run: re.Match[str]) -> str:

@@ -49,6 +49,24 @@ class Wait:
     """Until it is tried again; None where that is not known."""
     calls: int = 1
 
+    @property
+    def words(self) -> str:
+        """`429: rate limit, again in 12 s (3 calls)`."""
+        again = "" if self.seconds is None else f", again in {self.seconds:.0f} s"
+        return f"{self.why}{again}" + ("" if self.calls == 1 else f" ({self.calls} calls)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many calls to a model are let through at once, where more than that want to be made."""
+
+    model: str
+    """Its label."""
+    at_once: int
+    """As many as its server was found to take, of all models of the same account."""
+    waiting: int
+    """Calls that are not let through yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
@@ -75,6 +93,8 @@ class Board:
     """What the run has spent by now, of what has a known price; None where that is not known."""
     budget_usd: float | None = None
     """What the run may spend; None without a limit."""
+    limits: Sequence[Limit] = ()
+    """Models that could be called more if their servers took more."""
 
 
 class Command(StrEnum):

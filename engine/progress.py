@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import sqrt
 
 from engine.benchmark import Stage, State, Track, Usage
 from engine.facts import (
@@ -22,6 +23,8 @@ ANSWER = "answer"
 """The outcome of an attempt that brought a reply."""
 
 RATE_WINDOW = timedelta(seconds=30)
+FEWEST_TO_JUDGE = 4
+"""Conversations that were played lately, to say how sure their pace is."""
 """Rates are over the last half minute: long enough to be calm, short enough to be true."""
 
 
@@ -102,6 +105,15 @@ class Rate:
         span = max((now - self._events[0][0]).total_seconds(), 1.0)
         return self._sum / span
 
+    def since_first(self, now: datetime) -> tuple[int, float]:
+        """How much came since the first that is remembered, without it, and in how many seconds:
+        nobody knows how long that one took to come."""
+        self._forget(now)
+        if not self._events:
+            return 0, 0.0
+        first, amount = self._events[0]
+        return self._sum - amount, max((now - first).total_seconds(), 1.0)
+
     def _forget(self, now: datetime) -> None:
         while self._events and now - self._events[0][0] > RATE_WINDOW:
             self._sum -= self._events.popleft()[1]
@@ -127,8 +139,18 @@ class TargetProgress:
     def seconds_left(self, now: datetime) -> float | None:
         """At the present pace; None where nothing is left to do or the pace is not known yet."""
         left = self.simulate.queued + self.simulate.running
-        pace = self.settled.per_second(now)
-        return left / pace if left and pace else None
+        played, seconds = self.settled.since_first(now)
+        return left * seconds / played if left and played else None
+
+    def seconds_left_about(self, now: datetime) -> tuple[float, float] | None:
+        """Between what and what that lies in two cases of three, as far as the few that were
+        played lately can tell (one standard deviation of a Poisson count); None as above, and
+        where fewer than `FEWEST_TO_JUDGE` were."""
+        seconds, (number, _) = self.seconds_left(now), self.settled.since_first(now)
+        if seconds is None or number < FEWEST_TO_JUDGE:
+            return None
+        off = 1 / sqrt(number)
+        return seconds / (1 + off), seconds / (1 - off)
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from engine.facts import Fact
 from engine.link import EngineLink
 from engine.progress import Progress
-from engine.store.database import open_reader
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 if TYPE_CHECKING:
     from engine.config.settings import Config
@@ -49,6 +49,11 @@ class BenchmarkInfo:
     """Who else can be asked: models that have a name, and targets."""
 
 
+def named_only(names: Sequence[str]) -> list[BenchmarkInfo]:
+    """What is known before the configuration is read."""
+    return [BenchmarkInfo(name, title="", turns=0, targets=(), scripted=False) for name in names]
+
+
 def describe_benchmarks(
     workspace: Workspace, config: Config, names: Sequence[str]
 ) -> list[BenchmarkInfo]:
@@ -83,6 +88,9 @@ class Watch:
     benchmarks: Sequence[BenchmarkInfo]
     link: EngineLink | None = None
     """None where no engine runs."""
+    described: bool = True
+    """Whether `benchmarks` says all of them; else no more than their names, for as long as the
+    configuration is being read."""
     progress: Progress = field(init=False)
     _version: int = field(init=False, default=-1)
 
@@ -95,6 +103,11 @@ class Watch:
     ) -> Watch:
         """Raises `StoreError`."""
         return cls(open_reader(store), benchmarks, link)
+
+    def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
+        """Now that the configuration is read; `link` is to the engine at work, or to the next."""
+        self.benchmarks, self.link, self.described = benchmarks, link, True
+        self._version = -1  # the store may have been made only now
 
     def poll(self) -> Sequence[Fact]:
         """What became true since the last call, folded into `progress`; cheap where nothing did."""

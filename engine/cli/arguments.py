@@ -109,6 +109,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
     )
     shared.add_argument("--slow", action="store_true", help="draw the app seldom, for thin lines")
+    shared.add_argument(
+        "--no-mouse", action="store_true", help="leave the mouse to the terminal, in the app"
+    )
     parser = Parser(
         prog="crosswind",
         description="Watch how AI assistants behave under conversational pressure. Without a "

@@ -19,9 +19,9 @@ from engine.errors import InputError, Problem
 from engine.exporting.markdown import document
 from engine.exporting.rows import csv_lines, json_lines
 from engine.exporting.selection import Conversation, conversations
-from engine.exporting.writing import refuse_taken, write_file, write_folder
-from engine.store.database import open_reader
+from engine.exporting.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 Selection = Mapping[str, frozenset[ConversationKey] | None]
 """By benchmark: these of its conversations, or None for all."""
@@ -34,6 +34,7 @@ def export(arguments: argparse.Namespace) -> int:
         hint = "name a folder with --out"
         raise InputError(Problem("--format md makes one document a conversation", hint=hint))
     if arguments.out is not None:
+        refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
     with closing(open_reader(session.store_path)) as reader:
         selection = _selection(reader, arguments.names)

@@ -57,7 +57,7 @@ def stage_line(progress: Progress, name: str, stage: Stage) -> str | None:
     parts.append(f"{tally.failed} failed")
     if tally.settled < tally.total and rate:
         parts.append(f"{rate:.1f}/s")
-        parts.append(f"{_clock_text(left)} left")
+        parts += [f"{_clock_text(left)} left"] if left else []
     return " · ".join(parts)
 
 

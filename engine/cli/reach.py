@@ -10,14 +10,15 @@ import argparse
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
 from engine.link import Answer, Request
-from engine.service.address import socket_path
-from engine.service.client import SocketLink, connect
 from engine.store.lock import Holder, workspace_holder
+
+if TYPE_CHECKING:
+    from engine.service.client import SocketLink
 
 NOBODY: Final = "no engine is at work in {}"
 
@@ -39,7 +40,7 @@ class Reach:
         holder = workspace_holder(self.workspace.root)
         if holder is not None:
             return holder
-        store = self.store or self._store_path()
+        store = self.store_path
         if not store.exists():
             return None
         # Imported here: where the lock is held, nobody asks the store.
@@ -57,6 +58,10 @@ class Reach:
 
     def link(self) -> SocketLink:
         """To the engine at work on it, or to the next one. To be closed."""
+        # Imported here: the app shows what is stored before it speaks to anybody.
+        from engine.service.address import socket_path
+        from engine.service.client import connect
+
         return connect(socket_path(self.workspace.root), self.holder)
 
     def ask(self, request: Request) -> Answer:
@@ -64,11 +69,12 @@ class Reach:
         with closing(self.link()) as link:
             return accepted(link.ask(request))
 
-    def _store_path(self) -> Path:
-        from engine.config.settings import load_config
-
+    @property
+    def store_path(self) -> Path:
+        if self.store is not None:
+            return self.store
         try:
-            return self.workspace.store_path(load_config(self.workspace.config_path))
+            return self.workspace.written_store_path(self.workspace.config_path)
         except InputError:
             return self.workspace.root / STORE_FILE
 

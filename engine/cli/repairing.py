@@ -13,7 +13,7 @@ from engine.cli.importing import complaints, report_lines
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 
 DONE, INCOMPLETE, STOPPED = 0, 1, 3
 

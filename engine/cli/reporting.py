@@ -22,8 +22,8 @@ from engine.errors import InputError, Problem
 from engine.pipeline.results import analysis_of
 from engine.stages.aggregate import as_rows
 from engine.stages.analysis import Analysis, Estimate
-from engine.store.database import open_reader
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 _PAGE: Final = "results.html"
 _PAGE_ENDS: Final = (".html", ".htm")

@@ -14,7 +14,7 @@ from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
 from engine.service.engine import failed_rows
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 
 
 def retry(arguments: argparse.Namespace) -> int:

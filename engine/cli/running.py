@@ -30,7 +30,7 @@ from engine.pipeline.power import Detectable, detectable_differences, power_sent
 from engine.pipeline.run import RunResult
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 
 DONE, FAILED, STOPPED = 0, 1, 3
 LINGER_SECONDS: Final = 5.0

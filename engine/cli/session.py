@@ -14,20 +14,24 @@ from engine.benchmark import ConversationKey, Stage
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
 from engine.cli.reach import Reach
-from engine.config.settings import Config, load_config
 from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.service.client import SocketLink
 from engine.service.place import Pace, Place
-from engine.store.database import empty_reader, open_reader, open_store
 from engine.store.header import OlderStoreError
 from engine.store.lock import Holder, hold_workspace
+from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, describe_benchmarks
 
 if TYPE_CHECKING:
+    from engine.config.settings import Config
     from engine.pipeline.run import Pipeline
+    from engine.service.client import SocketLink
+    from engine.store.records import StoredRun
+
+# What reads the configuration, writes the store or runs takes long to load: each is imported where
+# it is needed, so that whoever only looks need not wait for it.
 
 WAY_SECONDS: Final = 3.0
 """For so long an engine that has nothing to do may take to end."""
@@ -96,8 +100,15 @@ class Session:
         try:
             open_reader(self.store_path).close()
         except OlderStoreError:
-            with hold_workspace(self.workspace.root):
-                open_store(self.store_path).close()
+            self.make_store()
+
+    def make_store(self) -> None:
+        """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
+        `WorkspaceBusyError`."""
+        from engine.store.database import open_store
+
+        with hold_workspace(self.workspace.root):
+            open_store(self.store_path).close()
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named ones, or all. Raises `InputError` for one that is not there."""
@@ -115,13 +126,10 @@ class Session:
 
     def watched(self) -> list[BenchmarkInfo]:
         """What a watcher sees: every benchmark, and the validation run that is at work."""
-        names = list(self.workspace.benchmark_names())
-        if self.holder() is not None and self.store_path.exists():
-            with closing(open_reader(self.store_path)) as reader:
-                run = reader.last_run()
-            at_work = () if run is None else run.benchmarks
-            names += [name for name in at_work if Branch.parse(name) is not None]
-        return self.infos(names)
+        if self.holder() is None or not self.store_path.exists():
+            return self.infos(self.workspace.benchmark_names())
+        with closing(open_reader(self.store_path)) as reader:
+            return self.infos(names_at_work(self.workspace, reader.last_run()))
 
     @contextmanager
     def pipeline(self) -> Iterator[Pipeline]:
@@ -129,8 +137,8 @@ class Session:
 
         Raises `WorkspaceBusyError` and `StoreError`.
         """
-        # Imported here and below: whoever only looks need not wait for what a run works with.
         from engine.pipeline.run import Pipeline
+        from engine.store.database import open_store
 
         self.make_way()
         with hold_workspace(self.workspace.root):
@@ -153,10 +161,22 @@ class Session:
 
 def open_session(arguments: argparse.Namespace) -> Session:
     """Raises `InputError`."""
-    start = getattr(arguments, "workspace", None)
-    workspace = find_workspace(start or Path.cwd())
-    config = load_config(getattr(arguments, "config", None) or workspace.config_path)
-    return Session(workspace, config)
+    from engine.config.settings import load_config
+
+    workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
+    return Session(workspace, load_config(config_path_of(arguments, workspace)))
+
+
+def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
+    """Of the file that a person names, or of the workspace's own."""
+    return getattr(arguments, "config", None) or workspace.config_path
+
+
+def names_at_work(workspace: Workspace, run: StoredRun | None) -> list[str]:
+    """Of every benchmark, and of the validation run that an engine works on."""
+    at_work = () if run is None else run.benchmarks
+    branches = [name for name in at_work if Branch.parse(name) is not None]
+    return [*workspace.benchmark_names(), *branches]
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:

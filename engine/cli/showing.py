@@ -15,8 +15,8 @@ from engine.cli.session import Session, open_session
 from engine.config.definition import load_definition
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored
-from engine.store.database import open_reader
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
 from engine.store.search import open_search
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from engine.benchmark import Stage
@@ -13,17 +13,19 @@ from engine.cli.console import out, out_json, table
 from engine.cli.lines import tally_of
 from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_session
-from engine.facts import NoteKind
+from engine.facts import RunEnd
 from engine.link import Board, EngineState
 from engine.progress import Progress
-from engine.store.database import empty_reader, open_reader
 from engine.store.lock import Holder
+from engine.store.reading import empty_reader, open_reader
 from engine.watch import Watch
 
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
     "lost": "the last one ended without a word, killed or with its machine; all that was finished "
     "is kept, and `crosswind run` goes on from here",
+    RunEnd.BROKEN.value: "the last run broke off by a fault; crosswind.log in the workspace says "
+    "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
     "done": "the last run came to its end; `crosswind results` shows what came of it",
 }
@@ -71,7 +73,8 @@ def _as_json(status: Status) -> dict[str, Any]:
         "state": board and board.state,
         "speaking": board and len(board.speaking),
         "problem": board and board.problem,
-        "waits": [{"model": one.model, "why": one.why} for one in board.waits] if board else [],
+        "waits": [asdict(one) for one in board.waits] if board else [],
+        "limits": [asdict(one) for one in board.limits] if board else [],
         "parked": dict(board.parked) if board else {},
         "concurrency": dict(board.concurrency) if board else {},
         "notices": list(board.notices) if board else [],
@@ -150,16 +153,18 @@ def _last_run(progress: Progress) -> str:
     """How the last run came to its end, as far as one word goes."""
     if progress.run_state is None:
         return "none"
-    if progress.run_state is not NoteKind.RUN_ENDED:
-        return "lost"
-    ends = [note.text for note in progress.notes if note.kind is NoteKind.RUN_ENDED]
-    return "stopped" if ends[-1:] == ["stopped"] else "done"
+    end = progress.run_end
+    return "lost" if end is None else end.value
 
 
 def _remarks(board: Board | None) -> Sequence[str]:
     if board is None:
         return ()
-    waits = [f"{wait.model} waits: {wait.why}" for wait in board.waits]
+    waits = [f"{wait.model} waits: {wait.words}" for wait in board.waits]
+    waits += [
+        f"{limit.model}: {limit.at_once} let through at once, {limit.waiting} calls wait"
+        for limit in board.limits
+    ]
     parked = [
         f"{target} is parked: {why}; `crosswind retry --target {target}` calls it again"
         for target, why in board.parked.items()

@@ -30,8 +30,8 @@ from engine.stages.validation_report import Shift, TrackReport, Turn, Validation
 from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.intervals import Interval
 from engine.statistics.ranks import Correlation
-from engine.store.database import empty_reader, open_reader
 from engine.store.reader import Reader
+from engine.store.reading import empty_reader, open_reader
 
 LEGEND = "rates in per cent · [95 % interval over scenarios like these]"
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from engine.benchmark import name_fault
 from engine.config.secret import VARIABLE
+from engine.config.shown import shown
 from engine.config.suggest import did_you_mean
-from engine.config.yaml_text import shown
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _NO_ADDRESS: Final = "this is no address, expected `https://host/path`"

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 from engine.config.faults import doubles
 from engine.config.secret import Secret
+from engine.config.shown import shown
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
 from engine.config.suggest import did_you_mean, nearest
-from engine.config.yaml_text import KeyPath, YamlDocument, dotted, shown
+from engine.config.yaml_text import KeyPath, YamlDocument, dotted
 from engine.errors import Problem
 
 MAX_VARIANTS: Final = 1_000

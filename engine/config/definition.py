@@ -15,8 +15,9 @@ from engine.branches import name_of
 from engine.config.accepted import Listed, Name, Section, Shape, Words
 from engine.config.faults import doubles, in_file_order, problems_of
 from engine.config.replace import replace_file
+from engine.config.shown import shown
 from engine.config.suggest import nearest, slip_of
-from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml, shown
+from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
 
 KEY: Final = "metrics"

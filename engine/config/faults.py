@@ -10,8 +10,9 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from engine.config.shown import shown
 from engine.config.suggest import did_you_mean, nearest
-from engine.config.yaml_text import KeyPath, YamlDocument, shown
+from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 
 SECRET_KEYS: Final = frozenset({"apikey", "extra_headers"})

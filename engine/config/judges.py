@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from engine.config.shown import shown
 from engine.config.sources import OFFLINE
 from engine.config.suggest import did_you_mean
-from engine.config.yaml_text import YamlDocument, shown
+from engine.config.yaml_text import YamlDocument
 from engine.errors import Problem
 
 ONE: Final = "evaluator_model"

@@ -24,9 +24,10 @@ from engine.config.consistency import contradictions, current_words, warnings_of
 from engine.config.faults import in_file_order, problems_of
 from engine.config.judges import is_borrowed, with_judges
 from engine.config.secret import Secret
+from engine.config.shown import shown
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.suggest import did_you_mean
-from engine.config.yaml_text import YamlDocument, read_yaml, shown
+from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury
 

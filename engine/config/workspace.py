@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import name_fault
 from engine.branches import Branch, folder_of
+from engine.config.shown import shown
 from engine.config.suggest import did_you_mean
-from engine.config.yaml_text import shown
 from engine.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ CONFIG_FILE: Final = "config.yaml"
 BENCHMARKS_FOLDER: Final = "benchmarks"
 BENCHMARK_FILE: Final = "benchmark.yaml"
 STORE_FILE: Final = "crosswind.db"
+
+_LONG: Final = 100_000
+"""Bytes from which on a file is not looked through, but read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,30 @@ class Workspace:
 
     def store_path(self, config: Config) -> Path:
         """Where the store is: `store` of the configuration, seen from the workspace."""
-        if config.store is None:
+        return self._store_path(config.store, config.path)
+
+    def written_store_path(self, config_path: Path) -> Path:
+        """The same, as the file says it; whatever else is wrong with it is not looked for. Raises
+        `InputError`."""
+        if not _may_say(config_path, "store"):
+            return self._store_path(None, config_path)
+        # Imported here: most files say nothing of it, and the app is to be there at once.
+        from engine.config.yaml_text import read_yaml
+
+        said = read_yaml(config_path).value(("store",))
+        return self._store_path(
+            said if isinstance(said, str) and said.strip() else None, config_path
+        )
+
+    def _store_path(self, said: str | None, config_path: Path) -> Path:
+        if said is None:
             return self.root / STORE_FILE
         try:
-            path = self.root / Path(config.store).expanduser()
+            path = self.root / Path(said).expanduser()
         except RuntimeError:
             what = "found `~` for a person whose home folder is not known, expected a path"
-            raise InputError(Problem(what, config.path, key="store")) from None
-        is_folder = config.store.endswith("/") or path.is_dir()
+            raise InputError(Problem(what, config_path, key="store")) from None
+        is_folder = said.endswith("/") or path.is_dir()
         return path / STORE_FILE if is_folder else path
 
     def _missing(self, name: str, known: Sequence[str]) -> Problem | None:
@@ -178,6 +197,19 @@ def name_problem(name: str, kind: str) -> Problem | None:
     if fault is None:
         return None
     return Problem(f"`{shown(name)}` cannot be the name of a {kind}: {fault}")
+
+
+def _may_say(path: Path, key: str) -> bool:
+    """Whether a YAML file may have this key, by a look at its text: it stands there, or is written
+    in escapes. A comment has none."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LONG:
+            return True
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return True
+    said = [line for line in lines if not line.lstrip().startswith(b"#")]
+    return any(key.encode() in line or b"\\" in line for line in said)
 
 
 def _is_folder(path: Path) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
+from engine.config.shown import shown
 from engine.errors import InputError, Problem
 
 MAX_BYTES: Final = 2 * 1024 * 1024
@@ -103,12 +104,6 @@ def dotted(at: KeyPath) -> str:
         else:
             text += f".{shown(part)}" if text else shown(part)
     return text
-
-
-def shown(text: str) -> str:
-    """Text from a file as a message may quote it: short, and without invisible characters."""
-    short = text if len(text) <= 40 else f"{text[:39]}…"
-    return "".join(character if character.isprintable() else "�" for character in short)
 
 
 def read_yaml(path: Path) -> YamlDocument:

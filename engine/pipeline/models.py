@@ -29,6 +29,7 @@ from engine.providers.model import (
 from engine.providers.offline.models import offline_model
 from engine.providers.prices import Price, Prices
 from engine.providers.real import RealModel, real_model
+from engine.providers.sender import Held
 from engine.providers.wire import Cache
 from engine.store.reader import Reader
 from engine.store.rows import AttemptRow, LearnedRow
@@ -175,14 +176,20 @@ class Models:
         if isinstance(model, RealModel):
             model.unpark()
 
-    def waiting(self) -> dict[str, str]:
-        """What calls wait for, in words, by the label of the model; only where they do."""
-        found: dict[str, str] = {}
-        for _, model in list(self._open.values()):
-            words = model.waiting() if isinstance(model, RealModel) else None
-            if words is not None:
-                found[model.label] = words
-        return found
+    def held(self) -> dict[str, Held]:
+        """What calls wait for, by the label of the model; only where they do."""
+        held = {model.label: model.held() for model in self._real()}
+        return {label: why for label, why in held.items() if why is not None}
+
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """Models whose accounts let fewer calls through at once than there are to be made: how
+        many, and how many wait."""
+        limits = {model.label: model.limit() for model in self._real()}
+        return {label: limit for label, limit in limits.items() if limit is not None}
+
+    def _real(self) -> list[RealModel]:
+        opened = [model for _, model in list(self._open.values())]
+        return [model for model in opened if isinstance(model, RealModel)]
 
 
 @dataclass(frozen=True, slots=True)

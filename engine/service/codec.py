@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage
-from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order
 from engine.service.fields import Fields, MessageError, as_text, as_whole
 from engine.speech import Speech
@@ -90,6 +90,7 @@ def board_as_json(board: Board) -> Json:
         "said": dict(board.said),
         "spent_usd": board.spent_usd,
         "budget_usd": board.budget_usd,
+        "limits": [_limit_as_json(limit) for limit in board.limits],
     }
 
 
@@ -109,6 +110,7 @@ def board_from_json(value: object) -> Board:
         said=fields.pairs("said", as_whole),
         spent_usd=fields.number_or_none("spent_usd"),
         budget_usd=fields.number_or_none("budget_usd"),
+        limits=tuple(fields.each("limits", _limit_from_json)),
     )
 
 
@@ -126,6 +128,15 @@ def _wait_from_json(value: object) -> Wait:
         seconds=fields.number_or_none("seconds"),
         calls=fields.whole("calls"),
     )
+
+
+def _limit_as_json(limit: Limit) -> Json:
+    return {"model": limit.model, "at_once": limit.at_once, "waiting": limit.waiting}
+
+
+def _limit_from_json(value: object) -> Limit:
+    fields = Fields(value, "a limit")
+    return Limit(fields.text("model"), fields.whole("at_once"), fields.whole("waiting"))
 
 
 def identity_as_json(identity: Identity) -> Json:

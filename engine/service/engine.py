@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.errors import CrosswindError
-from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.speech import LiveText
@@ -22,6 +22,7 @@ CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 """Stages whose concurrency can be changed."""
 
 MOST_AT_ONCE: Final = 10_000
+BROKEN_OFF: Final = "a bug in Crosswind ended the engine; crosswind.log in the workspace says where"
 NAMED: Final = 3
 """Rows that are named where some cannot be done; the others are counted."""
 
@@ -84,7 +85,7 @@ class Engine:
         """Do this order and what is asked meanwhile. Raises `CrosswindError`."""
         if first is not None:
             self._orders.append(first)
-        failed, stopped = 0, False
+        failed, stopped, whole = 0, False, False
         self._loop = asyncio.get_running_loop()
         try:
             while (order := await self._next()) is not None:
@@ -92,11 +93,14 @@ class Engine:
                 failed += result.failed
                 stopped = stopped or result.stopped
                 self._stopping = self._stopping or result.stopped
+            whole = True
         except CrosswindError as error:
             self.problem = str(error)
             raise
         finally:
             self._ended = True
+            if not whole and self.problem is None:
+                self.problem = BROKEN_OFF
         return RunResult(failed, stopped)
 
     async def _next(self) -> Order | None:
@@ -148,7 +152,7 @@ class Engine:
             state=self._state(),
             speaking=pipeline.live.speaking(),
             problem=self._trouble,
-            waits=[Wait(model, why, None) for model, why in models.waiting().items()],
+            waits=[Wait(model, *held) for model, held in models.held().items()],
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
             notices=self._edited(),
@@ -156,6 +160,7 @@ class Engine:
             said=pipeline.live.said(),
             spent_usd=pipeline.budget.spent_usd,
             budget_usd=pipeline.config.run.budget,
+            limits=[Limit(model, *limit) for model, limit in models.limits().items()],
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:

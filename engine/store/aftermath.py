@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from engine.store.digest import message_digest
 from engine.store.header import damaged
-from engine.store.inserts import message_digest
 
 _NEWEST: Final = 200
 _LONGEST_S: Final = 0.25

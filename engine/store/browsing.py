@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, StopReason, base_id
 from engine.store import parsing
@@ -121,6 +122,15 @@ class Kin:
     passed: bool | None
 
 
+class ArcTurn(NamedTuple):
+    """One turn of a conversation, in the smallest."""
+
+    landmark: bool
+    """Whether the user model was given an instruction."""
+    quoted: bool
+    """Whether the judge quotes from it."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrowsedRow:
     """A conversation as a table shows it."""
@@ -133,6 +143,7 @@ class BrowsedRow:
     """How many judged it, whether they agree or not."""
     counts: bool
     """Whether no newer playing of it has been finished."""
+    arc: Sequence[ArcTurn]
 
 
 _CONV_ID: Final = (
@@ -240,9 +251,11 @@ class Browser:
         for start in range(0, len(takes), AT_ONCE):
             some = takes[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
+            landmarks = self._landmarks(some)
             for row in self._store.all(
                 "SELECT v.seq, v.counted, x.metric_id, x.track, x.judge, x.unscored,"
-                " x.justification, t.seq AS take_seq, t.benchmark, t.scenario_id, t.target,"
+                " x.justification, x.quotes,"
+                " t.seq AS take_seq, t.benchmark, t.scenario_id, t.target,"
                 f" t.sample, t.number AS take_number, e.stop_reason, {_TURNS} AS turns,"
                 " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
                 f" {_WHO} AS who, NOT EXISTS ({_NEWER}) AS counts {_JUDGED}"
@@ -255,7 +268,20 @@ class Browser:
                     json.loads(row["who"] or "{}"),
                     row["judges"],
                     bool(row["counts"]),
+                    _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
                 )
+        return found
+
+    def _landmarks(self, takes: Sequence[int]) -> dict[int, dict[int, bool]]:
+        """By take: its turns, and in which of them there was a landmark."""
+        found: dict[int, dict[int, bool]] = defaultdict(dict)
+        marks = ", ".join("?" * len(takes))
+        for take, turn, landmark in self._store.all(
+            "SELECT take, turn, landmark IS NOT NULL FROM message "
+            f"WHERE take IN ({marks}) AND speaker = 'user' ORDER BY take, turn",
+            list(takes),
+        ):
+            found[take][turn] = bool(landmark)
         return found
 
     def keys(self, takes: Sequence[int]) -> list[tuple[str, ConversationKey]]:
@@ -323,6 +349,11 @@ class Browser:
         return {row["take"]: row["seq"] for row in rows if row["take"] in takes}
 
 
+def _arc(landmarks: Mapping[int, bool], quotes: str) -> list[ArcTurn]:
+    quoted = {quote.get("turn") for quote in json.loads(quotes)}
+    return [ArcTurn(landmark, turn in quoted) for turn, landmark in landmarks.items()]
+
+
 # A filter as SQL
 
 
@@ -372,7 +403,7 @@ def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
                 Field.TARGET: "t.target",
                 Field.END: "e.stop_reason",
             }.get(field, _CONV_ID)
-            return f"{column} LIKE ? ESCAPE '\\'", [_anywhere(value)]
+            return f"{column} LIKE ? ESCAPE '\\'", [_anywhere_or_all(value)]
 
 
 def _outcome(value: str) -> tuple[str, list[Parameter]]:
@@ -394,6 +425,11 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
         " n.benchmark = s.benchmark AND n.scenario_id = s.scenario_id AND n.seq > s.seq))",
         [_anywhere(axis), _anywhere(wanted)] if equals else [_anywhere(value)],
     )
+
+
+def _anywhere_or_all(value: str) -> str:
+    """Behind an equals sign, the whole of it."""
+    return _like(value[1:]) if value.startswith("=") else _anywhere(value)
 
 
 def _anywhere(value: str) -> str:

@@ -46,6 +46,12 @@ class Connection:
             finally:
                 self.all("COMMIT")
 
+    def move_to(self, other: Connection) -> None:
+        """Answer from what `other` is connected to, which is not to be used any more."""
+        with self._lock:
+            self._connection.close()
+            self._connection = other._connection
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()

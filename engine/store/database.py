@@ -1,4 +1,4 @@
-"""Opens the store: the one that writes, for the engine, and readers for whoever watches."""
+"""Opens the store for the engine, which writes it; `reading` opens it for whoever watches."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from engine.errors import CrosswindError, StoreError
 from engine.store.aftermath import check_newest
 from engine.store.bulk import Bulk, BulkRow
-from engine.store.connection import Connection
 from engine.store.filesystem import mounts_text, refuse_network
-from engine.store.header import SCHEMA_VERSION, check_header, refuse_older, unreadable
+from engine.store.header import SCHEMA_VERSION, check_header, unreadable
 from engine.store.lease import WATCH_S, Leaseholder, fate_of
-from engine.store.lock import Holder, workspace_holder
+from engine.store.lock import Holder
 from engine.store.process import Fate
 from engine.store.reader import Reader
+from engine.store.reading import connect, open_reader, refuse_empty
 from engine.store.replaced_file import sync_folder
 from engine.store.rows import Row
 from engine.store.writer import Clock, OnTrouble, Writer
-
-BUSY_SECONDS: Final = 10.0
 
 T = TypeVar("T")
 
@@ -133,9 +131,9 @@ def open_store(
     _refuse_read_only(path)
     if not path.exists():
         create_store(path)
-    _refuse_empty(path)
+    refuse_empty(path)
     has_log = _has_log(path)
-    connection = _connect(path, "mode=rw")
+    connection = connect(path, "mode=rw")
     try:
         check_header(connection, path)
         _prepare(connection, path)
@@ -179,28 +177,6 @@ def _after_a_crash(connection: sqlite3.Connection, path: Path, *, has_log: bool)
     ]
 
 
-def open_reader(path: Path) -> Reader:
-    """Open the store for reading only, whether an engine runs or not. Raises `StoreError`."""
-    if not path.exists():
-        raise StoreError(f"{path} does not exist yet: nothing was run here so far")
-    _refuse_empty(path)
-    connection = _connect(path, "mode=ro")
-    try:
-        check_header(connection, path)
-        refuse_older(connection, path)
-    except sqlite3.OperationalError as error:
-        connection.close()
-        connection = _connect_unchanging(path, error)
-    except StoreError:
-        connection.close()
-        raise
-    except sqlite3.Error as error:
-        connection.close()
-        raise unreadable(path, error) from error
-    connection.execute("PRAGMA query_only = ON")
-    return Reader(Connection(connection, path))
-
-
 def store_holder(path: Path) -> Holder | None:
     """Which engine writes the store, as the store itself says; None where none does, or it cannot
     be told. Creates nothing."""
@@ -209,49 +185,6 @@ def store_holder(path: Path) -> Holder | None:
         if lease is not None and fate_of(lease, path) is not Fate.GONE:
             return lease.holder
     return None
-
-
-def empty_reader(path: Path) -> Reader:
-    """A reader of the store that `path` would be if nothing had ever been run. It is on no disk, so
-    that nothing has to be removed."""
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _migrate(connection, path)
-    return Reader(Connection(connection, path))
-
-
-def _connect(path: Path, how: str) -> sqlite3.Connection:
-    try:
-        return sqlite3.connect(
-            f"{path.absolute().as_uri()}?{how}",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,  # transactions are ours to begin
-            check_same_thread=False,  # the writer's thread, and the reader's lock, see to that
-            cached_statements=256,
-        )
-    except sqlite3.Error as error:
-        raise unreadable(path, error) from error
-
-
-def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
-    """A store in a folder that we may not write, which is how one on a read-only disk or of
-    another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
-    log = path.with_name(path.name + "-wal")
-    nobody_writes = workspace_holder(path.parent) is None
-    all_is_in_it = not log.exists() or log.stat().st_size == 0
-    if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
-        raise unreadable(path, error) from error
-    connection = _connect(path, "immutable=1")
-    try:
-        check_header(connection, path)
-        refuse_older(connection, path)
-    except sqlite3.Error as second:
-        connection.close()
-        raise unreadable(path, second) from second
-    except StoreError:
-        connection.close()
-        raise
-    return connection
 
 
 def _refuse_read_only(path: Path) -> None:
@@ -264,16 +197,6 @@ def _refuse_read_only(path: Path) -> None:
                 f"{place} cannot be written by this user: a run stores what it does in {path}; "
                 "change who may write there, or name another place as `store: PATH` in config.yaml"
             )
-
-
-def _refuse_empty(path: Path) -> None:
-    if not path.is_file():
-        raise StoreError(f"{path} is not a file: expected the store; move it away")
-    if path.stat().st_size == 0:
-        raise StoreError(
-            f"{path} is empty: expected a store; put a copy of it back, or move it away to begin "
-            "anew"
-        )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -329,7 +252,7 @@ def create_store(path: Path) -> None:
             leftover.unlink(missing_ok=True)
         # SQLite gives its log the same mode, so that this is enough to keep transcripts private
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        connection = _connect(unfinished, "mode=rw")
+        connection = connect(unfinished, "mode=rw")
         try:
             connection.execute("PRAGMA page_size = 16384")
             connection.execute("PRAGMA synchronous = FULL")

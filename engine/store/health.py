@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from engine.store.database import open_reader
 from engine.store.header import check_header, unreadable
+from engine.store.reading import open_reader
 
 LONGEST_S: Final = 10.0
 

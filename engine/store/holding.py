@@ -6,10 +6,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.errors import StoreError
-from engine.store.database import open_reader
 from engine.store.lease import fate_of
 from engine.store.lock import Holder
 from engine.store.process import Fate
+from engine.store.reading import open_reader
 
 
 def writer_of(store: Path) -> Holder | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +11,7 @@ from sqlite_utils import Database, Migrations
 from engine.errors import StoreError
 from engine.moments import Moment, reached
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
+from engine.store.schema import STEPS, take_step
 
 _NAMES: Final = ("1 everything", "2 whose it is", "3 found quickly")
 MIGRATIONS: Final = Migrations("crosswind")
@@ -20,24 +19,18 @@ MIGRATIONS: Final = Migrations("crosswind")
 
 @MIGRATIONS(name=_NAMES[0])
 def _everything(database: Database) -> None:
-    _run("schema.sql", database)
+    take_step(database.conn, STEPS[0])
     database.conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 @MIGRATIONS(name=_NAMES[1])
 def _whose_it_is(database: Database) -> None:
-    _run("schema_2.sql", database)
+    take_step(database.conn, STEPS[1])
 
 
 @MIGRATIONS(name=_NAMES[2])
 def _found_quickly(database: Database) -> None:
-    _run("schema_3.sql", database)
-
-
-def _run(name: str, database: Database) -> None:
-    schema = files("engine.store").joinpath(name).read_text(encoding="utf-8")
-    for statement in _statements(schema):
-        database.conn.execute(statement)
+    take_step(database.conn, STEPS[2])
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
@@ -62,13 +55,3 @@ def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
         raise
     connection.execute("COMMIT")
     reached(Moment.MIGRATED)
-
-
-def _statements(script: str) -> Iterator[str]:
-    """One by one: SQLite's own way to run a script commits before it begins."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

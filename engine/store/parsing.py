@@ -30,12 +30,13 @@ from engine.facts import (
     TakeStarted,
     VerdictGiven,
 )
-from engine.store.inserts import message_digest
+from engine.store.digest import message_digest
 from engine.store.records import (
     Depends,
     FailedUnit,
     MirroredFile,
     Quote,
+    StoredAttempt,
     StoredMessage,
     StoredRun,
     StoredScenario,
@@ -205,6 +206,18 @@ def failed_unit(row: sqlite3.Row) -> FailedUnit:
         unit=row["unit"],
         target=row["target"],
         reason=row["reason"] or "",
+    )
+
+
+def attempt(row: sqlite3.Row) -> StoredAttempt:
+    return StoredAttempt(
+        at=moment(row["at"]),
+        role=Role(row["role"]),
+        model=row["model"],
+        outcome=row["outcome"],
+        status=row["status"],
+        duration_ms=row["duration_ms"],
+        detail=row["detail"],
     )
 
 

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from sqlite3 import Row
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from engine.benchmark import ConversationKey, Metric, Stage, Usage
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
-from engine.store.browsing import Browser
 from engine.store.connection import Connection, Parameter
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import (
     Depends,
     FailedUnit,
     MirroredFile,
+    StoredAttempt,
     StoredMessage,
     StoredRun,
     StoredScenario,
@@ -30,8 +30,12 @@ from engine.store.records import (
     UnitState,
     VerdictRow,
 )
-from engine.store.replaced import PrunePlan, plan_prune
 from engine.store.watching import USAGE, facts_after, last_seq, snapshot
+
+if TYPE_CHECKING:
+    from engine.store.browsing import Browser
+    from engine.store.past import Past
+    from engine.store.replaced import PrunePlan
 
 _T = TypeVar("_T")
 
@@ -67,6 +71,7 @@ _BENCHMARKS: Final = (
 )
 """From one name to the next: there are few, in many rows."""
 _AT_ONCE: Final = 200
+ATTEMPTS_WITHIN: Final = 20_000
 """Takes whose messages are read in one question: few enough to be light, enough to be quick."""
 
 
@@ -80,11 +85,24 @@ class Reader:
     def close(self) -> None:
         self._store.close()
 
+    def move_to(self, other: Reader) -> None:
+        """Answer from the store that `other` reads, which is not to be used any more."""
+        self._store.move_to(other._store)
+
     # For watchers
 
     def browser(self) -> Browser:
         """What a table of everything that was judged asks, by the same connection."""
+        # Imported here and below: what few ask for is no part of what everybody waits for.
+        from engine.store.browsing import Browser
+
         return Browser(self._store)
+
+    def past(self, benchmark: str) -> Past:
+        """What the mirror tells of a benchmark beside its documented rows."""
+        from engine.store.past import Past
+
+        return Past(self._store, benchmark)
 
     def data_version(self) -> int:
         """Another number when anything was written since it was last asked for."""
@@ -135,6 +153,8 @@ class Reader:
     def prune_plan(self, before: datetime | None) -> PrunePlan:
         """What can be taken away: replaced takes, all or those begun before a moment, and of what
         was said of runs what is older than that."""
+        from engine.store.replaced import plan_prune
+
         return plan_prune(self._store, before)
 
     def find_ids(
@@ -330,6 +350,23 @@ class Reader:
             "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
         )
         return [parsing.failed_unit(row) for row in rows]
+
+    def attempts_before(self, failed: FailedUnit, limit: int = 12) -> list[StoredAttempt]:
+        """The last attempts at the calls of a row before it failed, oldest first. They are looked
+        for among what was written shortly before, as no index has them."""
+        rows = self._store.all(
+            "SELECT * FROM attempt WHERE seq BETWEEN ?1 AND ?2 AND +benchmark = ?3 "
+            "AND +stage = ?4 AND unit = ?5 ORDER BY seq DESC LIMIT ?6",
+            (
+                failed.seq - ATTEMPTS_WITHIN,
+                failed.seq,
+                failed.benchmark,
+                failed.stage.value,
+                failed.unit,
+                limit,
+            ),
+        )
+        return [parsing.attempt(row) for row in reversed(rows)]
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
         """Of all calls of a stage; with `target`, of those made on its behalf."""

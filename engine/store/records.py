@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, State, StopReason, Track
+from engine.benchmark import (
+    ConversationKey,
+    Role,
+    Scenario,
+    Speaker,
+    Stage,
+    State,
+    StopReason,
+    Track,
+)
 
 Depends = Mapping[str, str]
 """What a result was made from: the name of each input, such as `metric definition`, and its
@@ -115,6 +124,22 @@ class FailedUnit:
     unit: str
     target: str | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttempt:
+    """One attempt at a call, as it went."""
+
+    at: datetime
+    """When it was over."""
+    role: Role
+    model: str
+    outcome: str
+    """`answer`, or the class of what went wrong."""
+    status: int | None
+    duration_ms: int
+    detail: str | None
+    """What the server or the connection said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from engine.benchmark import ConversationKey, Speaker
 from engine.facts import NoteKind
 from engine.store import parsing
 from engine.store.connection import Connection
-from engine.store.database import open_reader
-from engine.store.inserts import TABLES
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
+from engine.store.tables import TABLES
 
 EVERYTHING: Final = 2**62
 

@@ -24,8 +24,9 @@ from engine.benchmark import Speaker, StopReason
 from engine.errors import StoreError
 from engine.store import parsing
 from engine.store.database import create_store
-from engine.store.inserts import TABLES, message_digest
+from engine.store.digest import message_digest
 from engine.store.replaced_file import sync_folder
+from engine.store.tables import TABLES
 
 Values = tuple[object, ...]
 _Parse = Callable[[sqlite3.Row], object]

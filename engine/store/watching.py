@@ -14,8 +14,8 @@ from engine.facts import Fact
 from engine.progress import RATE_WINDOW, Progress, TargetProgress
 from engine.store import parsing
 from engine.store.connection import Connection
-from engine.store.inserts import LAST_SEQ
 from engine.store.summary import KEEP, kept_summary, summary_row
+from engine.store.tables import LAST_SEQ
 
 _KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take_number"
 
@@ -36,6 +36,7 @@ _FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
 
 _RECENT_ROWS: Final = 5000
 """More of one kind do not happen within `RATE_WINDOW`."""
+_SECOND: Final = 1000
 
 
 def last_seq(connection: Connection) -> int:
@@ -178,31 +179,40 @@ def _add_usage(connection: Connection, progress: Progress) -> None:
 
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """So that a watcher who has just come sees the present pace at once."""
-    for row in _recent(
-        connection, "attempt", "benchmark, target", "coalesce(sum(output_tokens), 0)"
-    ):
-        if row["target"] is not None:
-            _target(progress, row).tokens.add(parsing.moment(row["at"]), row["amount"])
-    for row in _recent(connection, "state", "benchmark, target, stage, state", "count(*)"):
-        settled = row["stage"] == Stage.SIMULATE and row["state"] in {State.DONE, State.FAILED}
-        if settled and row["target"] is not None:
-            _target(progress, row).settled.add(parsing.moment(row["at"]), row["amount"])
+    for name, at, tokens in _by_second(connection, "attempt", "coalesce(output_tokens, 0)"):
+        progress.target(*name).tokens.add(parsing.moment(at), tokens)
+    settled = "stage = 'simulate' AND state IN ('done', 'failed')"
+    for name, at, conversations in _by_second(connection, "state", "1", settled):
+        progress.target(*name).settled.add(parsing.moment(at), conversations)
 
 
 def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
     return progress.target(row["benchmark"], row["target"])
 
 
-def _recent(connection: Connection, table: str, columns: str, amount: str) -> list[sqlite3.Row]:
-    """The last rows, those of one millisecond as one."""
+def _by_second(
+    connection: Connection, table: str, amount: str, where: str = "1"
+) -> list[tuple[tuple[str, str], int, int]]:
+    """Of the last rows: whose they are, since when, and how much within a second of it. There may
+    be thousands, of which a rate would make as many moments."""
     window = round(RATE_WINDOW.total_seconds() * 1000)
-    return connection.all(
-        f"SELECT at, {columns}, {amount} AS amount FROM "
-        f"  (SELECT * FROM {table} ORDER BY seq DESC LIMIT ?) "
-        f"WHERE at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? "
-        f"GROUP BY at, {columns} ORDER BY min(seq)",
+    rows = connection.all(
+        f"SELECT at, benchmark, target, {amount} FROM {table} WHERE target IS NOT NULL AND {where}"
+        f"  AND seq > (SELECT min(seq) - 1 FROM"
+        f"    (SELECT seq FROM {table} ORDER BY seq DESC LIMIT ?))"
+        f"  AND at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? ORDER BY seq",
         (_RECENT_ROWS, window),
     )
+    begun: dict[tuple[str, str], tuple[int, int]] = {}
+    found: list[tuple[tuple[str, str], int, int]] = []
+    for at, benchmark, target, more in rows:
+        name = benchmark, target
+        first, held = begun.get(name, (at, 0))
+        if at - first >= _SECOND:
+            found.append((name, first, held))
+            first, held = at, 0
+        begun[name] = first, held + more
+    return [*found, *((name, first, held) for name, (first, held) in begun.items())]
 
 
 def _sum(column: str) -> str:

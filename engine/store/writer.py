@@ -19,10 +19,11 @@ from typing import Final, TypeVar
 from engine.errors import CrosswindError, StoreError
 from engine.moments import Moment, reached
 from engine.store.bulk import Bulk
-from engine.store.inserts import LAST_SEQ, insert
+from engine.store.inserts import insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.room import lacks_room, room_advice
 from engine.store.rows import Row
+from engine.store.tables import LAST_SEQ
 from engine.store.watching import keep_sums
 
 GROUP_ROWS: Final = 500

@@ -16,8 +16,9 @@ from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Model
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}

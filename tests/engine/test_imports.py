@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.store.database import create_store
 
 ENGINE = Path(engine.__file__).parent
 
@@ -66,7 +68,7 @@ def test_the_engine_knows_no_screen() -> None:
         assert root != "rich" or room == "cli", path
 
 
-NETWORK = {"httpx", "httpx2", "aiohttp", "genai_prices"}
+NETWORK = {"httpx", "httpx2", "httptools", "genai_prices"}
 
 
 def loaded(code: str) -> set[str]:
@@ -95,3 +97,58 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_the_app_loads_no_sdk() -> None:
     assert not loaded("import tui.app") & {"openai", "anthropic", *NETWORK}
+
+
+READING = """
+import sys, threading
+from engine.cli.arguments import parse
+from engine.cli.main import guarded
+from tui.opening import open_app
+
+def hear(event, arguments):
+    if event == "import" and arguments[0] == "engine.config.settings":
+        assert threading.current_thread() is not threading.main_thread()
+        print(*sys.modules, file=found, flush=True)
+
+found = open(sys.argv[2], "a")
+sys.addaudithook(hear)
+sys.exit(guarded(lambda: open_app(parse(["--workspace", sys.argv[1]]))))
+"""
+"""Says what is loaded when the configuration begins to be read, which the app does when its first
+frame is on the screen."""
+LATER = {
+    "pydantic",
+    "sqlite_utils",
+    "yaml",
+    *("engine.config.settings", "engine.config.definition"),
+    *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
+    *("engine.store.browsing", "engine.store.replaced"),
+    *("engine.service.client", "engine.service.messages"),
+    *("engine.pipeline.run", "engine.pipeline.standings", "engine.statistics.rates"),
+    *("tui.screens.live", "tui.screens.help", "tui.results"),
+}
+"""What the first frame does not wait for."""
+
+
+def test_the_first_frame_waits_only_for_what_is_on_it(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("targets: []\n", "utf-8")  # read, and refused
+    (tmp_path / "benchmarks").mkdir()
+    create_store(tmp_path / "crosswind.db")
+    found = tmp_path / "found"
+
+    done = subprocess.run(
+        [sys.executable, "-c", READING, str(tmp_path), str(found)],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "TEXTUAL_DRIVER": "textual.drivers.headless_driver:HeadlessDriver",
+            "XDG_CONFIG_HOME": str(tmp_path),
+        },
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert "config.yaml" in done.stderr
+    first = set(found.read_text("utf-8").splitlines()[0].split())
+    assert "tui.screens.benchmarks" in first
+    assert not first & {*LATER, "openai", "anthropic", *NETWORK}

@@ -8,7 +8,8 @@ from engine.benchmark import Track
 from engine.config.definition import load_definition
 from engine.config.settings import load_config
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
+from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 
 

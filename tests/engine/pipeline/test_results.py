@@ -11,7 +11,7 @@ from engine.config.definition import load_definition
 from engine.config.settings import load_config
 from engine.pipeline.results import analysis_of
 from engine.stages.analysis import Analysis
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 
 SECOND = """\

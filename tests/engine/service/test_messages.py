@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage
-from engine.link import Answer, Board, Command, EngineState, Identity, Request, Row, Wait
+from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order
 from engine.service.codec import (
     answer_as_json,
@@ -50,6 +50,7 @@ BOARD = Board(
     {"steadfast": 12},
     1.25,
     5.0,
+    (Limit("openai:gpt", 8, 42),),
 )
 ORDER = Order(
     ("a", "b"),

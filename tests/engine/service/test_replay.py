@@ -18,11 +18,12 @@ from engine.link import Command, EngineState, Request
 from engine.progress import Progress
 from engine.service.replay import REFUSED, Replay
 from engine.service.timeline import Timeline
-from engine.store.database import Store, open_reader, open_store
-from engine.store.inserts import TABLES
+from engine.store.database import Store, open_store
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from engine.store.replaying import open_replay
 from engine.store.rows import Row, TakeEndRow
+from engine.store.tables import TABLES
 from engine.watch import Watch
 from tests.engine.store.building import (
     BENCHMARK,

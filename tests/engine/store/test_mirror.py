@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from engine.benchmark import ConversationKey, Role, Stage, StopReason, Track, Usage
+from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
 from engine.store.difference import file_difference
 from engine.store.files import read_scenarios
-from engine.store.mirror import Edits, Mirror, MirrorReport, TargetName
+from engine.store.mirror import HISTORY, Edits, Mirror, MirrorReport, TargetName
 from engine.store.rows import TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,
@@ -34,6 +34,7 @@ from tests.engine.store.building import (
     run,
     scenario,
     scenario_row,
+    state,
     take,
     verdict,
     write,
@@ -304,8 +305,9 @@ def test_only_what_is_in_the_present_scenarios_is_mirrored(store: Store, folder:
 
 def test_nothing_is_written_where_there_is_nothing_yet(store: Store, folder: Path) -> None:
     write(store, scenario_row())
-    assert mirror(store).written == (f"benchmarks/{BENCHMARK}/scenarios.json",)
-    assert list(tree(folder)) == ["scenarios.json"]
+    files = [f"benchmarks/{BENCHMARK}/{name}" for name in ("scenarios.json", HISTORY)]
+    assert list(mirror(store).written) == files
+    assert sorted(tree(folder)) == [HISTORY, "scenarios.json"]
 
 
 def test_rows_that_are_gone_leave_an_empty_list(store: Store, folder: Path) -> None:
@@ -324,6 +326,25 @@ def test_files_are_laid_out_as_documented(store: Store, folder: Path) -> None:
         text = (folder / name).read_text(encoding="utf-8")
         assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
     assert "Ünicode" in (folder / "results.json").read_text(encoding="utf-8")
+
+
+def test_how_each_row_came_about_stands_in_a_file_of_its_own(store: Store, folder: Path) -> None:
+    filled(store)
+    [unfinished] = write(store, take(key("m01_s001_v02", sample=1)))
+    write(store, message(unfinished, 1, text="Half of it"))
+    write(store, state("m01_s001_v02__steady__s1", State.FAILED))
+    mirror(store)
+    lines = (folder / "runs" / "steady" / HISTORY).read_text(encoding="utf-8").splitlines()
+    first, _, third = map(json.loads, lines)
+    assert first["conv_id"] == "m01_s001_v01__steady"
+    assert len(first["calls"]) == 2
+    [played] = first["takes"]
+    moments = [played["at"], *played["messages"], played["ended"], played["verdicts"][0]["at"]]
+    assert moments == sorted(moments)
+    assert third["conv_id"] == "m01_s001_v02__steady__s1"
+    assert third["apart"][0]["transcript"] == [{"role": "user", "content": "Half of it"}]
+    assert [one["reason"] for one in third["work"]] == ["it broke"]
+    assert len(read(folder / CONVERSATIONS)) == 2
 
 
 # Again and again
@@ -468,7 +489,7 @@ def test_a_difference_in_a_very_long_file_is_shown_from_where_it_begins(tmp_path
 NO_ROOM = """
 import resource, sys
 from pathlib import Path
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 from engine.store.mirror import Mirror, TargetName
 from tests.engine.store.building import BENCHMARK, HOLDS
 store = Path(sys.argv[1])

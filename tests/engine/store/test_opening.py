@@ -17,10 +17,11 @@ import pytest
 from sqlite_utils import Database
 
 from engine.errors import StoreError
-from engine.store.database import Store, open_reader, open_store
+from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_as_told, refuse_network
 from engine.store.header import APPLICATION_ID
 from engine.store.migrations import MIGRATIONS
+from engine.store.reading import open_reader
 from tests.engine.store.building import note, play, write
 
 MOUNTS = """\
@@ -321,7 +322,8 @@ import os, sys
 from pathlib import Path
 path = Path(sys.argv[1])
 from engine.errors import StoreError
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
+from engine.store.reading import open_reader
 os.setgid(65534); os.setuid(65534)
 try:
     open_store(path)

@@ -22,8 +22,9 @@ from engine.facts import (
     VerdictGiven,
 )
 from engine.store.connection import Connection, Parameter
-from engine.store.database import Store, open_reader
+from engine.store.database import Store
 from engine.store.reader import IDS
+from engine.store.reading import open_reader
 from engine.store.records import Quote
 from engine.store.rows import MetricRow, RunRow, TakeEndRow
 from engine.store.watching import facts_after

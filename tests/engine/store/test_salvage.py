@@ -15,8 +15,9 @@ import pytest
 
 from engine.benchmark import State
 from engine.errors import StoreError
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from tests.engine.store.building import (
     BENCHMARK,

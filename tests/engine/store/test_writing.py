@@ -17,7 +17,8 @@ import pytest
 from engine.benchmark import Speaker, State, StopReason, Usage
 from engine.errors import StoreError
 from engine.facts import Noted
-from engine.store.database import Store, open_reader, open_store
+from engine.store.database import Store, open_store
+from engine.store.reading import open_reader
 from engine.store.rows import TakeEndRow
 from tests.engine.store.building import (
     attempt,

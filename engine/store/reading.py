@@ -1,0 +1,95 @@
+"""Opens the store for whoever only looks; what writes it is not loaded for that."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from engine.errors import StoreError
+from engine.store.connection import Connection
+from engine.store.header import check_header, refuse_older, unreadable
+from engine.store.lock import workspace_holder
+from engine.store.reader import Reader
+from engine.store.schema import STEPS, take_step
+
+BUSY_SECONDS: Final = 10.0
+
+
+def open_reader(path: Path) -> Reader:
+    """Open the store for reading only, whether an engine runs or not. Raises `StoreError`."""
+    if not path.exists():
+        raise StoreError(f"{path} does not exist yet: nothing was run here so far")
+    refuse_empty(path)
+    connection = connect(path, "mode=ro")
+    try:
+        check_header(connection, path)
+        refuse_older(connection, path)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        connection = _connect_unchanging(path, error)
+    except StoreError:
+        connection.close()
+        raise
+    except sqlite3.Error as error:
+        connection.close()
+        raise unreadable(path, error) from error
+    connection.execute("PRAGMA query_only = ON")
+    return Reader(Connection(connection, path))
+
+
+def empty_reader(path: Path) -> Reader:
+    """A reader of the store that `path` would be if nothing had ever been run. It is on no disk, so
+    that nothing has to be removed."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for step in STEPS:
+        take_step(connection, step)
+    return Reader(Connection(connection, path))
+
+
+def connect(path: Path, how: str) -> sqlite3.Connection:
+    """For this room: as `how` says in SQLite's words. Raises `StoreError`."""
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?{how}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,  # transactions are ours to begin
+            check_same_thread=False,  # the writer's thread, and the reader's lock, see to that
+            cached_statements=256,
+        )
+    except sqlite3.Error as error:
+        raise unreadable(path, error) from error
+
+
+def refuse_empty(path: Path) -> None:
+    """Raises `StoreError`."""
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file: expected the store; move it away")
+    if path.stat().st_size == 0:
+        raise StoreError(
+            f"{path} is empty: expected a store; put a copy of it back, or move it away to begin "
+            "anew"
+        )
+
+
+def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
+    """A store in a folder that we may not write, which is how one on a read-only disk or of
+    another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
+    log = path.with_name(path.name + "-wal")
+    nobody_writes = workspace_holder(path.parent) is None
+    all_is_in_it = not log.exists() or log.stat().st_size == 0
+    if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
+        raise unreadable(path, error) from error
+    connection = connect(path, "immutable=1")
+    try:
+        check_header(connection, path)
+        refuse_older(connection, path)
+    except sqlite3.Error as second:
+        connection.close()
+        raise unreadable(path, second) from second
+    except StoreError:
+        connection.close()
+        raise
+    return connection
