@@ -47,7 +47,10 @@ class Dialogue:
         self.messages: Sequence[StoredMessage] = ()
         self.scenario: Scenario | None = None
         self._live: Speech | None = None
-        self._said = ""
+        self._drawn = ""
+        """The lines that are complete of what is being said, fit to be drawn."""
+        self._line = ""
+        """The last one, as it is so far."""
         self._cursor = 0
 
     def load(self, reader: Reader) -> None:
@@ -75,13 +78,21 @@ class Dialogue:
             return self._begin(heard)
         if not heard.text:
             return False
-        self._said += heard.text
-        self._cursor = heard.cursor
+        self._hear(heard)
         return True
 
     def _begin(self, heard: LiveText) -> bool:
-        self._live, self._said, self._cursor = heard.speech, heard.text, heard.cursor
+        self._live, self._drawn, self._line = heard.speech, "", ""
+        self._hear(heard)
         return True
+
+    def _hear(self, heard: LiveText) -> None:
+        said, line_end, rest = heard.text.rpartition("\n")
+        if line_end:
+            self._drawn += drawn(self._line + said + line_end)
+            self._line = ""
+        self._line += rest
+        self._cursor = heard.cursor
 
     @property
     def live(self) -> Speech | None:
@@ -97,7 +108,7 @@ class Dialogue:
     @property
     def wordless(self) -> bool:
         """Whether a message is being spoken of which no word has come yet."""
-        return self.live is not None and not self._said
+        return self.live is not None and not (self._drawn or self._line)
 
     @property
     def turn(self) -> int:
@@ -123,9 +134,8 @@ class Dialogue:
         if (live := self.live) is not None:
             if live.turn != turn:
                 blocks += self._opening(live.turn, live.landmark)
-            blocks.append(
-                _spoken(live.turn, live.speaker, drawn(self._said), growing=not self._over)
-            )
+            said = self._drawn + drawn(self._line)
+            blocks.append(_spoken(live.turn, live.speaker, said, growing=not self._over))
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
         return blocks
@@ -146,6 +156,7 @@ class Dialogue:
                     Ink.LANDMARK,
                     Ink.LANDMARK,
                     close=True,
+                    aside=True,
                 )
             )
         return blocks
@@ -207,6 +218,9 @@ def _ending(take: StoredTake, reason: StopReason) -> Passage:
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
     """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
+    whole = drawn(text)
+    if whole == text:
+        return text, tuple(sorted(marks))
     edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.start, mark.end))})
     pieces = [drawn(text[start:end]) for start, end in pairwise(edges)]
     places = dict(zip(edges, accumulate(map(len, pieces), initial=0), strict=True))

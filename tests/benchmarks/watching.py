@@ -1,10 +1,12 @@
 """What the app costs while many conversations speak and one of them is shown:
-`python -m tests.benchmarks.watching [CONVERSATIONS] [SECONDS] [--profile FILE]`.
+`python -m tests.benchmarks.watching [CONVERSATIONS] [SECONDS] [--screen conversation]
+[--size 120x40] [--slow] [--history TURNS] [--profile FILE]`.
 
 An engine in a process of its own lets the conversations speak 50 tokens a second each, and stores
-what they have said. The real app, in a real terminal of 120x40, shows one of them on its live
-screen. Measured inside it: its CPU time, and how late its event loop wakes; beside it, how late a
-loop wakes that has nothing else to do, which is the machine's own share of that.
+what they have said. The real app, in a real terminal, shows one of them on its live screen, or by
+itself; `--history` lets that one begin with so many turns of 20,000 characters. Measured inside it:
+its CPU time, and how late its event loop wakes; beside it, how late a loop wakes that has nothing
+else to do, which is the machine's own share of that; and what the terminal is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,11 +52,13 @@ from engine.store.database import Store, open_store
 from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, Row, StateRow, TakeRow
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
+from tui.collecting import collect_seldom
 
 TOKENS_A_SECOND = 50
 MESSAGE_SECONDS = 6
 TURNS = 6
-SIZE = (120, 40)
+LONG = 20_000
+"""Characters of a reply that was given before."""
 BENCHMARK = "steadiness"
 TARGETS = ("steadfast", "pushover", "erratic", "gpt-x")
 LANDMARK = "Says that a friend, who is a nurse, sees it in another way. " * 3
@@ -99,7 +103,7 @@ class Talk:
     take: int
     """The row."""
     voice: Voice
-    number: int = 0
+    turns: int = TURNS
 
     def next_voice(self, live: LiveBoard) -> list[Row]:
         """What was said is stored, and the next message begins."""
@@ -107,11 +111,12 @@ class Talk:
         of_user = speech.speaker is Speaker.USER
         live.end(self.voice)
         turn = speech.turn if of_user else speech.turn + 1
-        over = turn > TURNS
+        over = turn > self.turns
         rows = [] if over else self._stored(speech, said)
         speaker = Speaker.TARGET if of_user else Speaker.USER
+        turn = min(turn, self.turns)
         self.voice = live.begin(
-            Speech(BENCHMARK, self.key, 0, min(turn, TURNS), speaker, LANDMARK, time.monotonic())
+            Speech(BENCHMARK, self.key, 0, turn, speaker, LANDMARK, time.monotonic())
         )
         return rows
 
@@ -138,7 +143,7 @@ class Talk:
             usage=Usage(1, 120, 0, 300, 0.001),
         )
         rows: list[Row] = [message, attempt]
-        if speech.turn == TURNS and not of_user:
+        if speech.turn == self.turns and not of_user:
             rows.append(
                 NewVerdict(
                     take=self.take,
@@ -157,11 +162,31 @@ class Talk:
         return rows
 
 
-async def begun(store: Store, live: LiveBoard, count: int) -> list[Talk]:
-    keys = [
-        ConversationKey(f"m01_s{number:03d}_v01", TARGETS[number % len(TARGETS)])
-        for number in range(count)
-    ]
+def key_of(number: int) -> ConversationKey:
+    return ConversationKey(f"m01_s{number:03d}_v01", TARGETS[number % len(TARGETS)])
+
+
+def said_before(take: int, turns: int) -> Iterator[MessageRow]:
+    """Turns with long replies."""
+    reply = ("## On this\n\n" + " ".join(TOKENS * 12) + "\n\n- **one** thing\n- another\n\n") * 30
+    for turn in range(1, turns + 1):
+        question = f"And what of the {turn}. thing?"
+        yield MessageRow(
+            take=take,
+            turn=turn,
+            speaker=Speaker.USER,
+            text=question,
+            thought="It wavers.",
+            landmark=LANDMARK,
+            finish="stop",
+        )
+        yield MessageRow(
+            take=take, turn=turn, speaker=Speaker.TARGET, text=reply[:LONG], finish="stop"
+        )
+
+
+async def begun(store: Store, live: LiveBoard, count: int, history: int) -> list[Talk]:
+    keys = [key_of(number) for number in range(count)]
     await store.write(
         NoteRow(kind=NoteKind.RUN_STARTED, benchmark=BENCHMARK, text=""),
         NoteRow(kind=NoteKind.STAGE_STARTED, benchmark=BENCHMARK, stage=Stage.SIMULATE, text=""),
@@ -193,16 +218,18 @@ async def begun(store: Store, live: LiveBoard, count: int) -> list[Talk]:
             for key in keys
         )
     )
-    talks = []
+    await store.write(*said_before(takes[0], history))
+    talks: list[Talk] = []
     for key, take in zip(keys, takes, strict=True):
-        speech = Speech(BENCHMARK, key, 0, 1, Speaker.USER, LANDMARK, time.monotonic())
-        talks.append(Talk(key, take, live.begin(speech)))
+        before = 0 if talks else history
+        speech = Speech(BENCHMARK, key, 0, before + 1, Speaker.USER, LANDMARK, time.monotonic())
+        talks.append(Talk(key, take, live.begin(speech), before + TURNS))
     return talks
 
 
-async def talk(store: Store, live: LiveBoard, count: int) -> None:
+async def talk(store: Store, live: LiveBoard, count: int, history: int) -> None:
     """Every conversation says one token in each step; messages end evenly spread."""
-    talks = await begun(store, live, count)
+    talks = await begun(store, live, count, history)
     steps = TOKENS_A_SECOND * MESSAGE_SECONDS
     step, next_step = 0, time.monotonic()
     while True:
@@ -218,13 +245,13 @@ async def talk(store: Store, live: LiveBoard, count: int) -> None:
         await asyncio.sleep(max(0.0, next_step - time.monotonic()))
 
 
-async def be_engine(folder: Path, count: int) -> None:
+async def be_engine(folder: Path, count: int, history: int) -> None:
     engine = Talking()
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     with open_store(folder / "crosswind.db") as store:
         server = Server(engine, folder / "own" / "e.sock")
         await server.start()
-        talking = asyncio.create_task(talk(store, engine.live, count))
+        talking = asyncio.create_task(talk(store, engine.live, count, history))
         await asyncio.sleep(0.5)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -239,14 +266,17 @@ async def be_engine(folder: Path, count: int) -> None:
 class Measured(CrosswindApp):
     """The app, and a meter on its loop."""
 
-    def __init__(self, watch: Watch, folder: Path, seconds: float, profile: str | None) -> None:
-        super().__init__(watch, theme="crosswind-dark")
-        self._folder = folder
-        self._seconds = seconds
-        self._profile = profile
+    def __init__(self, watch: Watch, asked: argparse.Namespace) -> None:
+        super().__init__(watch, theme="crosswind-dark", slow=asked.slow)
+        self._folder: Path = asked.folder
+        self._seconds: float = asked.seconds
+        self._profile: str | None = asked.profile
+        self._by_itself = asked.screen == "conversation"
 
     def on_mount(self) -> None:
         super().on_mount()
+        if self._by_itself:
+            self.open_conversation(BENCHMARK, key_of(0))
         self.run_worker(self._measure(), group="measuring")
 
     async def _measure(self) -> None:
@@ -289,29 +319,31 @@ class Held:
     socket: str | None = None
 
 
-def be_app(folder: Path, seconds: float, profile: str | None) -> None:
+def be_app(asked: argparse.Namespace) -> None:
+    folder: Path = asked.folder
     infos = [
         BenchmarkInfo(
             name=BENCHMARK,
             title="Holding steady",
-            turns=TURNS,
+            turns=asked.history + TURNS,
             targets=[TargetInfo(name, f"offline:{name}", scripted=False) for name in TARGETS],
             scripted=False,
         )
     ]
     link = connect(folder / "own" / "e.sock", Held)
     watch = Watch.open(folder / "crosswind.db", infos, link)
-    Measured(watch, folder, seconds, profile).run()
+    collect_seldom()
+    Measured(watch, asked).run()
     watch.close()
 
 
 # Whoever measures
 
 
-def terminal(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+def terminal(command: Sequence[str], size: str) -> tuple[subprocess.Popen[bytes], int]:
     """A process in a pseudo terminal of its own."""
     main, other = pty.openpty()
-    across, down = SIZE
+    across, down = map(int, size.split("x"))
     fcntl.ioctl(main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
     left_out = {"NO_COLOR", "COLORTERM", "TMUX", "SSH_CONNECTION", "COLUMNS", "LINES"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
@@ -352,7 +384,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 def measure(folder: Path, asked: argparse.Namespace) -> None:
     me = [sys.executable, "-m", "tests.benchmarks.watching", str(asked.conversations)]
-    me += [str(asked.seconds), "--folder", str(folder)]
+    me += [str(asked.seconds), "--folder", str(folder), "--history", str(asked.history)]
     late: list[float] = []
     with subprocess.Popen(
         [*me, "--be", "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -360,8 +392,9 @@ def measure(folder: Path, asked: argparse.Namespace) -> None:
         assert engine.stdin is not None
         assert engine.stdout is not None
         engine.stdout.readline()
-        profile = ["--profile", asked.profile] if asked.profile else []
-        app, main = terminal([*me, "--be", "app", *profile])
+        options = ["--profile", asked.profile] if asked.profile else []
+        options += ["--screen", asked.screen, *(["--slow"] if asked.slow else [])]
+        app, main = terminal([*me, "--be", "app", *options], asked.size)
         idle = threading.Thread(
             target=lambda: late.extend(idle_lags(folder, asked.seconds)), daemon=True
         )
@@ -385,7 +418,8 @@ def tell(
 ) -> None:
     late = found["late"]
     sys.stdout.write(
-        f"| {asked.conversations} conversations, {TOKENS_A_SECOND} tokens a second each | |\n"
+        f"| {asked.conversations} conversations, {TOKENS_A_SECOND} tokens a second each; "
+        f"{asked.screen}, {asked.size}{', slow' if asked.slow else ''} | |\n"
         "|---|---|\n"
         f"| the app's CPU, of one core | {found['cpu']:.1%} |\n"
         f"| of it, the loop that draws | {found['loop']:.1%} |\n"
@@ -403,14 +437,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("conversations", nargs="?", type=int, default=200)
     parser.add_argument("seconds", nargs="?", type=float, default=10.0)
+    parser.add_argument("--screen", choices=["live", "conversation"], default="live")
+    parser.add_argument("--size", default="120x40", help="of the terminal")
+    parser.add_argument("--slow", action="store_true", help="as `crosswind watch --slow`")
+    parser.add_argument("--history", type=int, default=0, help="turns of the one that is shown")
     parser.add_argument("--profile", help="where to put a profile of the app's loop")
     parser.add_argument("--be", choices=["engine", "app"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.be == "engine":
-        asyncio.run(be_engine(asked.folder, asked.conversations))
+        asyncio.run(be_engine(asked.folder, asked.conversations, asked.history))
     elif asked.be == "app":
-        be_app(asked.folder, asked.seconds, asked.profile)
+        be_app(asked)
     else:
         with TemporaryDirectory(prefix="cw") as name:
             measure(Path(name), asked)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from time import perf_counter
+
+import pytest
 
 from tui.widgets.blocks import Block, Document, Passage, Rule
 from tui.widgets.ink import Ink, Line, Styled
@@ -17,6 +20,8 @@ REPLY = """## Two things
 say("- not a list")
 ```
 And 但是我还是觉得应该谨慎一点 👩‍👩‍👧 at the end of it all, in a row that is long enough to wrap."""
+
+LANDMARK = Passage("mark", "landmark", "Says that a friend disagrees. " * 3, close=True, aside=True)
 
 
 def said(text: str, *, growing: bool = False) -> Passage:
@@ -35,16 +40,19 @@ def inks(document: Document, text: str) -> set[Ink]:
     return {piece.ink for line in lines(document) for piece in line if text in piece.text}
 
 
-def test_a_growing_passage_is_drawn_like_one_that_was_always_whole() -> None:
+@pytest.mark.parametrize("width", [46, 120])
+def test_a_growing_passage_is_drawn_like_one_that_was_always_whole(width: int) -> None:
     rng = random.Random(5)
-    grown = Document(46)
+    grown = Document(width, rail=True)
     length = 0
 
     while length < len(REPLY):
         length = min(length + rng.randint(1, 9), len(REPLY))
-        grown.set([Rule("turn", "turn 1"), said(REPLY[:length], growing=True)])
-        whole = Document(46)
-        whole.set([Rule("turn", "turn 1"), said(REPLY[:length], growing=True)])
+        blocks: list[Block] = [Rule("turn", "turn 1"), LANDMARK]
+        blocks.append(said(REPLY[:length], growing=True))
+        grown.set(blocks)
+        whole = Document(width, rail=True)
+        whole.set(blocks)
         assert lines(grown) == lines(whole)
 
 
@@ -104,7 +112,7 @@ def test_marks_are_drawn_and_found_by_their_rows() -> None:
     mark = Styled(text.index("six"), text.index("eight") + 5, Ink.EVIDENCE)
     document.set([Rule("turn", "turn 1"), replace(said(text), marks=(mark,))])
 
-    [found] = document.marks()
+    [found] = document.marks(Ink.EVIDENCE)
 
     first, last = document.mark_rows(found)
     marked = [
@@ -125,6 +133,81 @@ def test_a_place_is_found_again_after_a_change_of_width() -> None:
 
     assert place is not None
     assert document.find(place) == document.rules()[0]
+
+
+def test_a_landmark_stands_on_the_rail_where_there_is_one_and_above_its_message_elsewhere() -> None:
+    blocks: list[Block] = [
+        Rule("one", "turn 1"),
+        LANDMARK,
+        said("yes " * 60),
+        Rule("two", "turn 2"),
+    ]
+    wide, narrow = Document(120, rail=True), Document(80, rail=True)
+    wide.set(blocks)
+    narrow.set(blocks)
+
+    assert texts(wide)[1].split() == ["target", "▎", *["yes"] * 19, "│", "landmark"]
+    assert texts(wide)[2].endswith("│ Says that a friend")
+    assert texts(narrow)[1].startswith(" landmark  Says that a friend disagrees.")
+    assert max(map(len, texts(wide))) <= 120
+
+
+def test_what_is_on_the_rail_never_reaches_into_the_next_turn() -> None:
+    document = Document(120, rail=True)
+    blocks: list[Block] = [Rule("one", "turn 1"), LANDMARK, said("yes"), Rule("two", "turn 2")]
+    document.set(blocks[:2])
+    alone = texts(document)
+    document.set(blocks)
+
+    assert [text for text in alone if "│" in text] == [" " * 92 + text for text in ON_RAIL]
+    told = texts(document)
+    assert [text[92:] for text in told if "│" in text] == ON_RAIL
+    assert document.rules() == [0, 1 + len(ON_RAIL)]
+    assert told[-1].strip() == "turn 2 " + "─" * 112
+
+
+ON_RAIL = [
+    "│ landmark",
+    "│ Says that a friend",
+    "│ disagrees. Says that a",
+    "│ friend disagrees. Says",
+    "│ that a friend disagrees.",
+]
+
+
+def test_what_has_moved_is_drawn_where_it_is_now() -> None:
+    document = Document(46)
+    document.set([said("word " * 30), Rule("second", "turn 2")])
+
+    assert (
+        document.set([Rule("first", "turn 1"), said("word " * 30), Rule("second", "turn 2")]) == 0
+    )
+    assert texts(document)[0].strip().startswith("turn 1")
+    assert texts(document)[1].startswith(" target    ▎ word")
+
+
+def test_marks_that_overlap_are_all_drawn() -> None:
+    document = Document(110)
+    text = "one two three four five"
+    found = Styled(text.index("two"), text.index("four") + 4, Ink.EVIDENCE)
+    within = Styled(text.index("three"), text.index("three") + 5, Ink.FOUND)
+    document.set([replace(said(text), marks=(found, within))])
+
+    assert inks(document, "two") == {Ink.EVIDENCE}
+    assert inks(document, "three") == {Ink.FOUND}
+    assert inks(document, "four") == {Ink.EVIDENCE}
+    assert [mark.number for mark in document.marks(Ink.FOUND)] == [1]
+
+
+def test_a_line_without_end_is_no_markdown_and_costs_a_page_no_more() -> None:
+    document = Document(110)
+    document.set([said("**bold**" * 100_000)])
+
+    began = perf_counter()
+    page = [document.line(row) for row in range(document.height - 40, document.height - 1)]
+
+    assert perf_counter() - began < 0.5
+    assert {piece.ink for line in page for piece in line if "bold" in piece.text} == {Ink.TEXT}
 
 
 def test_a_folded_passage_is_one_row() -> None:

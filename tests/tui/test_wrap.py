@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from time import perf_counter
 
 import pytest
 from rich.cells import cell_len
 
-from tui.widgets.wrap import Row, wrap
+from tui.widgets.wrap import AT_ONCE, Row, Wrapped, wrap
 
 WORDS = [
     "a", "the", "verdict", "conversation", "antidisestablishmentarianism", "it’s", "—", "naïve",
@@ -16,6 +17,10 @@ WORDS = [
     "e\u0301\u0302\u0303", "ﷺ", "नमस्ते", "مرحبا", "-", "- item", "12. item", "•", "`code`", "x" * 90,
     "\u200d", "\ufe0f", "\u3000", "  ", "   ", "\n", "\n\n", "\n- a list", "\n    code", "中",
 ]  # fmt: skip
+
+
+def rows_of(wrapped: Wrapped) -> list[Row]:
+    return [wrapped[number] for number in range(len(wrapped))]
 
 
 def shown(text: str, rows: list[Row]) -> list[str]:
@@ -84,13 +89,13 @@ def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
 def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)
     text, width = random_text(rng, 40), rng.choice([2, 3, 7, 12, 24, 31, 60])
-    rows = wrap("", width)
+    grown = Wrapped("", width)
     said = 0
 
     while said < len(text):
         said = min(said + rng.choice([1, 1, 2, 3, 7, 20]), len(text))
-        rows = rows[:-1] + wrap(text[:said], width, rows[-1].start)
-        assert rows == wrap(text[:said], width), (text[:said], width)
+        grown = Wrapped(text[:said], width, grown)
+        assert rows_of(grown) == wrap(text[:said], width), (text[:said], width)
 
 
 def test_a_long_text_is_wrapped_in_no_time() -> None:
@@ -101,3 +106,49 @@ def test_a_long_text_is_wrapped_in_no_time() -> None:
 
     assert len(rows) > 9_000
     assert perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(seed: int) -> None:
+    """Each row is what fits, and no more: whatever came next would not have fitted."""
+    rng = random.Random(seed)
+    words = [word for word in WORDS if "\n" not in word and "\u200d" not in word[:1]]
+    text = " ".join(rng.choice(words) for _ in range(4 * AT_ONCE // 5))
+    width = rng.choice([8, 24, 60])
+    rows = wrap(text, width)
+    assert len(text) > 2 * AT_ONCE
+
+    kept = "".join(text[row.start : row.end] for row in rows)
+    assert "".join(kept.split()) == "".join(text.split())
+    for row, following in pairwise(rows):
+        assert cell_len(text[row.start : row.end]) <= width
+        word = text[row.start : text.find(" ", following.start)]
+        assert cell_len(word) > width or following.start == len(text)
+    for cut in range(0, len(text), 997):
+        grown = Wrapped(text, width, Wrapped(text[:cut], width))
+        assert rows_of(grown) == rows
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "👩‍👩‍👧‍👦👍🏽",
+        "e\u0301\u0302\u0303",
+        "但是我",
+        "नमस्ते",
+        "中e\u0301",
+        "é漢",
+        "\u200d",
+        " ",
+        "x",
+    ],
+)
+def test_no_line_without_a_blank_takes_long(piece: str) -> None:
+    text = piece * (100_000 // len(piece))
+
+    began = perf_counter()
+    wrapped = Wrapped(text, 69)
+
+    assert perf_counter() - began < 1.0
+    last = wrapped[len(wrapped) - 1]
+    assert len(text) - last.end < 1_000 or piece == " "

@@ -6,21 +6,27 @@ passage that has only grown is wrapped from its last row on.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from tui.widgets import markdown
 from tui.widgets.ink import Ink, Piece, Styled, fitted, length, pad, painted
-from tui.widgets.wrap import Row, wrap
+from tui.widgets.wrap import Row, Wrapped
 
 LABEL_WIDTH: Final = 10
 NARROW: Final = 40
 """Below it, labels stand above their passage instead of beside it."""
 READABLE: Final = 96
 """Text is not set wider than this: longer rows are hard to read."""
+RAIL: Final = 28
+ROOM_FOR_RAIL: Final = 104
+"""Of the cells of a document that may have one, and from how many of them on it has it."""
+LONG_LINE: Final = 5_000
+"""Characters of a line beyond which it is no Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +61,13 @@ class Passage:
     """It is being written at this moment."""
     close: bool = False
     """No blank row behind it."""
+    aside: bool = False
+    """Where there is a rail, it stands on it, beside what follows up to the next rule."""
 
 
 Block = Rule | Passage
+
+_NOTHING: Final = Wrapped("", 0)
 
 
 class Mark(NamedTuple):
@@ -72,14 +82,22 @@ class _Laid:
     """A block, and its rows in the present width."""
 
     block: Block
-    rows: list[Row] = field(default_factory=list)
+    rows: Wrapped = _NOTHING
     head: int = 0
     """Rows before the text."""
     fences: list[int] = field(default_factory=list)
+    reach: list[int] = field(default_factory=list)
+    """How far any of the marks up to each of them reaches."""
 
     @property
     def marks(self) -> tuple[Styled, ...]:
         return self.block.marks if isinstance(self.block, Passage) else ()
+
+    def marks_within(self, row: Row) -> Sequence[Styled]:
+        if not self.reach:
+            return ()
+        first = bisect_right(self.reach, row.start)
+        return self.marks[first : bisect_left(self.marks, row.end, key=_start)]
 
     @property
     def height(self) -> int:
@@ -93,11 +111,16 @@ class _Laid:
 class Document:
     """Blocks one below the other, in rows of a width."""
 
-    def __init__(self, width: int = 80) -> None:
+    def __init__(self, width: int = 80, *, rail: bool = False) -> None:
+        """At a width of 0, which is not known yet, nothing is shown."""
         self.width = width
+        self._may_have_rail = rail
         self._laid: list[_Laid] = []
         self._tops: list[int] = [0]
         """Of each block, and of what would come behind the last one."""
+        self._asides: list[tuple[int, _Laid]] = []
+        """What stands on the rail, and from which row on."""
+        self._marked: dict[Ink, list[Mark]] = {}
 
     @property
     def height(self) -> int:
@@ -107,24 +130,24 @@ class Document:
     def trailing_blank(self) -> int:
         """Rows at the end that show nothing and need not be seen."""
         last = self._laid[-1].block if self._laid else None
-        return int(isinstance(last, Passage) and not last.close)
+        filled = self._aside_row(self.height - 1) is not None
+        return int(isinstance(last, Passage) and not last.close and not filled)
 
     def set(self, blocks: Sequence[Block]) -> int | None:
         """Hold these blocks; the first row that differs from before, None where none does."""
+        known = {laid.block.key: (index, laid) for index, laid in enumerate(self._laid)}
         laid: list[_Laid] = []
-        first: int | None = None
-        top = 0
+        first: tuple[int, int] | None = None
         for index, block in enumerate(blocks):
-            before = self._laid[index] if index < len(self._laid) else None
+            place, before = known.get(block.key, (index, None))
             new, changed = self._renewed(before, block)
-            if first is None and changed is not None:
-                first = top + changed
+            if first is None and (changed is not None or place != index):
+                first = index, (changed or 0) if place == index else 0
             laid.append(new)
-            top += new.height
         if first is None and len(laid) < len(self._laid):
-            first = top
+            first = len(laid), 0
         self._place(laid)
-        return first
+        return None if first is None else self._tops[first[0]] + first[1]
 
     def resize(self, width: int) -> None:
         self.width = width
@@ -142,7 +165,7 @@ class Document:
         key, row = place
         for laid, top in zip(self._laid, self._tops, strict=False):
             if laid.block.key == key:
-                return top + min(row, laid.height - 1)
+                return top + max(min(row, laid.height - 1), 0)
         return None
 
     def tops(self) -> list[int]:
@@ -157,61 +180,114 @@ class Document:
             if isinstance(laid.block, Rule)
         ]
 
-    def marks(self, ink: Ink | None = None) -> list[Mark]:
-        """All marks, or those in an ink, in the order of the text."""
-        return [
-            Mark(index, number)
-            for index, laid in enumerate(self._laid)
-            for number, style in enumerate(laid.marks)
-            if ink is None or style.ink is ink
-        ]
+    def marks(self, ink: Ink) -> list[Mark]:
+        """All marks in an ink, in the order of the text."""
+        if ink not in self._marked:
+            self._marked[ink] = [
+                Mark(index, number)
+                for index, laid in enumerate(self._laid)
+                for number, style in enumerate(laid.marks)
+                if style.ink is ink
+            ]
+        return self._marked[ink]
+
+    def has(self, mark: Mark) -> bool:
+        return mark.block < len(self._laid) and mark.number < len(self._laid[mark.block].marks)
 
     def mark_rows(self, mark: Mark) -> tuple[int, int]:
         """From which row to before which one a mark reaches."""
         laid = self._laid[mark.block]
         style = laid.marks[mark.number]
-        starts = [row.start for row in laid.rows]
-        first = max(bisect_right(starts, style.start) - 1, 0)
-        last = max(bisect_right(starts, max(style.end - 1, style.start)) - 1, 0)
+        first = laid.rows.row_of(style.start)
+        last = laid.rows.row_of(max(style.end - 1, style.start))
         base = self._tops[mark.block] + laid.head
         return base + first, base + last + 1
 
     def line(self, row: int, mark: Mark | None = None) -> list[Piece]:
         """What a row shows; `mark` is the one that was jumped to."""
+        beside = self._aside_row(row)
+        if beside is None:
+            return self._main_row(row, mark)
+        width = min(self.width - RAIL, 1 + LABEL_WIDTH + READABLE + 4)
+        main = fitted(self._main_row(row, mark), width)
+        return [*main, Piece(" " * (width - length(main))), *beside]
+
+    def _main_row(self, row: int, mark: Mark | None) -> list[Piece]:
         index = bisect_right(self._tops, row) - 1
         laid, number = self._laid[index], row - self._tops[index]
         if isinstance(laid.block, Rule):
             return self._rule(laid.block)
+        if self._is_aside(laid.block):
+            return []
         current = mark.number if mark is not None and mark.block == index else None
         return self._passage_row(laid, laid.block, number, current)
 
     def _place(self, laid: list[_Laid]) -> None:
         self._laid = laid
-        self._tops = [0, *accumulate(each.height for each in laid)]
+        self._marked.clear()
+        self._tops, self._asides = [], []
+        top = end_beside = 0
+        for each in laid:
+            if isinstance(each.block, Rule):
+                top = max(top, end_beside)
+            self._tops.append(top)
+            if self._is_aside(each.block):
+                self._asides.append((top, each))
+                end_beside = top + 1 + len(each.rows)
+            else:
+                top += each.height
+        self._tops.append(max(top, end_beside))
+
+    @property
+    def _has_rail(self) -> bool:
+        return self._may_have_rail and self.width >= ROOM_FOR_RAIL
+
+    def _is_aside(self, block: Block) -> bool:
+        return self._has_rail and isinstance(block, Passage) and block.aside
+
+    def _aside_row(self, row: int) -> list[Piece] | None:
+        """What stands on the rail there: a label, and beneath it the text."""
+        index = bisect_right(self._asides, row, key=_top) - 1
+        if index < 0:
+            return None
+        top, laid = self._asides[index]
+        number = row - top - 1
+        if number >= len(laid.rows) or not isinstance(laid.block, Passage):
+            return None
+        bar = Piece("│ ", laid.block.label_ink)
+        if number < 0:
+            return [bar, Piece(laid.block.label, Ink.MUTED)]
+        return [bar, *self._text(laid, laid.block, laid.rows[number], None)]
 
     def _renewed(self, before: _Laid | None, block: Block) -> tuple[_Laid, int | None]:
         """The block laid out, and the first of its rows that differs from what was there."""
         if before is not None and (before.block is block or before.block == block):
             return before, None
-        if before is not None and isinstance(block, Passage) and _grew(before.block, block):
+        if before is None or not isinstance(before.block, Passage):
+            return self._lay(block), 0
+        if self.width and isinstance(block, Passage) and _grew(before.block, block):
             return self._extended(before, block)
-        return self._lay(block), 0
+        return self._lay(block, before), 0
 
-    def _lay(self, block: Block) -> _Laid:
+    def _lay(self, block: Block, before: _Laid | None = None) -> _Laid:
+        """In rows of its own, or in those of what was `before` where they are the same."""
         if isinstance(block, Rule):
             return _Laid(block)
         head = int(self._is_narrow and bool(block.label))
-        rows = (
-            [Row(0, len(block.text))]
-            if block.folded
-            else wrap(block.text, self._text_width(block.gutter))
-        )
-        return _Laid(block, rows, head, markdown.fences(block.text) if block.light_markdown else [])
+        reach = list(accumulate((mark.end for mark in block.marks), max))
+        if before is not None and _reads_as(before.block, block):
+            return _Laid(block, before.rows, head, before.fences, reach)
+        if not self.width:
+            return _Laid(block, _NOTHING, head, reach=reach)
+        width = RAIL - 3 if self._is_aside(block) else self._text_width(block.gutter)
+        rows = Wrapped(block.text, 0 if block.folded else width)
+        fences = markdown.fences(block.text) if block.light_markdown else []
+        return _Laid(block, rows, head, fences, reach)
 
     def _extended(self, laid: _Laid, block: Passage) -> tuple[_Laid, int]:
-        last = laid.rows[-1].start
-        longer = _Laid(block, laid.rows[:-1], laid.head)
-        longer.rows += wrap(block.text, self._text_width(block.gutter), last)
+        last = laid.rows[len(laid.rows) - 1].start
+        longer = _Laid(block, Wrapped(block.text, laid.rows.width, laid.rows), laid.head)
+        longer.reach = laid.reach
         if block.light_markdown:
             line = block.text.rfind("\n", 0, last) + 1
             longer.fences = [fence for fence in laid.fences if fence < line]
@@ -224,6 +300,7 @@ class Document:
 
     def _text_width(self, gutter: Ink | None) -> int:
         margin = 0 if self._is_narrow else 1 + LABEL_WIDTH
+        margin += RAIL if self._has_rail else 0
         return max(min(self.width - margin - 2 * (gutter is not None) - 1, READABLE), 1)
 
     def _rule(self, rule: Rule) -> list[Piece]:
@@ -258,20 +335,42 @@ class Document:
         return [Piece(" " + pad(passage.label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
 
     def _text(self, laid: _Laid, passage: Passage, row: Row, current: int | None) -> list[Piece]:
-        styles: list[Styled] = []
-        if passage.light_markdown:
-            start = passage.text.rfind("\n", 0, row.start) + 1
-            end = passage.text.find("\n", row.start)
-            styles += markdown.styles(
-                passage.text, start, len(passage.text) if end < 0 else end, laid.fences
-            )
-        styles += passage.marks
+        styles = [*_light_markdown(passage, row, laid.fences), *laid.marks_within(row)]
         if current is not None:
             styles.append(passage.marks[current]._replace(ink=Ink.EVIDENCE_NOW))
         pieces = painted(passage.text, row.start, row.end, styles, passage.ink)
         if passage.folded:
             pieces = [Piece(" ".join(text.split()), ink) for text, ink in pieces]
         return [Piece(" " * row.indent), *pieces] if row.indent else pieces
+
+
+_start: Final = attrgetter("start")
+_top: Final = itemgetter(0)
+
+
+def _light_markdown(passage: Passage, row: Row, fences: Sequence[int]) -> Sequence[Styled]:
+    """Of the line that the row is part of, which is looked at for each of its rows."""
+    if not passage.light_markdown:
+        return ()
+    text, earliest = passage.text, max(row.start - LONG_LINE, 0)
+    start = text.rfind("\n", earliest, row.start) + 1
+    end = text.find("\n", row.start, row.start + LONG_LINE)
+    if end < 0:
+        end = len(text)
+    if (earliest and not start) or end - start > LONG_LINE:
+        return ()
+    return markdown.styles(text, start, end, fences)
+
+
+def _reads_as(before: Block, after: Passage) -> bool:
+    """Whether it has the same rows."""
+    return (
+        isinstance(before, Passage)
+        and before.text == after.text
+        and before.folded == after.folded
+        and (before.gutter is None) == (after.gutter is None)
+        and before.light_markdown == after.light_markdown
+    )
 
 
 def _grew(before: Block, after: Passage) -> bool:

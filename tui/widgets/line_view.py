@@ -22,7 +22,6 @@ STRIPS_KEPT = 600
 class LineView(ScrollView, inherit_bindings=False):
     """A view of rows. A subclass says how many there are and draws one; it never has children."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {ink.component for ink in Ink}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "go_down", "down", show=False),
         Binding("up,k", "go_up", "up", show=False),
@@ -86,7 +85,8 @@ class LineView(ScrollView, inherit_bindings=False):
         """The line as wide as the view."""
         behind = None if back is None else self._behind(back)
         base = self.ink(Ink.TEXT) if behind is None else self.ink(Ink.TEXT) + behind
-        return Strip(list(self._segments(line, behind))).adjust_cell_length(self.line_width, base)
+        strip = Strip(self._segments(line, behind)).adjust_cell_length(self.line_width, base)
+        return strip.simplify()  # each change of style is told to the terminal
 
     def _behind(self, back: Ink) -> Style:
         """A background; sixteen colours have none that suits, so there it is reversed instead."""
@@ -100,10 +100,12 @@ class LineView(ScrollView, inherit_bindings=False):
                 yield Segment(text, style if behind is None else style + behind)
 
     def ink(self, ink: Ink) -> Style:
+        """On the ground of this view. The app has what the inks look like, once for all views:
+        for each of them by itself, Textual would work it out at each change of anything."""
         style = self._styles_by_ink.get(ink)
         if style is None:
-            style = self.get_component_rich_style(ink.component)
-            self._styles_by_ink[ink] = style
+            look = self.app.get_component_styles(ink.component).partial_rich_style
+            style = self._styles_by_ink[ink] = self.rich_style + look
         return style
 
     def notify_style_update(self) -> None:
@@ -120,7 +122,7 @@ class LineView(ScrollView, inherit_bindings=False):
         seen_first = max(first - top, 0)
         seen_last = height if last is None else min(last - top, height)
         if seen_last > seen_first:
-            self.refresh(Region(0, seen_first, self.size.width, seen_last - seen_first))
+            self.refresh(Region(0, seen_first, self.line_width, seen_last - seen_first))
 
     def measure(self, rows: int) -> None:
         """There are so many rows now.

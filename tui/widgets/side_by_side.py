@@ -99,10 +99,12 @@ class SideBySide(LineView):
         return max((self.line_width - 1) // 2, 1)
 
     def _lay(self) -> None:
+        if not self.size:
+            return  # it comes here again as soon as it has one
         for document, blocks in zip(self._documents, self._sides, strict=True):
-            document.set(blocks)
             if document.width != self._width:
                 document.resize(self._width)
+            document.set(blocks)
         self._parts = _parts(self._documents, self._sides)
         self._tops = [0, *accumulate(part.height for part in self._parts)]
         self.measure(self._tops[-1])

@@ -6,6 +6,7 @@ which sends an eighth of what scrolling by single rows sends to the terminal.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from typing import ClassVar, Final
 
@@ -18,6 +19,10 @@ from tui.widgets.line_view import LineView
 
 READ: Final = 0.75
 """How much of the view still shows what has been read, after a jump."""
+READ_ON_THIN_LINES: Final = 0.25
+"""The same where each jump costs too much to come often."""
+THIN: Final = "-slow"
+"""The class of an app whose terminal is at the end of a thin line."""
 TOO_LOW: Final = 6
 """A view of fewer rows has no room for blank ground."""
 
@@ -33,7 +38,7 @@ class Transcript(LineView):
     def __init__(self, *, follow: bool, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self.follow = follow
-        self._document = Document()
+        self._document = Document(width=0, rail=True)
         self._mark: Mark | None = None
 
     def row_count(self) -> int:
@@ -45,19 +50,23 @@ class Transcript(LineView):
     @property
     def rows_below(self) -> int:
         """How many rows lie below what is seen."""
-        end = self._document.height - self._document.trailing_blank
-        return max(end - self.top - self.page_height, 0)
+        return max(self._end - self.top - self.page_height, 0)
+
+    @property
+    def _end(self) -> int:
+        """The row behind the last one that shows something."""
+        return self._document.height - self._document.trailing_blank
 
     def show(self, blocks: Sequence[Block]) -> None:
         """Show these blocks; what a person is reading stays where it is."""
         place = self._document.locate(self.top)
-        before = self._document.height
+        before = self._end
         first = self._document.set(blocks)
         if first is None:
             return
-        if self._mark is not None and self._mark not in self._document.marks():
+        if self._mark is not None and not self._document.has(self._mark):
             self._mark = None
-        self.redraw(first, max(before, self._document.height))
+        self.redraw(first, max(before, self._end))
         if first < self.top and place is not None and not self.follow:
             self._return_to(place)
         self._settle()
@@ -107,15 +116,19 @@ class Transcript(LineView):
         marks = self._document.marks(ink)
         if not marks:
             return None
-        if self._mark in marks:
-            number = (marks.index(self._mark) + step) % len(marks)
+        rows = self._document.mark_rows
+        before = self._mark
+        number = bisect_left(marks, before) if before is not None else len(marks)
+        if before is not None and marks[number : number + 1] == [before]:
+            number = (number + step) % len(marks)
         else:
-            ends = (self._document.mark_rows(mark)[1] for mark in marks)
-            number = next((number for number, end in enumerate(ends) if end > self.top), 0)
+            number = bisect_right(marks, self.top, key=lambda mark: rows(mark)[1]) % len(marks)
         self._mark = marks[number]
-        first, last = self._document.mark_rows(self._mark)
+        if before is not None:
+            self.redraw(*rows(before))
+        first, last = rows(self._mark)
+        self.redraw(first, last)
         self.follow = False
-        self.redraw()
         if first < self.top or last > self.top + self.page_height:
             self._go(first - self.page_height // 3)
         return number + 1
@@ -149,14 +162,19 @@ class Transcript(LineView):
 
     def _settle(self) -> None:
         """Bring the scroll position in line with what there is now."""
-        end = self._document.height - self._document.trailing_blank
-        height, top = self.page_height, self.top
+        end, height, top = self._end, self.page_height, self.top
         if self.follow and end > top + height:
-            self._go(end - (height if height < TOO_LOW else int(height * READ)))
+            self._go(end - self._rows_kept(height))
         elif self.follow and top >= end:
             self._go(end - height)
         else:
             self._go(top)
+
+    def _rows_kept(self, height: int) -> int:
+        """By a jump."""
+        if height < TOO_LOW:
+            return height
+        return int(height * (READ_ON_THIN_LINES if self.app.has_class(THIN) else READ))
 
     def _go(self, top: int) -> None:
         """Scroll, also to where there is blank ground below the end."""
@@ -164,6 +182,6 @@ class Transcript(LineView):
         top = min(max(top, 0), highest)
         # whoever follows has no use for the blank row behind the end, and to make room for it first
         # and for what comes next a moment later would draw the whole view twice
-        rows = self._document.height - (self._document.trailing_blank if self.follow else 0)
+        rows = self._end if self.follow else self._document.height
         self.measure(max(rows, top + self.page_height))
         super().jump(top)

@@ -1,4 +1,5 @@
 """Breaks text into rows of a width, and goes on from the last row when the text has grown.
+Only where rows begin is kept: a long text has too many of them for an object each.
 
 The rule is greedy, and looks only forward from where a row begins. So appended text can change the
 last row and nothing above it, and wrapping from there gives what wrapping the whole would give:
@@ -15,13 +16,21 @@ last row and nothing above it, and wrapping from there gives what wrapping the w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 
 LIST_ROOM: Final = 24
 """Rows narrower than this have no room for the indentation of lists."""
+AT_ONCE: Final = 4_000
+"""Characters that are measured together."""
+LONGEST: Final = 1_000
+"""Characters of a word that are measured together: more than any row has."""
 
 _BLANKS: Final = " \u3000"
 _ONE_CELL: Final = re.compile(
@@ -34,9 +43,17 @@ _EAST_ASIAN: Final = (
 )
 _JOINED: Final = "\u0300-\u036f\u200c\u200d\u3099\u309a\ufe00-\ufe0f"
 _UNIT: Final = re.compile(
-    f"[{_BLANKS}]*(?P<unit>[{_EAST_ASIAN}][{_JOINED}]*|[^{_BLANKS}{_EAST_ASIAN}]+)"
+    f"[{_BLANKS}]*(?:[{_EAST_ASIAN}]+(?![{_JOINED}])|[{_EAST_ASIAN}][{_JOINED}]+"
+    f"|[^{_BLANKS}{_EAST_ASIAN}]{{1,{LONGEST}}})"
 )
+"""What no row breaks in, or East Asian characters; and the blanks before it."""
+_BREAKS_ANYWHERE: Final = re.compile(f"[{_EAST_ASIAN}](?![{_JOINED}])")
+_TWO_CELLS: Final = re.compile(
+    "[\u3001-\u3029\u3041-\u3096\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
+)
+"""Those of them that any terminal shows in two cells."""
 _ITEM: Final = re.compile(r" {0,8}(?:[-*+•]|\d{1,3}[.)]) {1,3}(?=\S)")
+_cells: Final = lru_cache(maxsize=16_384)(cell_len)
 
 
 class Row(NamedTuple):
@@ -48,37 +65,68 @@ class Row(NamedTuple):
     """Blanks to draw before it."""
 
 
-def wrap(text: str, width: int, start: int = 0) -> list[Row]:
-    """The rows from `start` on, which is 0 or the start of a row of an earlier wrapping."""
-    width = max(width, 1)
-    rows: list[Row] = []
-    paragraph = text.rfind("\n", 0, start) + 1
-    while True:
-        end = text.find("\n", paragraph)
-        if end < 0:
-            rows.extend(_paragraph(text, paragraph, len(text), width, max(start, paragraph)))
-            return rows
-        rows.extend(_paragraph(text, paragraph, end, width, max(start, paragraph)))
-        paragraph = end + 1
+class Wrapped:
+    """A text in rows of a width; all in one row where that is 0."""
+
+    __slots__ = ("openings", "starts", "text", "width")
+
+    def __init__(self, text: str, width: int, before: Wrapped | None = None) -> None:
+        """`before` is what was made of the beginning of the text, in the same width."""
+        self.text = text
+        self.width = width
+        self.starts: array[int] = array("I", [0]) if before is None else before.starts[:]
+        self.openings: array[int] = array("I", [0]) if before is None else before.openings[:]
+        """Of paragraphs."""
+        if width:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """From the last row."""
+        text, start, opening = self.text, self.starts[-1], self.openings[-1]
+        while True:
+            end = text.find("\n", opening)
+            stop = len(text) if end < 0 else end
+            self.starts.extend(_later_starts(text, opening, start, stop, self.width))
+            if end < 0:
+                return
+            start = opening = end + 1
+            self.starts.append(start)
+            self.openings.append(start)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, number: int) -> Row:
+        text, start = self.text, self.starts[number]
+        if not self.width:
+            return Row(start, len(text))
+        is_last = number == len(self.starts) - 1
+        end = len(text) if is_last else self.starts[number + 1]
+        if end > start and text[end - 1] == "\n":
+            end -= 1
+        opening = self.openings[bisect_right(self.openings, start) - 1]
+        indent = 0 if start == opening else _hang(text, opening, self.width)
+        return Row(start, _drop_blanks(text, start, end), indent)
+
+    def row_of(self, place: int) -> int:
+        """Which row has a character of the text."""
+        return max(bisect_right(self.starts, place) - 1, 0)
 
 
-def _paragraph(text: str, opening: int, end: int, width: int, start: int) -> Iterator[Row]:
-    if width >= LIST_ROOM and (item := _ITEM.match(text, opening, end)):
-        hang = item.end() - opening
-    else:
-        hang = 0
+def _hang(text: str, opening: int, width: int) -> int:
+    """By how much rows of a paragraph are indented, but for its first."""
+    item = _ITEM.match(text, opening) if width >= LIST_ROOM else None
+    return 0 if item is None else item.end() - opening
+
+
+def _later_starts(text: str, opening: int, start: int, end: int, width: int) -> Iterable[int]:
+    """Where the rows of a paragraph begin that come behind the one at `start`."""
+    if start == opening and end - start <= width and text.isascii():
+        return ()
+    hang = _hang(text, opening, width)
     narrow = _ONE_CELL.fullmatch(text, start, end) is not None
-    while True:
-        indent = 0 if start == opening else hang
-        row_end, following = (
-            _narrow_row(text, start, end, width - indent, opening)
-            if narrow
-            else _any_row(text, start, end, width - indent, opening)
-        )
-        yield Row(start, row_end, indent)
-        if following >= end:
-            return
-        start = following
+    rows = _narrow_starts if narrow else _any_starts
+    return rows(text, opening, start, end, (width, width - hang))
 
 
 def _skip_blanks(text: str, start: int, end: int) -> int:
@@ -93,39 +141,92 @@ def _drop_blanks(text: str, start: int, end: int) -> int:
     return end
 
 
-def _narrow_row(text: str, start: int, end: int, width: int, opening: int) -> tuple[int, int]:
-    """Where the row ends and the next one begins, in text of which each character is one cell."""
-    last = _drop_blanks(text, start, end)
-    if last - start <= width:
-        return last, end
-    first = _skip_blanks(text, start, end) if start == opening else start
-    cut = text.rfind(" ", first, start + width + 1)
-    if cut > first:
-        return _drop_blanks(text, start, cut), _skip_blanks(text, cut, end)
-    cut = start + width
-    return cut, (_skip_blanks(text, cut, end) if cut < first else cut)
+def _narrow_starts(
+    text: str, opening: int, start: int, end: int, widths: tuple[int, int]
+) -> Iterator[int]:
+    """In text of which each character is one cell."""
+    end = _drop_blanks(text, start, end)
+    while end - start > (width := widths[start != opening]):
+        first = _skip_blanks(text, start, end) if start == opening else start
+        cut = text.rfind(" ", first, start + width + 1)
+        if cut <= first:
+            cut = max(start + width, first)
+        while text[cut] == " ":
+            cut += 1
+        yield cut
+        start = cut
 
 
-def _any_row(text: str, start: int, end: int, width: int, opening: int) -> tuple[int, int]:
-    """The same for any text."""
-    row_end, used = start, 0
-    while unit := _UNIT.match(text, row_end, end):
-        used += cell_len(unit[0])
-        if used > width:
-            if row_end > start:
-                return row_end, unit.start("unit")
-            return _cut(text, start, unit.end(), width, end)
-        row_end = unit.end()
-    return row_end, end
+def _any_starts(
+    text: str, opening: int, start: int, end: int, widths: tuple[int, int]
+) -> Iterator[int]:
+    """In any text."""
+    end = _drop_blanks(text, start, end)
+    while start < end:
+        rows = _measured_starts(text, opening, start, end, widths)
+        yield from (row for row in rows if row < end)
+        start = rows[-1] if rows else end
 
 
-def _cut(text: str, start: int, unit_end: int, width: int, end: int) -> tuple[int, int]:
-    """As many whole characters of a word that is wider than its row as fit, but one at least."""
-    spans, _ = split_graphemes(text[start:unit_end])
+def _measured_starts(
+    text: str, opening: int, start: int, end: int, widths: tuple[int, int]
+) -> list[int]:
+    """The next few, and the end where there are no more."""
+    stop = min(start + AT_ONCE, end)
+    units = _UNIT.findall(text, start, stop)
+    places = list(accumulate(map(len, units), initial=start))
+    cells = list(accumulate(map(_cells, units), initial=0))
+    rows: list[int] = []
+    unit, used = 0, 0
+    while True:
+        room = widths[start != opening]
+        after = bisect_right(cells, used + room) - 1
+        if after == len(units):
+            rows += [end] if stop == end else []
+            break
+        place, before = (start, used) if after == unit else (places[after], cells[after])
+        fit = _fitting(text[place : places[after + 1]], used + room - before)
+        is_open = stop < end and (place + fit >= stop - 1 if fit else after >= len(units) - 1)
+        if after == unit and not fit:
+            return [*rows, *_cut(text, start, places[unit + 1], room, widths[1])]
+        if is_open:
+            break
+        unit, start = after, _skip_blanks(text, place + fit, end)
+        used = before + _cells(text[place:start])
+        rows.append(start)
+    return rows or [_skip_blanks(text, stop, end)]
+
+
+def _fitting(unit: str, room: int) -> int:
+    """How much of what fits only in part goes into a row: none of a word."""
+    core = unit.lstrip(_BLANKS)
+    if _BREAKS_ANYWHERE.match(core) is None:
+        return 0
+    blanks = unit[: len(unit) - len(core)]
+    room -= _cells(blanks)
+    fit = min(max(room // 2, 0), len(core))
+    if _TWO_CELLS.fullmatch(core, 0, fit) is None:
+        fit = bisect_right(list(accumulate(map(_cells, core[: room + 1]))), room)
+    return len(blanks) + fit if fit > 0 else 0
+
+
+def _cut(text: str, start: int, end: int, width: int, later_width: int) -> list[int]:
+    """Where rows begin in a word that is wider than its row: as many whole characters as a person
+    sees fit into each, but one at least."""
+    spans, _ = split_graphemes(text[start:end])
+    rows: list[int] = []
     used = 0
     for first, _last, cells in spans:
+        if rows and start + first < rows[-1]:
+            continue
         used += cells
         if used > width and first > 0:
-            cut = start + first
-            return cut, _skip_blanks(text, cut, end)
-    return unit_end, _skip_blanks(text, unit_end, end)
+            rows.append(_skip_blanks(text, start + first, end))
+            used, width = cells if rows[-1] == start + first else 0, later_width
+    return rows or [_skip_blanks(text, end, len(text))]
+
+
+def wrap(text: str, width: int) -> list[Row]:
+    """All rows of a text that is short."""
+    wrapped = Wrapped(text, max(width, 1))
+    return [wrapped[number] for number in range(len(wrapped))]
