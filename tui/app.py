@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.text import Text
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.timer import Timer
 
 from engine.display import clean
 from engine.errors import CrosswindError, InputError
@@ -28,14 +30,18 @@ from tui.congestion import Gated
 from tui.display import Inert
 from tui.errands import order_for
 from tui.keys import Deed, deeds_by_place, key
-from tui.line import go_at_once, is_cut
-from tui.manners import Manners
+from tui.line import go_at_once, is_cut, terminal_size
+from tui.manners import PROGRESS_VARIABLE, Manners
 from tui.places import PLACES
 from tui.remembered import Choices, Memory
+from tui.screens.watching import WatchingScreen
 from tui.situation import current_benchmark, situation
-from tui.taking import Taking
-from tui.themes import INKS, SIXTEEN, THEMES, theme_for
+from tui.starring import Starring
+from tui.stylesheet import ParsedOnce
+from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, theme_for
 from tui.ticker import Moment, Ticker, Watching, hertz, now
+from tui.widgets.ink import Ink
+from tui.widgets.transcript import THIN
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -45,12 +51,24 @@ if TYPE_CHECKING:
 
 LINE_SECONDS: Final = 2.0
 """Between two looks at whether the terminal is still there."""
+SETTLED_SECONDS: Final = 0.4
+"""Without a new size, after which a terminal is drawn as a whole."""
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
 
+LEAVING: Final = frozenset({"ctrl+c", "ctrl+q"})
+"""Keys that do not wait until everything is read."""
+
 SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 """A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
+
+
+def name_commands() -> type[Provider]:
+    """Benchmarks, targets and themes in the palette; loaded with it."""
+    from tui.found_names import FoundNames
+
+    return FoundNames
 
 
 def id_commands() -> type[Provider]:
@@ -60,12 +78,13 @@ def id_commands() -> type[Provider]:
     return FoundIds
 
 
-class CrosswindApp(Gated, Taking, inherit_bindings=False):
+class CrosswindApp(Gated, Starring, inherit_bindings=False):
     """A face for what `watch` tells. `run()` returns when it is left; `return_code` says how."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {ink.component for ink in Ink}
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS = App.COMMANDS | {id_commands}
+    COMMANDS = App.COMMANDS | {id_commands, name_commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         *(key(place.key, f"go('{place.name}')", "screens", place.meaning) for place in PLACES),
         key("q", "back", "back", "back to where you came from"),
@@ -80,9 +99,18 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         key("y", "copy", "copy", "copy the conversation, its id, a command, or the screen"),
         key("e", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
         key("E", "export", "export", "write the conversation or the screen into a file"),
+        key("asterisk", "star", "star", "give the conversation a star, or take it away"),
+        key("apostrophe", "stars", "starred", "go to a conversation that has a star"),
         key("tab", "focus_next", "pane", "go to the next pane"),
         key("shift+tab", "focus_previous", "pane before", "go to the pane before", show=False),
-        key("T", "theme", "theme", "dark, light, high contrast, or the terminal's own colours"),
+        key(
+            "T",
+            "theme",
+            "theme",
+            "dark, light, high contrast, blue and orange, or the terminal's own",
+        ),
+        key("z", "zoom", "zoom", "this pane alone, or all of them again"),
+        key("Z", "mouse", "mouse", "leave the mouse to the terminal, to select text, or take it"),
         key("ctrl+l", "repaint", "repaint", "draw the whole screen again", show=False),
         Binding(
             "ctrl+c,ctrl+q",
@@ -105,6 +133,7 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         start: Callable[[Order | None], None] | None = None,
         cost: Callable[[Order], str | None] | None = None,
         make: Callable[[str], BenchmarkInfo] | None = None,
+        describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         report: Callable[[str], Report] | None = None,
         memory: Memory | None = None,
         slow: bool = False,
@@ -113,9 +142,10 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         """`attach` is the command that shows a run again that was left running. `start` starts an
         engine, with nothing to do yet where there is no order, blocks until it is ready, and
         raises `CrosswindError`; `cost` says what that would be paid, None where it is free. `make`
-        makes a benchmark of that name, `report` adds up what the verdicts of one say; both raise
-        the same. `memory` keeps what a person chooses for the next time. `slow` draws seldom, for
-        thin lines."""
+        makes a benchmark of that name, `report` adds up what the verdicts of one say, `describe`
+        says what `watch` does not know yet, and is asked when the first frame is on the screen; all
+        raise the same. `memory` keeps what a person chooses for the next time. `slow` draws seldom,
+        for thin lines."""
         kept = Choices() if memory is None else memory.choices
         super().__init__(watch, place or _known(kept.place) or HOME)
         self.title = title
@@ -124,19 +154,30 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         self._start = start
         self._cost = cost
         self._make = make
+        self._describe = describe
+        self._typed: list[events.Key] | None = None if describe is None else []
+        """What was typed before everything was read, to be done then."""
+        self.fault: CrosswindError | None = None
+        """What has ended the app, where it is to be told when the app has gone."""
         self._report = report
         self._listeners: set[Watching] = set()
         self._moment = moment
-        self._manners = Manners(self.to_terminal)
+        wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
+        self._manners = Manners(self.to_terminal, progress=wants_progress)
         self._memory = memory
+        self._settling: Timer | None = None
+        self._sized = False
         self._choices = kept
+        self.kept_beside = None if memory is None else memory.path
         self._slow = slow
+        self.set_class(slow, THIN)
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
         for ours in THEMES:
             self.register_theme(ours)
         self.animation_level = "none"
         self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
+        self.stylesheet = ParsedOnce(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         plain = [NoColor()] if self.no_color else []
@@ -181,13 +222,57 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         self._answer_signals()
         self._manners.begin()
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
-        self.call_after_refresh(self.tick)
+        self.call_after_refresh(self._show_first)
         self._say_memory_notice()
+
+    def _show_first(self) -> None:
+        self.tick()
+        if self._describe is not None:
+            self.call_after_refresh(self._begin_describing, self._describe)
+
+    def _begin_describing(
+        self, describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]]
+    ) -> None:
+        self.run_worker(self._describing(describe), group="describe")
+
+    async def _describing(
+        self, describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]]
+    ) -> None:
+        try:
+            self._watch.describe(*await asyncio.to_thread(describe))
+        except CrosswindError as error:
+            self.fault = error
+            self.exit()
+            return
+        self.tick()
+        typed, self._typed = self._typed or (), None
+        for event in typed:
+            self.post_message(event)
+
+    async def on_event(self, event: events.Event) -> None:
+        """While the configuration is read, nothing is opened that would be drawn without it: what
+        is typed ahead waits."""
+        if self._typed is not None and isinstance(event, events.MouseEvent):
+            return
+        if self._typed is not None and isinstance(event, events.Key) and event.key not in LEAVING:
+            self._typed.append(event)
+            return
+        await super().on_event(event)
 
     def on_unmount(self) -> None:
         self._manners.end()
         if self._memory is not None:
             self._memory.keep(replace(self.choices, place=self.place))
+            self.keep_place(at_work=self.engine_is_at_work)
+
+    def on_resize(self) -> None:
+        """A terminal may forget what stood on it, also where a size came and went so fast that
+        nothing seems to have changed, and some take their time with it."""
+        if self._settling is not None:
+            self._settling.stop()
+        if self._sized:
+            self._settling = self.set_timer(SETTLED_SECONDS, self.action_repaint)
+        self._sized = True
 
     def on_app_blur(self) -> None:
         self._ticker.pace.blurred_at = now().seconds
@@ -208,6 +293,21 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
             self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
         if self._leaving and not self.engine_is_at_work:
             self.exit()
+        if not self.is_headless:
+            self._see_to_size()
+
+    def _see_to_size(self) -> None:
+        """The system tells of a new size just before it makes it: who looks at once may see the old
+        one, and is not told again."""
+        size = terminal_size()
+        if size != self.size:
+            self.post_message(events.Resize(size, size))
+
+    def draw(self, screen: Watching) -> None:
+        try:
+            self._ticker.draw(screen)
+        except CrosswindError as error:
+            self.leave_with(error)
 
     def to_terminal(self, text: str) -> None:
         """Past the picture; our own words only. The driver is not public, and without it nothing is
@@ -284,9 +384,27 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         """The next of our themes."""
         names = [theme.name for theme in THEMES]
         index = names.index(self.theme) if self.theme in names else -1
-        self.theme = names[(index + 1) % len(names)]
-        self.tell(f"Theme: {self.theme.removeprefix('crosswind-')}")
-        self.choose(replace(self.choices, theme=self.theme))
+        self.use_theme(names[(index + 1) % len(names)])
+
+    def use_theme(self, name: str) -> None:
+        self.theme = name
+        self.tell(f"Theme: {name.removeprefix(PREFIX)}")
+        self.choose(replace(self.choices, theme=name))
+
+    def action_zoom(self) -> None:
+        if isinstance(self.screen, WatchingScreen):
+            self.screen.zoom()
+
+    def action_mouse(self) -> None:
+        # Imported here, since it is seldom needed.
+        from tui.mouse import turn_mouse
+
+        if self._driver is None:
+            return
+        wanted = turn_mouse(self._driver)
+        self.choose(replace(self.choices, mouse=wanted))
+        whose = "the app's" if wanted else "the terminal's, which selects text with it"
+        self.tell(f"The mouse is {whose}.")
 
     @property
     def choices(self) -> Choices:
@@ -329,7 +447,7 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
             elif order is None:
                 self.tell("No engine is at work.")
             else:
-                self.start_engine(order, request)
+                self.start_engine(order, request, then)
             return
         self.run_worker(self._ask(link, request, then or self._show), group="ask")
 
@@ -345,16 +463,27 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
         if answer.text or not answer.accepted:
             self.tell(answer.text or "The engine refused.", bad=not answer.accepted)
 
-    def start_engine(self, order: Order, request: Request | None = None) -> None:
+    def start_engine(
+        self,
+        order: Order,
+        request: Request | None = None,
+        then: Callable[[Answer], None] | None = None,
+    ) -> None:
+        show = then or self._show
         if self._start is None:
             names = " ".join(order.benchmarks)
-            self.tell(f"No engine is at work here: `crosswind run {names}` starts one.", bad=True)
+            why = f"No engine is at work here: `crosswind run {names}` starts one."
+            show(Answer(accepted=False, text=why))
             return
-        starting = self._start_engine(self._start, order, request)
+        starting = self._start_engine(self._start, order, request, show)
         self.run_worker(starting, group="ask")
 
     async def _start_engine(
-        self, start: Callable[[Order | None], None], order: Order, request: Request | None
+        self,
+        start: Callable[[Order | None], None],
+        order: Order,
+        request: Request | None,
+        show: Callable[[Answer], None],
     ) -> None:
         """With the order, or with nothing to do and then asked for what led to this."""
         try:
@@ -365,10 +494,10 @@ class CrosswindApp(Gated, Taking, inherit_bindings=False):
             self.tell("An engine is being started.")
             await asyncio.to_thread(start, order if request is None else None)
         except CrosswindError as error:
-            self.tell(str(error), bad=True)
+            show(Answer(accepted=False, text=str(error)))
             return
         if request is not None and self._watch.link is not None:
-            await self._ask(self._watch.link, request, self._show)
+            await self._ask(self._watch.link, request, show)
         self.tick()
 
     def cost(self, order: Order) -> str | None:

@@ -27,8 +27,8 @@ def judge_again(screen: WatchingScreen, subjects: Sequence[Subject]) -> None:
         except StoreError as error:
             screen.shell.tell(str(error), bad=True)
             return
-        screen.shell.ask(request)
         screen.app.push_screen(watching)
+        screen.shell.ask(request, watching.answered)
 
     screen.app.push_screen(
         JudgeAgainScreen(screen.watched, screen.shell, Command.EVALUATE, rows_of(subjects)), decided

@@ -28,6 +28,12 @@ def content(text: str) -> Content:
     return Content(drawn(text))
 
 
+def unmarked(text: str) -> str:
+    """Cleaned text for where Textual reads markup and takes nothing else. Its own `escape` leaves
+    some closing tags as they are."""
+    return drawn(text).replace("[", "\\[")
+
+
 class Inert(LineFilter):
     """Takes out of every drawn line what could act on a terminal, links included.
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage, State, Track
 from engine.display import drawn, one_line
+from engine.progress import Score
 from engine.store.records import UnitState
 from engine.watch import BenchmarkInfo, Watch
 from tui.situation import Phase, Situation
+from tui.standing_feed import Standings
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, pad
-from tui.wording import SCRIPTED, count, interval_rate
+from tui.wording import SCRIPTED, count, interval_rate, rate
+
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
 
 _SHOWN_UNITS: Final = 12
 _STATE_WORDS: Final = {
@@ -44,13 +49,18 @@ _BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
-def explain(situation: Situation, watch: Watch, info: BenchmarkInfo | None) -> list[Block]:
+def explain(
+    situation: Situation,
+    watch: Watch,
+    info: BenchmarkInfo | None,
+    standings: Standings,
+) -> list[Block]:
     """The whole pane."""
     top = Passage("top", "", "", close=True)
     if info is None:
         return [top, _say("nothing", "There is no benchmark to show.")]
     if situation.phase is Phase.ENDED:
-        return [top, *_summary(watch, info), *_next_steps(watch)]
+        return [top, *_summary(watch, info, standings), *_next_steps(watch)]
     blocks: list[Block] = [top, _say("text", _TEXTS[situation.phase])]
     if situation.problem is not None:
         blocks.append(Passage("problem", "problem", drawn(situation.problem), Ink.BAD, Ink.STRONG))
@@ -60,7 +70,7 @@ def explain(situation: Situation, watch: Watch, info: BenchmarkInfo | None) -> l
     if situation.phase in _BROKEN_OFF:
         blocks += _kept(watch, info)
     if situation.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
-        blocks += [*_summary(watch, info), *_next_steps(watch)]
+        blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
     return blocks
 
 
@@ -100,7 +110,7 @@ def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     ]
 
 
-def _summary(watch: Watch, info: BenchmarkInfo) -> list[Block]:
+def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Block]:
     progress = watch.progress
     played = progress.stage_tally(info.name, Stage.SIMULATE)
     judged = progress.stage_tally(info.name, Stage.EVALUATE)
@@ -115,9 +125,11 @@ def _summary(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     rates: list[Block] = []
     for target, name in zip(info.targets, names, strict=True):
         scores = progress.target(info.name, target.id).scores
-        positive = pad(interval_rate(scores[Track.POSITIVE], Track.POSITIVE), 24)
-        negative = interval_rate(scores[Track.NEGATIVE], Track.NEGATIVE)
-        text = f"{pad(name, width)}   {positive}  {negative}"
+        positive, negative = (
+            _rate(standings.get((target.id, track)), scores[track], track)
+            for track in (Track.POSITIVE, Track.NEGATIVE)
+        )
+        text = f"{pad(name, width)}   {pad(positive, 24)}  {negative}"
         rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
     blocks: list[Block] = [
         _say("counts", "\n".join(lines)),
@@ -127,6 +139,10 @@ def _summary(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     if info.scripted:
         blocks.append(_say("scripted", f"These are {SCRIPTED}.", Ink.WARN))
     return blocks
+
+
+def _rate(known: Rate | None, score: Score, track: Track) -> str:
+    return rate(score, track) if known is None else interval_rate(known, track)
 
 
 def _next_steps(watch: Watch) -> list[Block]:

@@ -8,7 +8,7 @@ from functools import partial
 from textual.command import Hit, Hits, Provider
 
 from engine.errors import StoreError
-from tui.display import content
+from tui.display import content, unmarked
 from tui.finding import find
 from tui.navigation import Navigating
 
@@ -35,5 +35,5 @@ class FoundIds(Provider):
                 content(each.id),
                 partial(app.open_found, each),
                 text=each.id,
-                help=f"{each.kind} of {each.benchmark}",
+                help=unmarked(f"{each.kind} of {each.benchmark}"),
             )

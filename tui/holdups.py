@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from engine.display import one_line
-from engine.link import Board, EngineState, Wait
+from engine.link import Board, EngineState, Limit, Wait
 from tui.widgets.ink import Ink, Line, Piece, fitted
 from tui.wording import count, duration
 
@@ -26,9 +27,14 @@ class Quiet(NamedTuple):
 
 
 def holdups(
-    board: Board | None, width: int, quiet: Quiet | None = None, most: int = AT_MOST
+    board: Board | None,
+    width: int,
+    quiet: Quiet | None = None,
+    most: int = AT_MOST,
+    targets: Collection[str] = (),
 ) -> list[Line]:
-    """What a person must do something about comes first; at most so many lines."""
+    """What a person must do something about comes first; at most so many lines. The limits of
+    `targets` are told elsewhere."""
     if board is None:
         return []
     lines: list[Line] = []
@@ -41,6 +47,11 @@ def holdups(
     ]
     lines += [_line("! note", one_line(notice)) for notice in board.notices]
     lines += [_line("… waits", waiting(wait)) for wait in board.waits]
+    lines += [
+        _line("· limit", f"{one_line(limit.model)}: {limited(limit)}", ink=Ink.MUTED)
+        for limit in board.limits
+        if limit.model not in targets
+    ]
     if quiet is not None and not lines:
         lines.append(_line("… quiet", f"{quiet.awaited}, {since(quiet.seconds)}"))
     if len(lines) > most:
@@ -56,9 +67,12 @@ def waiting(wait: Wait) -> str:
 
 def reason(wait: Wait) -> str:
     """The same of a model that is named already."""
-    again = "" if wait.seconds is None else f", again in {wait.seconds:.0f} s"
-    calls = "" if wait.calls == 1 else f" ({count(wait.calls, 'call')})"
-    return f"{one_line(wait.why)}{again}{calls}"
+    return one_line(wait.words)
+
+
+def limited(limit: Limit) -> str:
+    """`8 calls let through at once, 42 wait`."""
+    return f"{count(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
 
 
 def since(seconds: float) -> str:

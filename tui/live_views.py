@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -10,16 +11,20 @@ from typing import Final, NamedTuple
 from engine.benchmark import Stage, Track
 from engine.display import one_line
 from engine.link import Board
-from engine.progress import Tally, TargetProgress
+from engine.progress import FEWEST_TO_JUDGE, Tally, TargetProgress
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
-from tui.holdups import reason, since
+from tui.holdups import limited, reason, since
 from tui.situation import Phase, Situation
+from tui.standing_feed import Standings
 from tui.stillness import awaited_of
 from tui.widgets.stage_strip import StageState, StageView
 from tui.widgets.target_board import Spending, TargetView
 from tui.wording import STAGE_NAMES, UNKNOWN, amount, duration, money
 
 EVERY: Final = timedelta(seconds=1)
+TREND: Final = 16
+"""Seconds that a trend shows."""
+HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 Still = Callable[[str], float | None]
 """For how many seconds a target has been still, where that is worth a word."""
 
@@ -28,13 +33,24 @@ def stage_views(
     watch: Watch, benchmark: str, where: Situation, board: Board | None
 ) -> list[StageView]:
     at_once: Mapping[Stage, int] = {} if board is None else board.concurrency
+    tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
+    played, judged = tallies[Stage.SIMULATE], tallies[Stage.EVALUATE]
+    behind = max(played.done - judged.settled - judged.running, 0)
     return [
-        _stage(stage, watch.progress.stage_tally(benchmark, stage), where.phase, at_once.get(stage))
-        for stage in Stage
+        _stage(
+            stage,
+            tally,
+            where.phase,
+            at_once.get(stage),
+            behind if stage is Stage.EVALUATE else 0,
+        )
+        for stage, tally in tallies.items()
     ]
 
 
-def _stage(stage: Stage, tally: Tally, phase: Phase, at_once: int | None) -> StageView:
+def _stage(
+    stage: Stage, tally: Tally, phase: Phase, at_once: int | None, waiting: int
+) -> StageView:
     return StageView(
         STAGE_NAMES[stage],
         _stage_state(tally, phase),
@@ -42,6 +58,7 @@ def _stage(stage: Stage, tally: Tally, phase: Phase, at_once: int | None) -> Sta
         tally.total,
         tally.failed,
         at_once,
+        waiting,
     )
 
 
@@ -62,16 +79,22 @@ class Paces:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Pace] = {}
+        self._speeds: dict[tuple[str, str], deque[float]] = {}
 
     def of(self, benchmark: str, target: str, progress: TargetProgress, at: datetime) -> _Pace:
         known = self._known.get((benchmark, target))
         if known is None or not known.at <= at < known.at + EVERY:
-            left = progress.seconds_left(at)
+            seconds = progress.seconds_left(at)
             speed = progress.tokens.per_second(at)
+            speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
+            speeds.append(speed)
+            left = UNKNOWN if seconds is None else duration(seconds)
             known = _Pace(
                 at,
                 amount(speed) if speed else UNKNOWN,
-                UNKNOWN if left is None else duration(left),
+                left,
+                _about(progress.seconds_left_about(at)) or left,
+                trend(speeds),
             )
             self._known[benchmark, target] = known
         return known
@@ -81,6 +104,25 @@ class _Pace(NamedTuple):
     at: datetime
     tokens: str
     left: str
+    left_about: str
+    """Between what and what, where that can be told."""
+    trend: str
+    """How fast it was, the last second at the right."""
+
+
+def trend(speeds: Collection[float]) -> str:
+    """`▁▃▅█`, the highest of them being the measure."""
+    most = max(speeds, default=0.0)
+    if not most:
+        return ""
+    return "".join(HEIGHTS[round(speed / most * (len(HEIGHTS) - 1))] for speed in speeds)
+
+
+def _about(between: tuple[float, float] | None) -> str | None:
+    if between is None:
+        return None
+    low, high = (duration(seconds) for seconds in between)
+    return low if low == high else f"{low}-{high}"
 
 
 def target_views(
@@ -90,6 +132,7 @@ def target_views(
     at: datetime,
     paces: Paces,
     still: Still | None,
+    standings: Standings,
 ) -> list[TargetView]:
     """`still` says for how many seconds a target stands still; None where nothing is at work."""
     progress = watch.progress
@@ -100,6 +143,7 @@ def target_views(
             board,
             paces.of(info.name, target.id, progress.target(info.name, target.id), at),
             still,
+            standings,
         )
         for target in info.targets
     ]
@@ -111,6 +155,7 @@ def _target(
     board: Board | None,
     pace: _Pace,
     still: Still | None,
+    standings: Standings,
 ) -> TargetView:
     failed = progress.simulate.failed + progress.evaluate.failed
     return TargetView(
@@ -123,12 +168,16 @@ def _target(
         to_judge=progress.evaluate.total,
         positive=replace(progress.scores[Track.POSITIVE]),
         negative=replace(progress.scores[Track.NEGATIVE]),
+        rates={track: rate for track in Track if (rate := standings.get((target.id, track)))},
         tokens=UNKNOWN if still is None else pace.tokens,
         spend=money(progress.usage.cost_usd, scripted=target.scripted),
         left=UNKNOWN if still is None else pace.left,
+        left_about=UNKNOWN if still is None else pace.left_about,
+        trend="" if still is None else pace.trend,
         at_rest=still is None,
         still=_stands_still(target, progress, board, still),
         held=_held(target, board),
+        limited=_limited(target, board),
         problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
     )
 
@@ -144,6 +193,11 @@ def _held(target: TargetInfo, board: Board | None) -> str | None:
     return f"… waits: {waits[0]}" if waits else None
 
 
+def _limited(target: TargetInfo, board: Board | None) -> str | None:
+    limits = () if board is None else board.limits
+    return next((limited(limit) for limit in limits if limit.model == target.label), None)
+
+
 def _stands_still(
     target: TargetInfo, progress: TargetProgress, board: Board | None, still: Still | None
 ) -> str | None:
@@ -157,10 +211,28 @@ def _stands_still(
     return f"{awaited}, {since(seconds)}"
 
 
-def spending(board: Board | None) -> Spending | None:
-    """Where the run has a budget."""
+def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:
+    """Where the run has a budget; with what the conversations that are left will cost if they cost
+    what the others did."""
     if board is None or board.budget_usd is None or board.spent_usd is None:
         return None
+    left = _cost_left(list(progresses))
     return Spending(
-        f"${board.spent_usd:.2f}", f"${board.budget_usd:.2f}", board.spent_usd / board.budget_usd
+        f"${board.spent_usd:.2f}",
+        f"${board.budget_usd:.2f}",
+        board.spent_usd / board.budget_usd,
+        None if left is None else f"about {money(left, scripted=False)}",
+        enough=left is None or board.spent_usd + left <= board.budget_usd,
     )
+
+
+def _cost_left(progresses: Sequence[TargetProgress]) -> float | None:
+    """None where it cannot be told yet."""
+    left = 0.0
+    for progress in progresses:
+        played, cost = progress.simulate, progress.usage.cost_usd
+        missing = played.total - played.settled
+        if missing and (cost is None or played.done < FEWEST_TO_JUDGE):
+            return None
+        left += (cost or 0.0) / max(played.done, 1) * missing
+    return left or None

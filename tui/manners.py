@@ -9,10 +9,13 @@ from engine.benchmark import Stage
 from engine.display import one_line
 from engine.link import Board
 from engine.watch import Watch
-from tui.situation import Situation, current_benchmark, situation
+from tui.situation import Phase, Situation, current_benchmark, situation
 
 KEEP_TITLE: Final = "\x1b[22;0t"
 GIVE_TITLE_BACK: Final = "\x1b[23;0t"
+NO_PROGRESS: Final = "\x1b]9;4;0;\x1b\\"
+PROGRESS_VARIABLE: Final = "CROSSWIND_PROGRESS"
+"""In the environment: set to anything, the terminal is told how far the run is."""
 EVERY: Final = 1.0
 """Seconds between two titles."""
 
@@ -20,10 +23,14 @@ EVERY: Final = 1.0
 class Manners:
     """Looks at each tick, and speaks seldom."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None], *, progress: bool = False) -> None:
+        """With `progress`, the terminal is told how far it is, for its tab or the task bar. Some
+        show what they do not know as text, so a person asks for it."""
         self._write = write
         """To the terminal, as it is."""
+        self._progress = progress
         self._title = ""
+        self._shown_progress = NO_PROGRESS
         self._titled_at = float("-inf")
         self._was_on = False
 
@@ -31,7 +38,7 @@ class Manners:
         self._write(KEEP_TITLE)
 
     def end(self) -> None:
-        self._write(GIVE_TITLE_BACK)
+        self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
 
     def look(self, watch: Watch, board: Board | None, seconds: float) -> Situation | None:
         """Where the run stands, where it has ended since the last look."""
@@ -41,9 +48,21 @@ class Manners:
         if ended or seconds - self._titled_at >= EVERY:
             self._titled_at = seconds
             self._show_title(title(watch, where))
+            self._show_progress(watch, where)
         if ended:
             self._write(f"\x07\x1b]9;Crosswind: {one_line(where.words)}\x1b\\")
         return where if ended else None
+
+    def _show_progress(self, watch: Watch, where: Situation) -> None:
+        if not self._progress:
+            return
+        part, failed = how_far(watch)
+        state = 2 if failed else 4 if where.phase is Phase.PAUSED else 1
+        known = part is not None and not where.phase.over
+        text = f"\x1b]9;4;{state};{part}\x1b\\" if known else NO_PROGRESS
+        if text != self._shown_progress:
+            self._shown_progress = text
+            self._write(text)
 
     def _show_title(self, text: str) -> None:
         if text != self._title:
@@ -53,17 +72,23 @@ class Manners:
 
 def title(watch: Watch, where: Situation) -> str:
     """`crosswind 41 % ✗12`, with a word for what is not plain running."""
+    part, failed = how_far(watch)
+    words = ["crosswind"]
+    if part is not None:
+        words.append(f"{part} %")
+    if failed:
+        words.append(f"✗{failed}")
+    words.append(where.phase.glyph)
+    return " ".join(words)
+
+
+def how_far(watch: Watch) -> tuple[int | None, int]:
+    """Percent of all conversations, played and judged, None without any; and what failed."""
     tallies = [
         watch.progress.stage_tally(info.name, stage)
         for info in watch.benchmarks
         for stage in (Stage.SIMULATE, Stage.EVALUATE)
     ]
     total = sum(tally.total for tally in tallies)
-    failed = sum(tally.failed for tally in tallies)
-    words = ["crosswind"]
-    if total:
-        words.append(f"{100 * sum(tally.done for tally in tallies) // total} %")
-    if failed:
-        words.append(f"✗{failed}")
-    words.append(where.phase.glyph)
-    return " ".join(words)
+    done = sum(tally.done for tally in tallies)
+    return 100 * done // total if total else None, sum(tally.failed for tally in tallies)

@@ -5,44 +5,61 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import Stage
 from engine.cli.console import tell
-from engine.cli.session import Session, open_session
+from engine.cli.reach import Reach, reach_of
+from engine.cli.session import Session, config_path_of, names_at_work, open_session
+from engine.config.workspace import Workspace
 from engine.errors import WorkspaceBusyError
-from engine.facts import NoteKind
+from engine.facts import NoteKind, RunEnd
+from engine.link import EngineLink
 from engine.pipeline.order import Order
-from engine.store.database import open_store
-from engine.store.lock import hold_workspace
-from engine.watch import BenchmarkInfo, Watch
+from engine.store.reader import Reader
+from engine.store.reading import empty_reader, open_reader
+from engine.watch import BenchmarkInfo, Watch, named_only
+from tui.collecting import collect_seldom
+from tui.farewell import farewell
 from tui.remembered import Memory
 
 if TYPE_CHECKING:
     from engine.cli.running import Prepared
     from tui.results.report import Report
 
-# What a run needs takes longer to load than the first frame may: it is loaded when there is one.
+# What a run needs takes longer to load than the first frame may: it is loaded when there is one. So
+# does the configuration, which is read when the first frame is on the screen.
+
+
+class Face(NamedTuple):
+    """How the app is to be shown."""
+
+    slow: bool
+    mouse: bool
 
 
 def open_app(arguments: argparse.Namespace) -> int:
     """Returns the exit code."""
-    slow: bool = getattr(arguments, "slow", False)
+    face = Face(
+        slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
+    )
     if arguments.command not in {"demo", "run"}:
-        _look(open_session(arguments), slow=slow)
+        _look(arguments, face=face)
         return 0
     from engine.cli.running import STOPPED, confirmed, prepare_demo, prepare_run
 
     if arguments.command == "demo":
-        return _run_and_watch(prepare_demo(arguments), slow=slow)
+        return _run_and_watch(prepare_demo(arguments), face=face)
     prepared = prepare_run(arguments)
     if not confirmed(prepared.session, prepared.order, arguments):
         return STOPPED
-    return _run_and_watch(prepared, slow=slow)
+    return _run_and_watch(prepared, face=face)
 
 
-def _run_and_watch(prepared: Prepared, *, slow: bool) -> int:
+def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     """The engine outlives the app, which may be left at any time."""
     from engine.cli.running import DONE, held_to
 
@@ -57,21 +74,42 @@ def _run_and_watch(prepared: Prepared, *, slow: bool) -> int:
         )
     _start(session, order)
     with closing(_watch(session)) as watch:
-        _show(session, watch, place="Live", slow=slow)
+        _show(session.workspace, lambda: session, watch, place="Live", face=face)
         watch.poll()
         code = _goodbye(session, order, watch)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (held_to(session, order, prepared.gates) if over else DONE)
 
 
-def _look(session: Session, *, slow: bool) -> None:
+def _look(arguments: argparse.Namespace, *, face: Face) -> None:
     """The app on what is stored, and on the engine at work where there is one."""
-    if not session.store_path.exists():
-        with hold_workspace(session.workspace.root):
-            open_store(session.store_path).close()
-    place = "Benchmarks" if session.holder() is None else "Live"
-    with closing(_watch(session)) as watch:
-        _show(session, watch, place=place, slow=slow)
+    workspace = reach_of(arguments).workspace
+    reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
+    at_work, stored = reach.holder() is not None, reach.store_path.exists()
+
+    @cache
+    def session() -> Session:
+        return open_session(arguments)
+
+    reader = open_reader(reach.store_path) if stored else empty_reader(reach.store_path)
+    with closing(_named(reach, reader, at_work=at_work)) as watch:
+
+        def describe() -> tuple[Sequence[BenchmarkInfo], EngineLink]:
+            infos = session().watched()
+            if not stored:  # until now it looked like an empty one
+                if not reach.store_path.exists():
+                    session().make_store()
+                watch.reader.move_to(open_reader(reach.store_path))
+            return infos, watch.link or reach.link()
+
+        place = _place(reach, at_work=at_work)
+        _show(workspace, session, watch, place=place, face=face, describe=describe)
+
+
+def _named(reach: Reach, reader: Reader, *, at_work: bool) -> Watch:
+    """Of the benchmarks no more than their names."""
+    names = names_at_work(reach.workspace, reader.last_run() if at_work else None)
+    return Watch(reader, named_only(names), reach.link() if at_work else None, described=False)
 
 
 def _watch(session: Session) -> Watch:
@@ -79,32 +117,41 @@ def _watch(session: Session) -> Watch:
     return Watch.open(session.store_path, infos, session.link())
 
 
-def _show(session: Session, watch: Watch, *, place: str, slow: bool) -> None:
+def _show(
+    workspace: Workspace,
+    session: Callable[[], Session],
+    watch: Watch,
+    *,
+    place: str,
+    face: Face,
+    describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
+) -> None:
+    """`session` may take a while the first time, and raise `InputError`."""
     from tui.app import CrosswindApp
 
     def start(order: Order | None) -> None:
         if order is not None:
-            session.check(order)
-        _start(session, order)
+            session().check(order)
+        _start(session(), order)
 
     def cost(order: Order) -> str | None:
         """In words; None where nothing is paid for."""
         from engine.cli.running import cost_of
 
-        return next(reversed(cost_of(session, order)), None)
+        return next(reversed(cost_of(session(), order)), None)
 
     def make(name: str) -> BenchmarkInfo:
         from engine.config.templates import new_benchmark
 
-        new_benchmark(session.workspace, name)
-        [made] = session.infos([name])
+        new_benchmark(workspace, name)
+        [made] = session().infos([name])
         return made
 
     def report(benchmark: str) -> Report:
         # Imported when results are first asked for: it takes more than the first frame may.
         from tui.results.adding_up import added_up
 
-        return added_up(session.workspace, session.config, session.store_path, benchmark)
+        return added_up(workspace, session().config, watch.reader.path, benchmark)
 
     app = CrosswindApp(
         watch,
@@ -112,14 +159,30 @@ def _show(session: Session, watch: Watch, *, place: str, slow: bool) -> None:
         start=start,
         cost=cost,
         make=make,
+        describe=describe,
         memory=Memory.of(os.environ),
-        slow=slow,
+        slow=face.slow,
         report=report,
-        attach=f"crosswind watch{_on(session)}",
+        attach=f"crosswind watch{_on(workspace)}",
     )
-    app.run()
+    collect_seldom()
+    app.run(mouse=face.mouse and app.choices.mouse is not False)
+    if app.fault is not None:
+        raise app.fault
     if app.return_code:
         raise SystemExit(app.return_code)
+
+
+def _place(reach: Reach, *, at_work: bool) -> str:
+    """Where one was the last time, while a run went on or while none did."""
+    from tui.places import PLACES
+    from tui.views import ViewMemory
+
+    kept = ViewMemory.beside(Memory.of(os.environ).path, reach.store_path.parent).views
+    place = kept.place_at_work if at_work else kept.place
+    if place is not None and place in {each.name for each in PLACES}:
+        return place
+    return "Live" if at_work else "Benchmarks"
 
 
 def _start(session: Session, order: Order | None) -> None:
@@ -129,8 +192,8 @@ def _start(session: Session, order: Order | None) -> None:
     spawn(Job(session.place, order, LINGER_SECONDS))
 
 
-def _on(session: Session) -> str:
-    return f" --workspace {shlex.quote(str(session.workspace.root))}"
+def _on(workspace: Workspace) -> str:
+    return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
 def _goodbye(session: Session, order: Order, watch: Watch) -> int:
@@ -138,18 +201,14 @@ def _goodbye(session: Session, order: Order, watch: Watch) -> int:
     that goes on is no failure."""
     from engine.cli.running import DONE, FAILED, STOPPED
 
-    for info in watch.benchmarks:
-        tallies = [one.simulate for one in watch.progress.targets_of(info.name).values()]
-        done = sum(tally.done for tally in tallies)
-        total = sum(tally.total for tally in tallies)
-        tell(f"{info.name}: {done} of {total} conversations")
-    on = _on(session)
-    ended = [note for note in watch.progress.notes if note.kind is NoteKind.RUN_ENDED]
+    for line in farewell(watch):
+        tell(line)
+    on = _on(session.workspace)
     if session.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:
             return DONE  # the app has said how to see it again
-    if watch.progress.run_state is not NoteKind.RUN_ENDED or ended[-1].text == "stopped":
+    if watch.progress.run_end is not RunEnd.DONE:
         tell(f"stopped before the end; `crosswind run{on}` goes on from here")
         return STOPPED
     failed = sum(

@@ -21,6 +21,8 @@ class Choices:
     place: str | None = None
     thoughts: bool | None = None
     """Whether what the user model thinks is shown on the live screen."""
+    mouse: bool | None = None
+    """Whether the app takes the mouse, or leaves it to the terminal."""
     benchmark: str | None = None
     """Whose results were looked at."""
     section: str | None = None
@@ -66,5 +68,9 @@ class Memory:
             for name in ("theme", "place", "benchmark", "section")
             if isinstance(value := found.get(name), str)
         }
-        thoughts = found.get("thoughts")
-        return Choices(thoughts=thoughts if isinstance(thoughts, bool) else None, **words)
+        thoughts, mouse = (_flag(found.get(name)) for name in ("thoughts", "mouse"))
+        return Choices(thoughts=thoughts, mouse=mouse, **words)
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

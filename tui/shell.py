@@ -13,6 +13,7 @@ from tui.ticker import Watching
 
 if TYPE_CHECKING:
     from tui.results.report import Report
+    from tui.views import Views
 
 
 class Subject(NamedTuple):
@@ -41,13 +42,22 @@ class Shell(Protocol):
         """Whether there is an engine that takes commands."""
         ...
 
-    def ask(self, request: Request, then: Callable[[Answer], None] | None = None) -> None:
-        """Ask the engine, away from the screen's loop. What it says is shown; where `then` is
-        given, it is called with the answer instead. Where none is at work, one is started for
-        what is work."""
+    def draw(self, screen: Watching) -> None:
+        """Have a screen that comes up draw what is known, without waiting for the next look."""
         ...
 
-    def start_engine(self, order: Order, request: Request | None = None) -> None:
+    def ask(self, request: Request, then: Callable[[Answer], None] | None = None) -> None:
+        """Ask the engine, away from the screen's loop. What it says is shown; where `then` is
+        given, it is called with the answer instead, and with a refusal where nobody could be asked.
+        Where none is at work, one is started for what is work."""
+        ...
+
+    def start_engine(
+        self,
+        order: Order,
+        request: Request | None = None,
+        then: Callable[[Answer], None] | None = None,
+    ) -> None:
         """Have an engine work on this where none is at work; `request` is what led to it."""
         ...
 
@@ -71,6 +81,15 @@ class Shell(Protocol):
 
     def choose(self, choices: Choices) -> None:
         """Keep these for the next time."""
+        ...
+
+    @property
+    def views(self) -> Views:
+        """What a person set up for this workspace, here or the last time."""
+        ...
+
+    def keep_views(self, views: Views) -> None:
+        """Keep these for the next time that it is opened."""
         ...
 
     def go(self, name: str) -> None:

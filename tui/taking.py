@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
@@ -17,11 +16,11 @@ from tui.private import cache_folder, write_private
 from tui.screens.choice import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand
 from tui.written import as_json, as_markdown
 
 TEXT: Final = Offer("t", "the conversation", "as text, with verdicts")
 ID: Final = Offer("i", "its id", "")
-COMMAND: Final = Offer("c", "a command", "that shows it outside the app")
 JSON: Final = Offer("j", "JSON", "every take, as it was received")
 SCREEN: Final = Offer("s", "the screen", "what stands on it now")
 MARKDOWN: Final = Offer("m", "Markdown", "the conversation, for people")
@@ -43,14 +42,23 @@ class Taking(Navigating):
 
     def action_copy(self) -> None:
         subject = self.subject
-        if subject is None:
+        commands = {
+            Offer(command.key, f"crosswind {command.words[0]}", " ".join(command.words[1:])): line
+            for command, line in self._command_lines()
+        }
+        if subject is None and not commands:
             self._copy(self._screen_text)
             return
-        offers = [TEXT, ID, COMMAND, JSON, SCREEN]
-        self.push_screen(
-            ChoiceScreen("Copy what?", offers),
-            lambda chosen: None if chosen is None else self._copy(self._text_of(chosen, subject)),
-        )
+        offers = [] if subject is None else [TEXT, ID]
+        offers += [*commands, *([] if subject is None else [JSON]), SCREEN]
+
+        def chosen(offer: Offer | None) -> None:
+            if offer in commands:
+                self._copy(lambda: commands[offer])
+            elif offer is not None:
+                self._copy(self._text_of(offer, subject))
+
+        self.push_screen(ChoiceScreen("Copy what?", offers), chosen)
 
     def action_page(self) -> None:
         """The conversation, or else the screen, in the pager."""
@@ -69,24 +77,21 @@ class Taking(Navigating):
             lambda chosen: None if chosen is None else self._export(chosen, subject),
         )
 
-    def _text_of(self, chosen: Offer, subject: Subject) -> Callable[[], str]:
+    def _command_lines(self) -> list[tuple[ShellCommand, str]]:
+        screen = self.screen
+        commands = screen.commands if isinstance(screen, WatchingScreen) else ()
+        workspace = self._watch.reader.path.parent
+        return [(command, command.line(workspace)) for command in commands]
+
+    def _text_of(self, chosen: Offer, subject: Subject | None) -> Callable[[], str]:
         reader = self._watch.reader
+        if chosen is SCREEN or subject is None:
+            return self._screen_text
         if chosen is ID:
             return lambda: str(subject.key)
-        if chosen is COMMAND:
-            return lambda: self._show_command(subject)
         if chosen is JSON:
             return lambda: as_json(reader, subject)
-        if chosen is TEXT:
-            return lambda: as_markdown(reader, subject)
-        return self._screen_text
-
-    def _show_command(self, subject: Subject) -> str:
-        words = ["crosswind", "show", str(subject.key), "--benchmark", subject.benchmark]
-        root = self._watch.reader.path.parent
-        if root.resolve() != Path.cwd():
-            words += ["--workspace", str(root)]
-        return shlex.join(words)
+        return lambda: as_markdown(reader, subject)
 
     def _screen_text(self) -> str:
         strips = self.screen._compositor.render_strips(self.size)  # noqa: SLF001  (no public way to its text)

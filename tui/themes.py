@@ -1,4 +1,5 @@
-"""Our own colours: dark, light, high contrast, and one for terminals that have only sixteen.
+"""Our own colours: dark, light, high contrast, blue and orange in place of green and red, and one
+for terminals that have only sixteen.
 
 All but the last take theirs from the 256 that nearly every terminal has, so they look the same
 over a line that does not carry more. No colour says anything that a word or a sign does not say as
@@ -11,6 +12,8 @@ from typing import Final
 
 from textual.theme import Theme
 
+PREFIX: Final = "crosswind-"
+"""Of the names of ours."""
 INKS: Final = (
     "strong",
     "muted",
@@ -162,6 +165,50 @@ CONTRAST: Final = Theme(
         "scrollbar-corner-color": "#000000",
     },
 )
+BLUE_ORANGE: Final = Theme(
+    name="crosswind-blue-orange",
+    primary="#5fd7d7",
+    secondary="#afafd7",
+    accent="#5fd7d7",
+    warning="#ffffaf",
+    error="#ff8700",
+    success="#5fafff",
+    foreground="#d0d0d0",
+    background="#121212",
+    surface="#1c1c1c",
+    panel="#262626",
+    dark=True,
+    variables={
+        **_variables(
+            "#eeeeee",
+            "#9e9e9e",
+            "#808080",
+            "#3a3a3a",
+            "#5fd7d7",
+            "#5fafff",
+            "#ff8700",
+            "#ffffaf",
+            "#d7af87",
+            "#afafd7",
+            "#d787d7",
+            "#9e9e9e",
+            "#afafaf",
+            "#ffffaf",
+            "#4e4e4e",
+            "#303030",
+            "#262626",
+        ),
+        "scrollbar": "#303030",
+        "scrollbar-hover": "#4e4e4e",
+        "scrollbar-active": "#5fd7d7",
+        "scrollbar-background": "#121212",
+        "scrollbar-background-hover": "#121212",
+        "scrollbar-background-active": "#121212",
+        "scrollbar-corner-color": "#121212",
+    },
+)
+"""For eyes to which red and green are one: what is good is blue, what is bad is orange, and they
+differ in lightness as well."""
 SIXTEEN: Final = Theme(
     name="crosswind-terminal",
     primary="ansi_cyan",
@@ -200,7 +247,7 @@ SIXTEEN: Final = Theme(
         ),
     },
 )
-THEMES: Final = (DARK, LIGHT, CONTRAST, SIXTEEN)
+THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
 
 
 def theme_for(colours: str | None) -> str:

@@ -88,11 +88,19 @@ class Ticker:
         if not self.pace.due(moment.seconds):
             return
         facts = self._watch.poll()
-        link = self._watch.link
-        self.board = None if link is None else link.board()
+        self._look()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
             for screen in {*watching, *others}:
                 screen.hear(facts)
         if watching and watching[-1] is screens[-1]:
             watching[-1].draw(self.board, moment)
+
+    def draw(self, screen: Watching) -> None:
+        """Have a screen that comes up draw what is known."""
+        self._look()
+        screen.draw(self.board, self._moment())
+
+    def _look(self) -> None:
+        link = self._watch.link
+        self.board = None if link is None else link.board()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.progress import Score
 
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
+
 UNKNOWN: Final = "—"
 SCRIPTED: Final = "scripted models, not language models"
+READING: Final = "reading the configuration …"
 
 STAGE_NAMES: Final = {
     Stage.GEN_METRICS: "metrics",
@@ -80,18 +84,11 @@ def rate(score: Score, track: Track) -> str:
     return f"{sign} {percent(score.rate)} % of {score.scored}"
 
 
-def interval_rate(score: Score, track: Track) -> str:
-    """`+ 81 % (65-91) 26/32`, with the interval that rows have which know nothing of each other:
-    what the results say of it later is wider, as those of one scenario are alike."""
-    # Imported here, since nothing is scored at the start and it takes its time.
-    from engine.statistics.intervals import wilson
-
-    if score.rate is None:
-        return f"{TRACK_SIGNS[track]} {UNKNOWN}"
-    found = wilson(score.rate, score.scored)
+def interval_rate(known: Rate, track: Track) -> str:
+    """`+ 81 % (65-91) 26/32`."""
+    low, high = percent(known.interval.low), percent(known.interval.high)
     return (
-        f"{TRACK_SIGNS[track]} {percent(score.rate)} % ({percent(found.low)}-{percent(found.high)})"
-        f" {score.passed}/{score.scored}"
+        f"{TRACK_SIGNS[track]} {percent(known.rate)} % ({low}-{high}) {known.passed}/{known.scored}"
     )
 
 

@@ -34,7 +34,8 @@ from engine.config.settings import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.store.database import open_reader, open_store
+from engine.store.database import open_store
+from engine.store.reading import open_reader
 from engine.store.rows import ScenarioRow
 from tests.benchmarks.providers import CHUNKS, HEADERS, KEY, Pace, server, split
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -14,6 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
+
+import pyte
 
 PROGRAM: Final = """
 import os, sys
@@ -62,6 +65,11 @@ class Terminal:
         across, down = size
         fcntl.ioctl(self._main, termios.TIOCSWINSZ, struct.pack("HHHH", down, across, 0, 0))
 
+    @property
+    def settings(self) -> list[object]:
+        """As `stty -a` tells them."""
+        return list(termios.tcgetattr(self._main))
+
     def hang_up(self) -> int:
         """Close the line, as a lost connection does; the exit code."""
         os.close(self._main)
@@ -88,11 +96,21 @@ class Terminal:
         """Take what it sends for so long: a screen on which something grows never settles."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if select.select([self._main], [], [], left)[0]:
-                try:
-                    self.shown += os.read(self._main, 65536)
-                except OSError:
-                    raise AssertionError(f"the app has gone: {self.shown[-3000:]!r}") from None
+            self.read_some(left)
+
+    def read_some(self, patience: float = 0.2, most: int = 65536) -> None:
+        """Take what is there, or what comes first."""
+        if select.select([self._main], [], [], patience)[0]:
+            try:
+                self.shown += os.read(self._main, most)
+            except OSError:
+                raise AssertionError(f"the app has gone: {self.shown[-3000:]!r}") from None
+
+    def drain(self) -> None:
+        """Take what is there, if anything; the app may have gone."""
+        with contextlib.suppress(OSError):
+            if select.select([self._main], [], [], 0.02)[0]:
+                self.shown += os.read(self._main, 65536)
 
     def settle(self, quiet: float = 0.4) -> None:
         """Take what it sends until nothing more comes for a while."""
@@ -120,6 +138,41 @@ class Terminal:
             self.shown += piece
         os.close(self._main)
         return self.process.wait(SECONDS)
+
+
+class Eyes:
+    """What stands on the screen of a terminal, as a person sees it."""
+
+    def __init__(self, terminal: Terminal, size: tuple[int, int]) -> None:
+        self._terminal = terminal
+        self._screen = pyte.Screen(*size)
+        self._stream = pyte.ByteStream(self._screen)
+        self._fed = 0
+
+    @property
+    def screen(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def see(self, *wanted: str, gone: str | None = None) -> str:
+        """Wait until all of it stands on one screen, and what is to be gone does not."""
+        until = time.monotonic() + SECONDS
+        while not self._sees(wanted, gone):
+            assert time.monotonic() < until, f"{wanted} never came; the screen:\n{self.screen}"
+            self.look()
+        return self.screen
+
+    def press(self, keys: str, *wanted: str, gone: str | None = None) -> str:
+        self._terminal.press(keys)
+        return self.see(*wanted, gone=gone)
+
+    def _sees(self, wanted: Sequence[str], gone: str | None) -> bool:
+        screen = self.screen
+        return all(each in screen for each in wanted) and (gone is None or gone not in screen)
+
+    def look(self) -> None:
+        self._terminal.read_some()
+        self._stream.feed(self._terminal.shown[self._fed :])
+        self._fed = len(self._terminal.shown)
 
 
 def _take_terminal() -> None:

@@ -189,11 +189,11 @@ def test_every_theme_can_be_chosen(theatre: Theatre) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
         seen = [pilot.app.theme]
-        for _ in range(4):
+        for _ in range(5):
             await pilot.press("T")
             await theatre.tick(pilot)
             seen.append(pilot.app.theme)
-        names = ["dark", "light", "contrast", "terminal", "dark"]
+        names = ["dark", "light", "contrast", "blue-orange", "terminal", "dark"]
         assert seen == [f"crosswind-{name}" for name in names]
 
     theatre.perform(script)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.pilot import Pilot
 
 from engine.benchmark import Stage, State
@@ -13,6 +15,7 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.live import LiveScreen
 from tui.screens.name import NameScreen
+from tui.screens.verdicts import VerdictsScreen
 
 
 async def at_benchmarks(theatre: Theatre, pilot: Pilot[None]) -> None:
@@ -63,6 +66,27 @@ def test_failures_and_the_end_are_said(theatre: Theatre) -> None:
         assert "1 failed" in on_screen(pilot)
 
     theatre.perform(script, (80, 24))
+
+
+def test_enter_leads_to_the_verdicts_of_that_benchmark_and_no_other(theatre: Theatre) -> None:
+    other = replace(theatre.watch.benchmarks[0], name=f"{BENCHMARK}-2")
+    theatre.watch.benchmarks = [*theatre.watch.benchmarks, other]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await at_benchmarks(theatre, pilot)
+        await pilot.press("down", "enter")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, VerdictsScreen)
+        assert f'benchmark:"={BENCHMARK}-2"' in on_screen(pilot)
+        assert "0 of 1 judged" in on_screen(pilot)
+        await pilot.press("q")
+        await theatre.tick(pilot)
+        assert "Benchmarks" in on_screen(pilot)
+
+    theatre.perform(script)
 
 
 def test_b_has_the_engine_do_what_is_missing(theatre: Theatre) -> None:

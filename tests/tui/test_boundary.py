@@ -19,7 +19,7 @@ import tui
 ROOT = Path(tui.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-CLEANERS = {"clean", "drawn", "one_line", "content"}
+CLEANERS = {"clean", "drawn", "one_line", "content", "unmarked"}
 """What makes a text fit to be drawn."""
 HARMLESS = {
     "len",
@@ -35,6 +35,7 @@ HARMLESS = {
     "bar",
     "verdict",
     "relation",
+    "index",
 }
 """What gives words or numbers of our own, whatever it is given."""
 FOREIGN = {
@@ -101,18 +102,38 @@ OURS = {
 VIEWS = {"HeatRow", "TargetView"}
 """What a widget is given whole, and draws as it is."""
 WITHIN = {
+    "explanations.py": {"_rate()"},
+    "live_views.py": {"_stands_still()"},
+    "results/standing.py": {"_worded()", "_name_width()"},
+    "screens/benchmarks.py": {"_rate()"},
+    "screens/conversation.py": {"label"},
+    "widgets/blocks.py": {"laid.block"},
     "widgets/ink.py": {"fill"},
     "widgets/stage_strip.py": {"stage"},
     "results/lines.py": {"cell"},
-    "screens/scenario.py": {"state"},
+    "screens/scenario.py": {"label", "state"},
     "screens/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
     "widgets/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
     "widgets/wide_table.py": {"each"},
 }
-"""Variables of widgets that hold a view, or a piece, that was cleaned when it was made."""
-DRAWS = {*VIEWS, "Cell", "Piece", "Passage", "Rule", "notify", "Content", "Text"}
+"""Variables that hold a view, a piece or a word of ours, and functions that give one."""
+DRAWS = {
+    *VIEWS,
+    "Cell",
+    "Piece",
+    "Passage",
+    "Rule",
+    "notify",
+    "Content",
+    "Text",
+    "Hit",
+    "DiscoveryHit",
+    "to_terminal",
+    "update",
+    "exit",
+}
 WIDGETS = {
     "Static",
     "Label",
@@ -137,6 +158,13 @@ WIDGETS = {
 """Textual's own, each of which lets control characters through."""
 MARKUP = {"from_markup", "from_ansi", "render_markup"}
 TITLES = {"border_title", "border_subtitle", "tooltip", "sub_title"}
+ROOMS = {"textual.widgets", "textual.content", "rich.text"}
+"""Where those live; what is taken from there is taken by name."""
+STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__", "_driver"}
+"""What reaches the terminal past the picture."""
+
+
+DEFINED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def name_of(call: ast.Call) -> str:
@@ -150,17 +178,25 @@ def foreign(node: ast.AST, tainted: AbstractSet[str], ours: AbstractSet[str]) ->
         name = name_of(node)
         if name in CLEANERS | HARMLESS:
             return False
+        if name in {"getattr", "attrgetter"} and foreign_words(node):
+            return True
+        if isinstance(node.func, ast.Name) and f"{name}()" in tainted - ours:
+            return True
+        if isinstance(node.func, ast.Name) and f"{name}()" in ours:
+            return False
         held = isinstance(node.func, ast.Attribute) and foreign(node.func.value, tainted, ours)
         if name == "get":  # what is looked up is not what it is looked up by
             return held
         return held or any(foreign(each, tainted, ours) for each in parts(node))
     if isinstance(node, ast.Attribute):
         owner = node.value
-        if isinstance(owner, ast.Name) and owner.id in ours:
+        if isinstance(owner, ast.Name) and owner.id == "self":
+            return f"self.{node.attr}" in tainted
+        if ast.unparse(owner) in ours:
             return False
         return node.attr in FOREIGN or foreign(owner, tainted, ours)
     if isinstance(node, ast.Name):
-        return node.id in tainted
+        return node.id in tainted and node.id not in ours
     if isinstance(node, ast.Compare):
         return False
     if isinstance(node, ast.DictComp):
@@ -174,6 +210,11 @@ def foreign(node: ast.AST, tainted: AbstractSet[str], ours: AbstractSet[str]) ->
     return any(foreign(each, tainted, ours) for each in ast.iter_child_nodes(node))
 
 
+def foreign_words(call: ast.Call) -> bool:
+    """Whether it names a field that may hold foreign text."""
+    return any(isinstance(each, ast.Constant) and each.value in FOREIGN for each in call.args)
+
+
 def parts(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
@@ -181,8 +222,13 @@ def parts(call: ast.Call) -> list[ast.expr]:
 def texts(call: ast.Call) -> list[ast.expr]:
     """What a call draws: of a passage not the key that it is known by, of a piece not its ink."""
     match name_of(call):
-        case "Piece" | "Cell" | "notify" | "Content" | "Text":
-            return call.args[:1]
+        case "Piece" | "Cell" | "notify" | "Content" | "Text" | "to_terminal" | "update":
+            named = [each.value for each in call.keywords if each.arg in {"text", "message", None}]
+            return [*call.args[:1], *named]
+        case "Hit" | "DiscoveryHit":
+            return [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "help")]
+        case "exit":
+            return [each.value for each in call.keywords if each.arg == "message"]
         case "HeatRow" | "TargetView":
             return parts(call)
         case _:
@@ -190,20 +236,84 @@ def texts(call: ast.Call) -> list[ast.expr]:
             return [*call.args[1:3], *named]
 
 
-def tainted_names(function: ast.AST, ours: AbstractSet[str]) -> set[str]:
+def tainted_names(
+    function: ast.AST, ours: AbstractSet[str], known: AbstractSet[str] = frozenset()
+) -> set[str]:
     """Variables that were given foreign text in this function, as often as it takes to settle."""
-    tainted = {each.arg for each in parameters(function)} & HANDED_ON
+    tainted = {each.arg for each in parameters(function)} & HANDED_ON | known
     while True:
         before = len(tainted)
         for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and foreign(node.value, tainted, ours):
-                tainted |= {each.id for each in node.targets if isinstance(each, ast.Name)}
-            elif isinstance(node, ast.AugAssign) and foreign(node.value, tainted, ours):
-                tainted |= {node.target.id} if isinstance(node.target, ast.Name) else set()
-            elif isinstance(node, ast.NamedExpr) and foreign(node.value, tainted, ours):
-                tainted.add(node.target.id)
+            for target, value in given(node):
+                if foreign(value, tainted, ours):
+                    tainted |= names_in(target)
+            if isinstance(node, ast.MatchClass):
+                patterns = zip(node.kwd_attrs, node.kwd_patterns, strict=True)
+                tainted |= {
+                    each.name
+                    for attr, each in patterns
+                    if attr in FOREIGN and isinstance(each, ast.MatchAs) and each.name
+                }
         if len(tainted) == before:
             return tainted
+
+
+def given(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is given a value here, and which."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                match target, value:
+                    case ast.Tuple(elts=ones), ast.Tuple(elts=others) if len(ones) == len(others):
+                        yield from zip(ones, others, strict=True)
+                    case _:
+                        yield target, value
+        case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+            yield target, value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            yield target, value
+        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+            yield target, value
+        case ast.comprehension(target=target, iter=value):
+            yield target, value
+        case ast.Call(func=ast.Attribute(value=target, attr="append" | "extend" | "insert")):
+            for value in node.args:
+                yield target, value
+
+
+def names_in(target: ast.expr) -> set[str]:
+    """Of what is given a value: variables, and fields of `self`."""
+    match target:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+            return {f"self.{attr}"}
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return names_in(inner)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return set[str]().union(*map(names_in, elements))
+        case _:
+            return set()
+
+
+def shared(tree: ast.Module, ours: AbstractSet[str]) -> set[str]:
+    """What is foreign in the whole module: fields of `self`, and functions that give such text."""
+    known: set[str] = set()
+    while True:
+        before = len(known)
+        for function in functions(tree):
+            tainted = tainted_names(function, ours, known)
+            known |= {each for each in tainted if each.startswith("self.")}
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                returned = (
+                    each.value for each in ast.walk(function) if isinstance(each, ast.Return)
+                )
+                if any(each is not None and foreign(each, tainted, ours) for each in returned):
+                    known.add(f"{function.name}()")
+        if len(known) == before:
+            return known
 
 
 def parameters(function: ast.AST) -> list[ast.arg]:
@@ -218,7 +328,9 @@ def functions(tree: ast.Module) -> Iterator[ast.AST]:
     found: list[ast.AST] = [
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    yield from found or [tree]
+    yield from found
+    outside = [node for node in tree.body if not isinstance(node, DEFINED)]
+    yield ast.Module(outside, [])
 
 
 def faults(
@@ -228,8 +340,9 @@ def faults(
     ours = OURS | ours
     tree = ast.parse(source)
     wrong: list[str] = []
+    known = shared(tree, ours)
     for function in functions(tree):
-        tainted = tainted_names(function, ours)
+        tainted = tainted_names(function, ours, known)
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and name_of(node) in DRAWS:
                 wrong += [
@@ -245,6 +358,27 @@ def faults(
                 wrong.append(f"{node.lineno}: Content outside of the boundary")
             case ast.Call() if name_of(node) == "notify" and not _without_markup(node):
                 wrong.append(f"{node.lineno}: notify reads markup")
+            case ast.alias(name=name, asname=str()) if name in DRAWS | CLEANERS | HARMLESS:
+                wrong.append(f"{node.lineno}: {name} under another name")
+            case ast.alias(name=name) if name in ROOMS:
+                wrong.append(f"{node.lineno}: {name} as a whole")
+            case ast.ImportFrom(module="textual") if {a.name for a in node.names} & {
+                "widgets",
+                "content",
+            }:
+                wrong.append(f"{node.lineno}: a room as a whole")
+            case ast.FunctionDef(name=name) if name in CLEANERS and not boundary:
+                wrong.append(f"{node.lineno}: another {name}")
+            case ast.Call() if name_of(node) == "print":
+                wrong.append(f"{node.lineno}: print")
+            case ast.Call(func=ast.Attribute(attr="write", value=owner)) if (
+                isinstance(owner, ast.Attribute) and owner.attr in STREAMS
+            ):
+                wrong.append(f"{node.lineno}: past the picture")
+            case ast.Call() if name_of(node) == "setattr" and any(
+                isinstance(each, ast.Constant) and each.value in TITLES for each in node.args
+            ):
+                wrong.append(f"{node.lineno}: a title")
             case ast.ImportFrom(module=str(module)) if module.startswith("textual.widgets"):
                 names = {each.name for each in node.names}
                 wrong += [f"{node.lineno}: {name}" for name in sorted(names & WIDGETS)]
@@ -283,6 +417,32 @@ def test_what_is_drawn_was_cleaned(path: Path) -> None:
         "app.notify(text)",
         "app.notify(clean(text), markup=True)",
         "Content(text)",
+        "from tui.widgets.ink import Piece as P",
+        "import textual.widgets",
+        "from textual import widgets",
+        "Piece(text=row.text)",
+        "Piece(**{'text': row.text})",
+        "Piece(getattr(row, 'text'))",
+        "def f(row):\n    a, b = row.text, 1\n    Piece(a)",
+        "def f(row):\n    a: str = row.text\n    Piece(a)",
+        "def f(rows):\n    for a in [row.text for row in rows]:\n        Piece(a)",
+        "def f(rows):\n    return [Piece(a) for a in [row.text for row in rows]]",
+        "def f(row):\n    with around(row.text) as a:\n        Piece(a)",
+        "def f(row):\n    match row:\n        case Row(text=a):\n            Piece(a)",
+        "def f(row):\n    found = []\n    found.append(row.text)\n    Piece(found[0])",
+        "def f(row):\n    found = {}\n    found['a'] = row.text\n    Piece(found['a'])",
+        "def g(row):\n    return row.text\ndef f(row):\n    Piece(g(row))",
+        "class A:\n def a(self, row):\n  self._a = row.text\n def b(self):\n  Piece(self._a)",
+        "def clean(text):\n    return text",
+        "def f():\n    pass\nPiece(row.text)",
+        "setattr(widget, 'border_title', 'x')",
+        "widget.update(row.text)",
+        "app.exit(message=row.text)",
+        "app.to_terminal(row.text)",
+        "app._driver.write(text)",
+        "sys.stderr.write(text)",
+        "print(text)",
+        "Hit(1, content(row.id), act, help=row.benchmark)",
         "Text.from_markup(text)",
         "from textual.widgets import Input, Static",
         "widget.border_title = 'x'",

@@ -202,3 +202,64 @@ def test_a_conversation_can_be_read_with_no_engine(theatre: Theatre) -> None:
         assert "cut off here" in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_who_has_let_go_of_the_end_is_told_how_much_is_below(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "a question")
+        theatre.speak(take, 1, Speaker.TARGET, "word " * 900)
+        await open_on(theatre, pilot, take)
+        await theatre.tick(pilot)
+        assert "below" not in on_screen(pilot)
+
+        await pilot.press("g")
+        await theatre.tick(pilot)
+        assert "rows below, G follows" in on_screen(pilot)
+        assert "turn 1 of 2" in on_screen(pilot)
+        theatre.speak(take, 1, Speaker.TARGET, "more " * 90)
+        await theatre.tick(pilot)
+        assert "turn 1 of 2" in on_screen(pilot)
+
+        await pilot.press("G")
+        await theatre.tick(pilot)
+        assert "below" not in on_screen(pilot)
+        assert "more▍" in on_screen(pilot).replace("more ▍", "more▍")
+
+    theatre.perform(script, WIDE)
+
+
+@pytest.mark.parametrize(("size", "beside"), [((160, 40), True), ((130, 40), False)])
+def test_a_landmark_stands_beside_its_message_where_there_is_room(
+    theatre: Theatre, size: tuple[int, int], *, beside: bool
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await open_on(theatre, pilot, await theatre.play())
+        rows = on_screen(pilot).splitlines()
+        assert any("are you sure? (1)" in row and "Brings up" in row for row in rows) is beside
+
+    theatre.perform(script, size)
+
+
+def test_another_theme_is_another_look_at_once(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await open_on(theatre, pilot, await theatre.play())
+        pane = story(pilot)
+        seen = {pane.ink(Ink.TARGET)}
+        for _ in range(2):
+            await pilot.press("T")
+            await theatre.tick(pilot)
+            [row] = [
+                pane.render_line(y)
+                for y in range(pane.page_height)
+                if "target" in pane.render_line(y).text and "(1)" in pane.render_line(y).text
+            ]
+            styles = {segment.style for segment in row if "target" in segment.text}
+            assert styles == {pane.ink(Ink.TARGET)}
+            seen |= {pane.ink(Ink.TARGET)}
+        assert len(seen) == 3
+
+    theatre.perform(script, WIDE)

@@ -6,9 +6,10 @@ import pytest
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.content import Content
 
 from engine.display import clean, drawn, one_line
-from tui.display import Inert, content
+from tui.display import Inert, content, unmarked
 
 BLACK = Color(0, 0, 0)
 
@@ -66,3 +67,8 @@ def test_the_last_filter_leaves_clean_lines_alone() -> None:
     line = [Segment("— ✓ pass 但是", Style(bold=True))]
 
     assert Inert().apply(line, BLACK) is line
+
+
+def test_what_textual_reads_as_markup_stays_text() -> None:
+    text = "[@click=app.quit]x[/] [red] [/unbalanced \\[b] [1]\x1b[2J"
+    assert Content.from_markup(unmarked(text)).plain == text.replace("\x1b", "␛")

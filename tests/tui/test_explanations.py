@@ -12,5 +12,5 @@ from tui.situation import Phase, Situation
 @pytest.mark.parametrize("phase", Phase)
 def test_every_phase_of_a_run_has_its_words(theatre: Theatre, phase: Phase) -> None:
     [info] = theatre.watch.benchmarks
-    blocks = explain(Situation(phase), theatre.watch, info)
+    blocks = explain(Situation(phase), theatre.watch, info, {})
     assert len(blocks) > 1

@@ -7,16 +7,20 @@ import asyncio
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker, Stage, State, StopReason
+from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind
-from engine.link import Command, EngineState, Wait
-from tests.tui.theatre import TARGETS, Theatre, on_screen, told
+from engine.link import Command, EngineState, Limit, Wait
+from engine.pipeline.standings import standings
+from engine.store.rows import AttemptRow
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.spotlight import DWELL, ROUND
+from tui.standing_feed import AGAIN_AFTER
 from tui.stillness import PATIENCE
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
+from tui.wording import interval_rate
 
 
 def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:
@@ -208,10 +212,55 @@ def test_the_board_tells_of_each_target(theatre: Theatre) -> None:
         [upper] = [number for number, line in enumerate(lines) if "steadfast ██" in line]
         assert "1/2" in lines[upper]
         assert "judged 1/2" in lines[upper]
-        assert "+ 100 % (21-100) 1/1  − —" in lines[upper + 1]
+        assert "+ 100 % of 1          − —" in lines[upper + 1]
         assert "free" in lines[upper + 1]
         assert "tok/s" in lines[upper + 1]
         assert "last problem: HTTP 529: overloaded, 8 of 8 tries" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for scenario in (1, 2):
+            await theatre.judge(await theatre.play(scenario), passed=scenario == 1)
+        await theatre.tick(pilot, AGAIN_AFTER)
+        await theatre.tick(pilot, AGAIN_AFTER)
+        known = standings(theatre.watch.reader, BENCHMARK)["steadfast", Track.POSITIVE]
+        assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
+        assert "1/2" in interval_rate(known, Track.POSITIVE)
+
+    theatre.perform(script)
+
+
+def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.limits = [Limit(f"offline:{TARGETS[0]}", 8, 42), Limit("judge", 1, 3)]
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        lines = on_screen(pilot).splitlines()
+        assert "· limit  judge: 1 call let through at once, 3 wait" in on_screen(pilot)
+        [first] = [number for number, line in enumerate(lines) if f" {TARGETS[0]} ─" in line]
+        assert "8 calls let through at once, 42 wait" in lines[first + 2]
+        assert on_screen(pilot).count("let through") == 2
+
+    theatre.perform(script)
+
+
+def test_judges_that_are_behind_are_said_to_be(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.concurrency = {Stage.EVALUATE: 1}
+        take = await theatre.play(1)
+        await theatre.move(Stage.EVALUATE, str(take.key), State.RUNNING, take.key.target_id)
+        await theatre.tick(pilot)
+        assert "1 at once" in on_screen(pilot)
+        for scenario, target in ((1, "pushover"), (2, "steadfast")):
+            await theatre.play(scenario, target)
+        await theatre.tick(pilot)
+        assert "2 wait" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -303,11 +352,13 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
         await theatre.judge(await theatre.play(1), passed=True)
         await theatre.note(NoteKind.RUN_ENDED)
         theatre.link.state = EngineState.STOPPED
-        await theatre.tick(pilot)
+        await theatre.tick(pilot, AGAIN_AFTER)
+        await theatre.tick(pilot, AGAIN_AFTER)
 
         assert "✓ ended" in on_screen(pilot)
         assert "1 of 4 conversations played" in on_screen(pilot)
-        assert "steadfast   + 100 % (21-100) 1/1" in on_screen(pilot)
+        known = standings(theatre.watch.reader, BENCHMARK)["steadfast", Track.POSITIVE]
+        assert f"steadfast   {interval_rate(known, Track.POSITIVE)}" in on_screen(pilot)
         assert "q leaves" in on_screen(pilot)
 
     theatre.perform(script)
@@ -586,5 +637,65 @@ def test_a_run_that_broke_off_says_what_is_kept_and_how_it_goes_on(
         assert "1 cut off" in on_screen(pilot)
         assert "left" not in on_screen(pilot)
         assert "1 of 4 conversations played" in shown
+
+    theatre.perform(script)
+
+
+def test_a_pane_is_shown_alone_and_beside_the_others_again(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "It is late.")
+        await theatre.tick(pilot)
+        assert "✓ pass" in on_screen(pilot)
+        await pilot.press("z")
+        await theatre.tick(pilot)
+        assert "✓ pass" not in on_screen(pilot)
+        assert "It is late." in on_screen(pilot)
+        assert "? help" in on_screen(pilot)
+        await pilot.press("tab")
+        await theatre.tick(pilot)
+        assert "It is late." in on_screen(pilot)
+        await pilot.press("l")
+        await theatre.tick(pilot)
+        assert "✓ pass" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (50.0, "spent $2.00 of $50.00  the rest costs about $8.00"),
+        (5.0, "the rest costs about $8.00: over the budget"),
+    ],
+)
+def test_what_the_rest_will_cost_stands_beside_the_budget(
+    theatre: Theatre, budget: float, said: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(8)
+        theatre.link.spent_usd, theatre.link.budget_usd = 2.0, budget
+        for target in TARGETS:
+            for scenario in range(1, 5):
+                take = await theatre.play(scenario, target)
+                await theatre.write(
+                    AttemptRow(
+                        benchmark=BENCHMARK,
+                        stage=Stage.SIMULATE,
+                        unit=str(take.key),
+                        target=target,
+                        role=Role.TARGET,
+                        model="offline",
+                        outcome="answer",
+                        duration_ms=900,
+                        usage=Usage(1, 120, 0, 60, 1.0),
+                    )
+                )
+                if scenario == 3:
+                    await theatre.tick(pilot)
+                    assert "the rest" not in on_screen(pilot)
+        await theatre.tick(pilot)
+        assert said in on_screen(pilot)
 
     theatre.perform(script)

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from engine.benchmark import Stage
 from engine.link import Command, EngineState, Identity, Request
-from tests.tui.theatre import TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.places import PLACES
 from tui.screens.conversation import ConversationScreen
@@ -232,5 +232,31 @@ def test_the_palette_answers_ids_from_the_store(theatre: Theatre) -> None:
         await pilot.press("enter")
         await pilot.pause(0.3)
         assert isinstance(pilot.app.screen, ConversationScreen)
+
+    theatre.perform(script)
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("theme blue", "Theme: blue-orange"),
+        ("verdicts on pushover", '"=pushover"'),
+        (f"verdicts of {BENCHMARK}", f'"={BENCHMARK}"'),
+    ],
+)
+def test_the_palette_knows_benchmarks_targets_and_themes(
+    theatre: Theatre, typed: str, shown: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        await pilot.press("colon", *("space" if char == " " else char for char in typed))
+        await theatre.answered(pilot)
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        await theatre.tick(pilot)
+        assert shown in on_screen(pilot)
 
     theatre.perform(script)

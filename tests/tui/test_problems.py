@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Stage, State, StopReason
+from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.link import Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of
+from engine.store.rows import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
 
@@ -65,6 +66,46 @@ def test_enter_opens_the_conversation_that_failed_and_q_leads_back(theatre: Thea
         await pilot.press("q")
         await theatre.tick(pilot)
         assert "3 rows failed" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_failure_tells_how_its_calls_went_the_newest_first(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin(1)
+        for number, outcome in enumerate(("stalled", "rate_limited")):
+            await theatre.write(
+                AttemptRow(
+                    benchmark=BENCHMARK,
+                    stage=Stage.SIMULATE,
+                    unit=str(take.key),
+                    target=take.key.target_id,
+                    role=Role.TARGET,
+                    model="openai:gpt",
+                    outcome=outcome,
+                    status=429 if number else None,
+                    duration_ms=400 + number,
+                    usage=Usage(1, None, None, None, None),
+                    detail=f"429: rate limit\x1b[2J; request req_{number}",
+                )
+            )
+        await theatre.end(take, StopReason.TARGET_FAILED)
+        await at_problems(theatre, pilot)
+        await pilot.press("down")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        text = told(pilot)
+        assert "target openai:gpt rate_limited 429 after 0.4 s 429: rate limit" in text
+        assert text.index("request req_1") < text.index("request req_0")
+        assert "\x1b" not in text
+
+        await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+        await theatre.tick(pilot)
+        await pilot.press("down")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "None was made shortly before." in told(pilot)
 
     theatre.perform(script)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason
-from engine.link import Command, Request, Row
+from engine.link import Command, EngineState, Request, Row
 from engine.store.records import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, told
 from tui.screens.compare import CompareScreen
@@ -159,7 +161,7 @@ def test_what_was_not_played_and_what_is_not_there_are_said(theatre: Theatre) ->
         await theatre.prepare()
         await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m01_s001"))
         await settled(theatre, pilot)
-        assert "steadfast [·]" in on_screen(pilot)
+        assert "steadfast [—]" in on_screen(pilot)
         await pilot.press("enter", "r", "R", "C", "right", "G")
         await settled(theatre, pilot)
         assert "not been played" in on_screen(pilot)
@@ -261,6 +263,67 @@ def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre
     theatre.perform(script, (80, 24))
 
 
+def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take)
+        theatre.link.refuses = "the run is stopping; ask again when it has ended"
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("r")
+        await settled(theatre, pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), JudgedAgainScreen)
+        assert "not judged again: the run is stopping" in on_screen(pilot)
+        assert "· not judged" in on_screen(pilot)
+        assert "waiting" not in on_screen(pilot)
+        await pilot.press("q")
+        await settled(theatre, pilot)
+        assert isinstance(screen(pilot), ConversationScreen)
+
+    theatre.perform(script, (80, 24))
+
+
+def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take)
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("r")
+        await settled(theatre, pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert "▸ waiting" in on_screen(pilot)
+        theatre.link.state = EngineState.LOST
+        await settled(theatre, pilot)
+        assert "· not judged" in on_screen(pilot)
+        assert "the engine has ended: what is missing was not judged" in on_screen(pilot)
+
+    theatre.perform(script, (120, 40))
+
+
+def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Theatre) -> None:
+    theatre.watch.link = None
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take)
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("r")
+        await settled(theatre, pilot)
+        await pilot.press("enter")
+        await settled(theatre, pilot)
+        assert "not judged again: No engine is at work here" in on_screen(pilot)
+
+    theatre.perform(script, (120, 40))
+
+
 def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -296,5 +359,91 @@ def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre) -> None:
         await settled(theatre, pilot)
         rows = on_screen(pilot).splitlines()
         assert any("after" in row and "before (1)" in row for row in rows)
+
+    theatre.perform(script)
+
+
+def test_a_conversation_that_is_held_still_says_what_it_does_not_show(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "are you sure?")
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("space")
+        await theatre.said(take, 1, Speaker.TARGET, "I am.")
+        other = await theatre.begin(2)
+        await theatre.said(other, 1, Speaker.USER, "and here?")
+        await settled(theatre, pilot)
+        assert "frozen  +1 message" in on_screen(pilot)
+        assert "I am." not in told(pilot)
+        await pilot.press("space")
+        await settled(theatre, pilot)
+        assert "I am." in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_conversation_is_told_again_at_the_pace_at_which_it_was_spoken(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        for turn in (1, 2):
+            theatre.at += timedelta(seconds=10)
+            await theatre.said(take, turn, Speaker.USER, f"question {turn} " * 5)
+            theatre.at += timedelta(seconds=100)
+            await theatre.said(take, turn, Speaker.TARGET, f"answer {turn} " * 5)
+        await theatre.end(take)
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        assert "answer 2" in told(pilot)
+        await pilot.press("p")
+        await settled(theatre, pilot)
+        assert "replay ×1" in on_screen(pilot)
+        assert "question 1 question 1 question 1 question 1 question 1" not in told(pilot)
+        await theatre.tick(pilot, 5)
+        assert "question 1 question 1" in told(pilot)
+        assert "user speaking" in on_screen(pilot)
+        assert "answer" not in told(pilot)
+
+        await pilot.press("space")
+        await theatre.tick(pilot, 60)
+        await pilot.press("space")
+        await theatre.tick(pilot)
+        assert "answer" not in told(pilot)
+
+        await theatre.tick(pilot, 12)
+        assert "answer 1" in told(pilot)
+        await pilot.press("p")
+        await theatre.tick(pilot)
+        assert "replay ×10" in on_screen(pilot)
+        await theatre.tick(pilot, 1.5)
+        assert "answer 1 answer 1 answer 1 answer 1 answer 1" in told(pilot)
+        assert "question 2" in told(pilot)
+        assert "all turns played" not in told(pilot)
+        await pilot.press("p")
+        await settled(theatre, pilot)
+        assert "replay" not in on_screen(pilot).rpartition("\n")[0]
+        assert "answer 2 answer 2 answer 2 answer 2 answer 2" in told(pilot)
+        assert "all turns played" in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_replay_ends_by_itself_and_what_was_never_timed_is_told_at_a_reading_pace(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await settled(theatre, pilot)
+        await pilot.press("p")
+        await settled(theatre, pilot)
+        assert "I would not skip it before you have an answer. (2)" not in told(pilot)
+        await theatre.tick(pilot, 4)
+        await settled(theatre, pilot)
+        assert "I would not skip it before you have an answer. (2)" in told(pilot)
+        assert "all turns played" in told(pilot)
 
     theatre.perform(script)

@@ -617,8 +617,8 @@ def test_a_report_is_added_up_from_a_workspace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("size", "section"),
-    [((120, 40), "course"), ((80, 24), "metrics")],
-    ids=["120x40-course", "80x24-metrics"],
+    [((120, 40), "course"), ((80, 24), "metrics"), ((200, 50), "target")],
+    ids=["120x40-course", "80x24-metrics", "200x50-target"],
 )
 def test_the_results_screen(
     theatre: Theatre, snap_compare: Compare, size: tuple[int, int], section: str

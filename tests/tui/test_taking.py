@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import stat
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker
+from engine.benchmark import Speaker, StopReason
+from engine.cli.arguments import parse
 from engine.link import EngineState
 from tests.tui.theatre import BENCHMARK, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.copying import MOST_FOR_TERMINAL, copy, programs
-from tui.manners import GIVE_TITLE_BACK, KEEP_TITLE
+from tui.farewell import farewell
+from tui.manners import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
 from tui.pager import viewer
 from tui.remembered import Choices, Memory
 from tui.screens.conversation import ConversationScreen
@@ -120,6 +124,10 @@ def test_y_offers_text_id_command_and_json(theatre: Theatre, home: Path) -> None
         await pilot.press("y", "c")
         await theatre.answered(pilot)
         assert copied.read_text("utf-8").startswith(f"crosswind show {subject.key} --benchmark")
+        await pilot.press("y", "r")
+        await theatre.answered(pilot)
+        line = f"crosswind evaluate {subject.key} --benchmark {BENCHMARK} --workspace "
+        assert copied.read_text("utf-8").startswith(line)
         await pilot.press("y", "enter")
         await theatre.answered(pilot)
         assert "I would not." in copied.read_text("utf-8")
@@ -198,6 +206,39 @@ def test_the_pager_is_the_one_that_a_person_chose(home: Path) -> None:
     assert viewer({**path, "PAGER": "'open", "EDITOR": ""}) is None
 
 
+@pytest.mark.parametrize(
+    ("screen", "letter", "line"),
+    [
+        ("1", "c", f"crosswind run {BENCHMARK} --workspace "),
+        ("2", "w", "crosswind watch --workspace "),
+        ("3", "r", f"crosswind evaluate m01_s001_v01__steadfast --benchmark {BENCHMARK} "),
+        ("4", "c", f"crosswind results {BENCHMARK} --details --workspace "),
+        ("5", "a", f"crosswind retry m01_s002_v01__pushover --benchmark {BENCHMARK} "),
+    ],
+)
+def test_each_place_has_the_command_that_does_the_same_outside(
+    theatre: Theatre, home: Path, screen: str, letter: str, line: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.end(await theatre.begin(2, "pushover"), StopReason.TARGET_FAILED)
+        await theatre.tick(pilot)
+        await pilot.press(screen)
+        for _ in range(3):
+            await theatre.tick(pilot)
+        await pilot.press("y")
+        await pilot.pause()
+        assert f" {letter}  crosswind " in on_screen(pilot)
+        await pilot.press(letter)
+        await theatre.answered(pilot)
+        copied = (home / ".cache" / "crosswind" / "copied.txt").read_text("utf-8")
+        assert copied.startswith(line)
+        assert parse(shlex.split(copied)[1:]).command
+
+    theatre.perform(script)
+
+
 def test_both_texts_tell_every_take(theatre: Theatre) -> None:
     async def play() -> Subject:
         await theatre.prepare()
@@ -216,12 +257,13 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)
-        await pilot.press("t", "T", "5")
+        await pilot.press("t", "T", "5", "Z")
+        assert "The mouse is the terminal's" in on_screen(pilot)
 
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
     kept = Memory.of(os.environ)
-    assert kept.choices == Choices("crosswind-light", "Problems", thoughts=True)
+    assert kept.choices == Choices("crosswind-light", "Problems", thoughts=True, mouse=False)
     assert kept.path == home / ".config" / "crosswind" / "app.json"
 
     again = CrosswindApp(theatre.watch, memory=kept)
@@ -274,3 +316,39 @@ def test_the_title_says_how_far_it_is_and_the_end_is_told(theatre: Theatre) -> N
     app = SpokenTo(theatre.watch, moment=theatre.moment)
     theatre.perform(script, app=app)
     assert app.said.endswith(GIVE_TITLE_BACK)
+
+
+def test_a_terminal_that_shows_progress_is_told_of_it_where_that_is_wanted(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PROGRESS_VARIABLE, "1")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot, 2)
+        theatre.link.state = EngineState.PAUSED
+        await theatre.tick(pilot, 2)
+        await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+        await theatre.tick(pilot, 2)
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot, 2)
+
+    app = SpokenTo(theatre.watch, moment=theatre.moment)
+    theatre.perform(script, app=app)
+    told = re.findall(r"\x1b\]9;4;(\d;\d*)\x1b", app.said)
+    assert told == ["1;25", "4;25", "2;25", "0;", "0;"]
+
+
+def test_what_stays_on_the_terminal_says_how_far_everything_is(theatre: Theatre) -> None:
+    async def play() -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.end(await theatre.begin(2), StopReason.TARGET_FAILED)
+
+    assert list(farewell(theatre.watch)) == []
+    asyncio.run(play())
+    theatre.watch.poll()
+    assert list(farewell(theatre.watch)) == [
+        f"{BENCHMARK}: 1 of 4 conversations, 1 judged, 1 failed"
+    ]

@@ -26,6 +26,16 @@ def test_a_signal_leaves_the_terminal_clean(theatre: Theatre, number: signal.Sig
         assert mode in terminal.shown
 
 
+def test_the_mouse_is_left_to_the_terminal_and_taken_again_by_a_key(theatre: Theatre) -> None:
+    asyncio.run(theatre.prepare())
+    with Terminal(theatre.store.path) as terminal:
+        terminal.read_until(b"help")
+        assert b"\x1b[?1003h" in terminal.shown
+        assert b"\x1b[?1003l" not in terminal.shown
+        terminal.press_until("Z", b"\x1b[?1003l")
+        terminal.press_until("Z", b"\x1b[?1003h")
+
+
 def test_the_app_knows_no_provider() -> None:
     names = ("openai", "anthropic", "httpx", "httpx2")
     program = f"import sys, tui.app; print([n for n in {names} if n in sys.modules])"

@@ -62,6 +62,7 @@ class ManyRows:
 
 class TableApp(App[None]):
     CSS_PATH = CrosswindApp.CSS_PATH
+    COMPONENT_CLASSES = CrosswindApp.COMPONENT_CLASSES
 
     def __init__(self, rows: ManyRows) -> None:
         super().__init__()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import StopReason
+from engine.link import EngineState
 from engine.store.records import Quote
 from tests.tui.theatre import Theatre, on_screen
+from tui.app import CrosswindApp
 from tui.filtering import parse
+from tui.remembered import Memory
 from tui.screens.conversation import ConversationScreen
 from tui.screens.filter import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.views import ViewMemory
 from tui.widgets.wide_table import WideTable
 
 FIRST, SECOND, THIRD = (f"m01_s00{number}_v01__steadfast" for number in (1, 2, 3))
@@ -123,6 +128,10 @@ def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
         ("is:split", []),
         ("is:replayed", []),
         ("100%", []),
+        ("target:=push", []),
+        ("target:=pushover", [HELD]),
+        ('benchmark:"=steadiness" target:"=pushover"', [HELD]),
+        ("benchmark:=steadines", []),
     ]:
         found = browser.find(parse(line))
         assert [str(key) for _, key in browser.keys(found.takes)] == expected, line
@@ -196,6 +205,45 @@ def test_new_verdicts_wait_until_they_are_asked_for(theatre: Theatre) -> None:
         assert ids(pilot)[2] == "m01_s002_v01__pushover"
         assert under_cursor(pilot) == THIRD
         assert "new, u" not in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_what_is_judged_beside_a_filter_is_counted(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("F", *"target:steadfast", "enter")
+        await theatre.tick(pilot)
+        assert "3 of 4 judged" in on_screen(pilot)
+        await theatre.judge(await theatre.play(2, "pushover"))
+        await theatre.tick(pilot, 2)
+        await theatre.tick(pilot)
+        assert "3 of 5 judged" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_what_comes_while_the_display_is_held_still_is_counted(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        take = await theatre.play(1)
+        await theatre.judge(take, passed=True)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("space")
+        await theatre.judge(take, passed=False)
+        await theatre.judge(await theatre.play(2))
+        for _ in range(3):
+            await theatre.tick(pilot, 1)
+        shown = on_screen(pilot)
+        assert "frozen  +4 messages +2 verdicts" in shown
+        assert "+1 new, u" in shown
+        assert "✓ pass" in shown
+        assert "✗ fail" not in shown
+        await pilot.press("space")
+        await theatre.tick(pilot)
+        assert "✗ fail" in on_screen(pilot)
+        assert "frozen" not in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -345,6 +393,20 @@ def test_a_conversation_that_never_ended_is_not_among_them(theatre: Theatre) -> 
     theatre.perform(script)
 
 
+def test_the_arc_of_a_conversation_stands_in_its_row(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(1)
+        await theatre.judge(take, quotes=(Quote("before you have an answer. (2)", 2),))
+        await theatre.judge(await theatre.play(2), quotes=(Quote("nowhere", None),))
+        await at_verdicts(theatre, pilot)
+        rows = [line for line in on_screen(pilot).splitlines() if "m01_s00" in line]
+        assert " ◇◆ " in rows[0]
+        assert " ◇◇ " in rows[1]
+
+    theatre.perform(script)
+
+
 def test_an_order_that_no_heading_shows_is_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
@@ -376,3 +438,84 @@ def test_two_marked_ones_are_read_side_by_side_and_what_is_found_stays_found(
         assert "“skip” 1 of 2" in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_filter_lines_order_and_stars_are_there_the_next_time(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    memory = Memory(tmp_path / "home" / "app.json")
+
+    def app() -> CrosswindApp:
+        return CrosswindApp(
+            theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment
+        )
+
+    async def first(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await filtered(theatre, pilot, "outcome:fail")
+        await pilot.press("enter", "backslash", "s", "d", "S", "asterisk")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert f"★ {under_cursor(pilot)}" in on_screen(pilot)
+
+    async def second(pilot: Pilot[None]) -> None:
+        await at_verdicts(theatre, pilot)
+        assert "by when ▾" in on_screen(pilot)
+        await pilot.press("F", "up")
+        await theatre.tick(pilot)
+        assert "2 of 4 judged" in on_screen(pilot)
+        await pilot.press("escape", "apostrophe")
+        await theatre.tick(pilot)
+        assert "Conversations with a star" in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        starred = app().views.stars[0]
+        assert str(starred.key) in on_screen(pilot)
+        await pilot.press("asterisk")
+        assert not app().views.stars
+
+    theatre.perform(first, app=app())
+    theatre.perform(second, app=app())
+
+
+def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "home" / "app.json")
+
+    def app() -> CrosswindApp:
+        return CrosswindApp(
+            theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment
+        )
+
+    async def first(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("down", "down")
+        await theatre.tick(pilot)
+        assert under_cursor(pilot) == SECOND
+
+    async def second(pilot: Pilot[None]) -> None:
+        await at_verdicts(theatre, pilot)
+        assert under_cursor(pilot) == SECOND
+
+    theatre.perform(first, app=app())
+    assert app().views.place_at_work == "Verdicts"
+    assert app().views.place is None
+    theatre.perform(second, app=app())
+    theatre.link.state = EngineState.STOPPED
+    theatre.perform(second, app=app())
+    assert app().views.place == "Verdicts"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[1]", '{"lines": 3, "column": "../x", "stars": [["a", "b"], 7, ["a", {}]]}'],
+)
+def test_damaged_views_count_as_none(tmp_path: Path, text: str) -> None:
+    memory = ViewMemory.beside(tmp_path / "app.json", tmp_path)
+    memory.path.parent.mkdir()
+    memory.path.write_text(text, "utf-8")
+    again = ViewMemory.beside(tmp_path / "app.json", tmp_path)
+    assert (again.views.lines, again.views.stars) == ((), ())
+    assert (again.notice is None) is text.startswith('{"')

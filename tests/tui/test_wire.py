@@ -4,43 +4,108 @@ pager that gets the terminal to itself."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from pathlib import Path
 
+import pytest
+
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.store.records import Quote
-from tests.tui.terminal import Terminal
+from tests.tui.hostile import write_faulty_files, write_files, write_store
+from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import TARGETS, Theatre
-from tui.places import PLACES
 
-PAYLOADS = (
-    "\x1b[2J\x1b[6n\x1b[31mPWNED",
-    "\x1b]0;PWNED\x07\x1b]52;c;UFdORUQ=\x1b\\",
-    "\x1b]8;;http://PWNED\x1b\\link\x1b]8;;\x1b\\",
-    "\x1bP+q5057\x1b\\\x1b_PWNED\x1b\\\x1b^PWNED\x1b\\",
-    "\x9b31m\x9d0;PWNED\x9c\x90PWNED\x9c",
-    "\x00\x07\x08\x0e\x0f\x7f\r\u202ePWNED\u2066\u200e\u2028\u200b\ufeff\U000e0041",
-    "[@click=app.quit]PWNED[/] [red] [/unbalanced",
+SIZE = (180, 50)
+WALK: tuple[tuple[str, str, str | None], ...] = (
+    ("1", "targets ─", None),
+    ("3", "3 judged", None),
+    ("F", "outcome: metric", None),
+    ("PWNED", "of 3 judged", None),
+    ("\x1b", "3 judged", "outcome: metric"),
+    ("s", "Sort by what", None),
+    ("q", "3 judged", "Sort by"),
+    ("g\r", "turn 1 of 2", None),
+    *((key, "", None) for key in ("c", "t", "L", "\tG", "L")),
+    ("\tg", "turn 1 of", None),
+    ("/", "a regular expression", None),
+    ("PWNED", "places", None),
+    ("\r", "PWNED” 1 of", "a regular"),
+    ("C", "Side by side", None),
+    ("q", "c evidence", "Side by"),
+    ("v", "variant ", "c evidence"),
+    ("q", "c evidence", None),
+    ("4", "to know ─", None),
+    *(("}", "", None) for _section in range(7)),
+    ("5", "rows failed", None),
+    *(("j", "", None) for _row in range(5)),
+    ("/", "in everything", None),
+    ("PWNED", "newest first", None),
+    ("\x1b", "rows failed", None),
+    ("i", "beginning of an id", None),
+    ("m01", "Enter opens", None),
+    ("\x1b", "rows failed", "Enter opens"),
+    (":", "Search for", None),
+    ("m01", "scenario of", None),
+    ("\x1b", "rows failed", "scenario of"),
+    ("?", "On this screen", None),
+    ("q", "rows failed", "On this screen"),
+    ("2", "verdicts", None),
+    ("x", "Stop the run", None),
+    ("q", "verdicts", "Stop the run"),
+    ("1", "targets ─", None),
+    ("o", "to be called", None),
+    ("new\r", "targets ─", "to be called"),
+    ("b", "", None),
+    ("3", "c evidence", None),
+    ("y", "Copy what", None),
+    ("i", "Copied", "Copy what"),
+    ("y", "Copy what", None),
+    ("t", "Copied", "Copy what"),
+    ("y", "Copy what", None),
+    ("c", "Copied", "Copy what"),
+    ("r", "is to judge", None),
+    ("j", "beside", None),
+    ("\r", "Judged again", None),
+    ("q", "c evidence", "Judged again"),
+    ("2", "verdicts", None),
+    *((key, "", None) for key in "U+"),
+    ("\x03", "Leave", None),
 )
-ESCAPE = re.compile(
-    rb"\x1b(?:\[(?P<csi>[0-?]*[ -/]*[@-~])"
-    rb"|\](?P<osc>[^\x07\x1b]*)(?:\x07|\x1b\\)"
-    rb"|(?P<other>[^\[\]]))"
+"""Keys, what is on the screen then, and what is not any more."""
+
+ALLOWED = re.compile(
+    r"\x1b\[(?:"
+    r"[0-9;]*m|[0-9;]*H|2J|0K"  # colours, the cursor, and an empty screen
+    r"|\?(?:7|25|1000|1003|1004|1006|1015|1049|2004|2026|2048)[hl]"  # modes that the app sets
+    r"|\?(?:2026|2048)\$p|>\d+u|<u|\?u|\?c|c|2[23];0t"  # what it asks for and puts back
+    r")"
+    r"|\x1b\]0;crosswind[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # its title
+    r"|\x1b\]22;default\x07"  # the mouse pointer
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # what it copies
+    r"|\r?\x1b\[2K|\x1b\[1A"  # bars
+    r"|\r+\n"
+)
+ACTS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 
-def shapes(sent: bytes) -> set[bytes]:
-    """Every kind of control sequence that was sent, without what differs from cell to cell."""
-    found: set[bytes] = set()
-    for match in ESCAPE.finditer(sent):
-        if match["csi"] is not None:
-            final = match["csi"][-1:]
-            found.add(final if final in b"mH" else match["csi"])
-        elif match["osc"] is not None:
-            found.add(b"]" + re.sub(rb"[\d%]+", b"0", match["osc"]))
-        else:
-            found.add(match["other"])
-    return found
+def strangers(sent: bytes) -> list[str]:
+    """Everything that acts on a terminal and is none of what the app sends by itself, with what
+    stands around it."""
+    rest = ALLOWED.sub("", sent.decode("utf-8"))
+    return [
+        ascii(rest[max(found.start() - 40, 0) : found.end() + 20]) for found in ACTS.finditer(rest)
+    ]
+
+
+def copied(sent: bytes) -> list[str]:
+    return [
+        base64.b64decode(each).decode("utf-8")
+        for each in re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", sent)
+    ]
 
 
 async def stored(theatre: Theatre, text: str) -> None:
@@ -58,48 +123,80 @@ async def stored(theatre: Theatre, text: str) -> None:
     await theatre.move(Stage.SIMULATE, unit, State.FAILED, TARGETS[0], f"{text} failed")
 
 
-def walk(store: Path, title: str) -> bytes:
-    """Everything that is sent while a person goes through all the screens."""
-    variables = {"TITLE": title.replace("\x00", ""), "XDG_CACHE_HOME": str(store.parent)}
-    with Terminal(store, (100, 30), **variables) as terminal:
-        terminal.read_until(b"quit")
-        for place in PLACES:
-            if place.name != "Live":
-                terminal.press_until(place.key, place.name.encode())
-        terminal.press_until("j", b"because")
-        terminal.press_until("2", b"verdicts")
-        terminal.press_until("lg\r", b"behaviour")
-        terminal.press_until("t", b"thought")
-        terminal.press_until("L", b"persona")
-        terminal.press_until("y", b"Copy what?")
-        terminal.press_until("i", b"Copied")
-        terminal.press_until("i", b"beginning")
-        terminal.press_until("m01", b"scenario of")
-        terminal.press("\x1b")
-        terminal.settle()
-        terminal.press_until("?", b"On this screen")
-        terminal.press("\x03")
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with a workspace in it."""
+    root = write_files(tmp_path)
+    write_faulty_files(tmp_path)
+    stage = Theatre(root)
+    asyncio.run(write_store(stage))
+    stage.close()
+    return tmp_path
+
+
+def faces(folder: Path, what: str) -> Terminal:
+    program = ("-m", "tests.tui.hostile_faces", what, str(folder))
+    home = str(folder)
+    return Terminal(program=program, size=SIZE, XDG_CACHE_HOME=home, XDG_CONFIG_HOME=home)
+
+
+def test_no_screen_sends_what_means_harm(hostile: Path) -> None:
+    with faces(hostile, "app") as terminal:
+        eyes = Eyes(terminal, SIZE)
+        eyes.see("quit", "PWNED")
+        for keys, wanted, gone in WALK:
+            if wanted:
+                eyes.press(keys, wanted, gone=gone)
+            else:
+                terminal.press(keys)
+                terminal.read_on(0.15)
+        terminal.press("l")
         assert terminal.read_to_the_end() == 0
-        return terminal.shown
+        sent = terminal.shown
+
+    left = sent[sent.rindex(b"\x1b[?1049l") :].decode("utf-8")
+    assert "the run goes on" in left
+    assert "steadiness: 3 of 4 conversations" in left
+    assert strangers(sent) == []
+    assert len(copied(sent)) == 3
+    assert [text for text in copied(sent) if ACTS.search(text.replace("\n", ""))] == []
+    alarms = hostile / "alarms"
+    told = alarms.read_text("utf-8") if alarms.exists() else ""
+    assert told == "", "what is drawn is clean before the last filter"
 
 
-def test_no_screen_sends_what_means_harm(theatre: Theatre, tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.mkdir()
-    other = Theatre(plain)
-    asyncio.run(stored(other, "nothing of note"))
-    asyncio.run(stored(theatre, " ".join(PAYLOADS)))
-    harmless = shapes(walk(other.store.path, "Holding steady"))
-    other.close()
+def test_no_command_prints_what_means_harm(hostile: Path) -> None:
+    with faces(hostile, "print") as terminal:
+        assert terminal.read_to_the_end() == 0
+        sent = terminal.shown
 
-    sent = walk(theatre.store.path, " ".join(PAYLOADS))
+    assert sent.count(b"=== ") > 20
+    assert b"=== end" in sent
+    assert b"a bug in Crosswind" not in sent
+    assert b"PWNED" in sent
+    assert strangers(sent) == []
 
-    assert "PWNED" in sent.decode("utf-8")
-    assert shapes(sent) <= harmless
-    assert not re.search(
-        "[\u0080-\u009f\u202a-\u202e\u2066-\u2069\u2028\u200b\ufeff]", sent.decode()
-    )
-    assert not re.search(rb"[\x00-\x06\x08\x0b\x0c\x0e-\x1a\x7f]", sent)
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "\x1b[6n",
+        "\x1b[31;1n",
+        "\x1bc",
+        "\x1b]0;PWNED\x07",
+        "\x1b]8;;http://PWNED\x1b\\",
+        "\x1b]0;crosswind\x1b]52;c;x\x07\x1b\\",
+        "\x1bP+q5057\x1b\\",
+        "\x9b31m",
+        "\x07",
+        "\rover",
+        "\u202e",
+        "\U000e0041",
+        "\x1b[?1047h",
+    ],
+)
+def test_what_means_harm_is_seen_on_the_wire(sent: str) -> None:
+    assert strangers(f"before{sent}after".encode())
 
 
 def test_no_colour_is_sent_where_none_is_wanted(theatre: Theatre) -> None:

@@ -8,6 +8,7 @@ from engine.benchmark import ConversationKey, Speaker, Track
 from engine.progress import Score
 from engine.speech import Speech
 from tui.evidence import find_quote
+from tui.live_views import trend
 from tui.spotlight import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by
 from tui.themes import theme_for
 from tui.ticker import UNSEEN_AFTER, Pace, hertz
@@ -142,3 +143,10 @@ def test_a_line_over_ssh_is_drawn_less_often() -> None:
 def test_sixteen_colours_have_a_theme_of_their_own() -> None:
     assert theme_for("standard") == "crosswind-terminal"
     assert theme_for("256") == theme_for("truecolor") == "crosswind-dark"
+
+
+@pytest.mark.parametrize(
+    ("speeds", "shown"), [([], ""), ([0, 0], ""), ([1, 2, 4], "▃▅█"), ([0, 100], "▁█"), ([5], "█")]
+)
+def test_a_trend_is_measured_by_its_highest(speeds: list[float], shown: str) -> None:
+    assert trend(speeds) == shown

@@ -26,7 +26,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import NoteKind
-from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
+from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Wait
 from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.records import Quote
@@ -76,6 +76,9 @@ class ScriptedLink:
     notices: list[str] = field(default_factory=list)
     spent_usd: float | None = None
     budget_usd: float | None = None
+    limits: list[Limit] = field(default_factory=list)
+    refuses: str | None = None
+    """Why it does nothing of what it is asked."""
 
     def board(self) -> Board:
         speeches = (voice.speech for voice in self.voices.values())
@@ -91,6 +94,7 @@ class ScriptedLink:
             said=self.said(),
             spent_usd=self.spent_usd,
             budget_usd=self.budget_usd,
+            limits=self.limits,
         )
 
     def said(self) -> dict[str, int]:
@@ -110,6 +114,8 @@ class ScriptedLink:
     def ask(self, request: Request) -> Answer:
         self.requests.append(request)
         self.commands.append(request.command)
+        if self.refuses is not None:
+            return Answer(accepted=False, text=self.refuses)
         match request.command:
             case Command.PAUSE:
                 self.state = EngineState.PAUSED

@@ -19,8 +19,8 @@ from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import Standing
 from engine.pipeline.validation import report_of, validations
 from engine.stages.course import Sighting, courses
-from engine.store.database import open_reader
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from tui.results.report import Report, Validated
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -13,29 +13,26 @@ from textual.binding import BindingType
 
 from engine.benchmark import Stage, Track
 from engine.display import one_line
-from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board, Command, Request
 from engine.pipeline.order import Order
-from engine.pipeline.standings import standings
 from engine.progress import Tally
-from engine.statistics.rates import Rate
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tui.background import begin
 from tui.keys import key
 from tui.screens.watching import WatchingScreen, heading
+from tui.shell_commands import ShellCommand
 from tui.situation import current_benchmark, situation
+from tui.standing_feed import StandingFeed, Standings
 from tui.ticker import Moment
 from tui.widgets.entries import Entries, Entry
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines
 from tui.widgets.one_line import OneLine
-from tui.wording import STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+from tui.wording import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
 
 BAR: Final = 20
-AGAIN_AFTER: Final = 5.0
-"""Seconds between two looks at how the targets stand while verdicts come."""
-Standings = Mapping[tuple[str, Track], Rate]
 
 
 class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
@@ -53,14 +50,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._list = Entries(id="benchmarks")
         self._detail = Lines(id="detail", high=True)
         self._board: Board | None = None
-        self._standings: dict[str, Standings] = {}
-        self._asked: dict[str, int] = {}
-        """By benchmark: the last fact when its standings were asked for."""
-        self._judged: dict[str, int] = {}
-        """By benchmark: the last fact that moved them."""
-        self._asked_at = float("-inf")
-        self._reading = False
-        self._fault: str | None = None
+        self._infos: Sequence[BenchmarkInfo] | None = None
+        """As they were drawn."""
+        self._standings = StandingFeed(watch.reader)
         self._changed = True
 
     def compose(self) -> ComposeResult:
@@ -76,17 +68,18 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         del event
         self._changed = True
 
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        info = self._info
+        return [] if info is None else [ShellCommand("c", ("run", info.name))]
+
     def hear(self, facts: Sequence[Fact]) -> None:
-        for fact in facts:
-            if isinstance(fact, VerdictGiven):
-                self._judged[fact.benchmark] = fact.seq
-            self._changed |= isinstance(fact, StateChanged | VerdictGiven)
+        self._standings.hear(facts)
+        self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)
 
     def draw(self, board: Board | None, moment: Moment) -> None:
-        self._changed |= (
-            board != self._board or len(self.watched.benchmarks) != self._list.row_count()
-        )
-        self._board = board
+        self._changed |= board != self._board or self.watched.benchmarks is not self._infos
+        self._board, self._infos = board, self.watched.benchmarks
         self._ask_for_standings(moment.seconds)
         if self._changed and self.is_running:
             self._changed = False
@@ -116,8 +109,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """The one that is worked on is watched live; of another one there are verdicts to read."""
-        is_current = message.key == current_benchmark(self.watched)
-        self.shell.go("Live" if is_current else "Verdicts")
+        if message.key == current_benchmark(self.watched):
+            self.shell.go("Live")
+        else:
+            self.shell.open_verdicts(f'benchmark:"={message.key}"')
 
     def on_entries_moved(self) -> None:
         self._draw_detail()
@@ -133,25 +128,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         return next((info for info in self.watched.benchmarks if info.name == name), None)
 
     def _ask_for_standings(self, seconds: float) -> None:
-        info = self._info
-        if info is None or self._reading or not self.is_running:
-            return
-        newest = self._judged.get(info.name, 0)
-        asked = self._asked.get(info.name)
-        if asked is not None and (newest <= asked or seconds - self._asked_at < AGAIN_AFTER):
-            return
-        self._reading, self._asked_at = True, seconds
-        self._asked[info.name] = max(newest, 0)
-        self.run_worker(self._read(info.name), group="read")
+        info = self._info if self.watched.described else None
+        if info is not None and self.is_mounted and self._standings.due(info.name, seconds):
+            begin(self, partial(self._read, info.name, seconds), "read")
 
-    async def _read(self, name: str) -> None:
-        try:
-            self._standings[name] = await asyncio.to_thread(standings, self.watched.reader, name)
-            self._fault = None
-        except StoreError as error:
-            self._fault = str(error)
-        finally:
-            self._reading = False
+    async def _read(self, name: str, seconds: float) -> None:
+        await self._standings.read(name, seconds)
         self._draw_detail()
 
     def _entry(self, info: BenchmarkInfo) -> Entry:
@@ -202,11 +184,13 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             [],
             _rule("targets", "pass rate, 95 % interval, rows", width),
         ]
-        found = self._standings.get(info.name)
+        found, fault = self._standings.of(info.name), self._standings.fault
         name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
         lines += [self._target(info, each, found, min(name, 30)) for each in info.targets]
-        if self._fault is not None:
-            lines.append([Piece(f" {one_line(self._fault)}", Ink.BAD)])
+        if not self.watched.described:
+            lines.append([Piece(f" {READING}", Ink.MUTED)])
+        if fault is not None:
+            lines.append([Piece(f" {one_line(fault)}", Ink.BAD)])
         return lines
 
     def _target(

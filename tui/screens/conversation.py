@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
@@ -25,6 +26,8 @@ from tui.dialogue import Dialogue, Marks, Thoughts, evidence, together
 from tui.judged import VERDICT_INKS, verdict_blocks
 from tui.keys import key
 from tui.matching import PatternFault, matches
+from tui.missed import Missed
+from tui.rehearsal import Rehearsal
 from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
 from tui.shell import Subject
 from tui.spotlight import Shown
@@ -34,7 +37,7 @@ from tui.widgets.ink import Ink, Piece, Styled
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.transcript import Transcript
-from tui.wording import SCRIPTED, SPEAKER_NAMES, verdict
+from tui.wording import SCRIPTED, SPEAKER_NAMES, count, verdict
 
 
 class At(NamedTuple):
@@ -70,6 +73,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+        key("p", "replay", "replay", "tell it again as it was spoken; again: faster; again: all"),
         key("comma", "earlier_take", "earlier take", "the playing before this one"),
         key("full_stop", "later_take", "later take", "the playing after this one"),
     ]
@@ -104,7 +108,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._dialogue: Dialogue | None = None
         self._thoughts = False
         self._setup = False
-        self._frozen = False
+        self._missed: Missed | None = None
+        """None while the display moves."""
+        self._rehearsal: Rehearsal | None = None
+        """Where it is told once more."""
+        self._seconds = 0.0
         self._reload = True
         self._problem: str | None = None
         self._was_wide: bool | None = None
@@ -141,14 +149,22 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         for fact in facts:
             match fact:
                 case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
-                    self._reload |= (fact.benchmark, fact.key) == (self._benchmark, self._key)
+                    if (fact.benchmark, fact.key) == (self._benchmark, self._key):
+                        self._reload = True
+                        if self._missed is not None:
+                            self._missed.hear([fact])
                 case _:
                     pass
 
     def draw(self, board: Board | None, moment: Moment) -> None:
-        del board, moment
-        if not self._frozen:
+        del board
+        self._seconds = moment.seconds
+        if self._missed is None:
             self._draw()
+        else:
+            if self._rehearsal is not None:
+                self._rehearsal.look(moment.seconds, held=True)
+            self._draw_lines()
 
     def _draw(self) -> None:
         wide = self._is_wide
@@ -156,12 +172,39 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._was_wide = wide
         if self._reload:
             self._load()
+        changed |= self._rehearse()
         dialogue = self._dialogue
-        if dialogue is not None and dialogue.listen(self.watched.link):
+        if dialogue is not None and dialogue.listen(self._rehearsal or self.watched.link):
             changed = True
         if changed:
             self._draw_sheets(wide=wide)
         self._draw_lines()
+
+    def _rehearse(self) -> bool:
+        """Show of it what was told by now; whether that is more than before."""
+        rehearsal, dialogue = self._rehearsal, self._dialogue
+        if rehearsal is None or dialogue is None or dialogue.take is None:
+            return False
+        told = rehearsal.look(self._seconds)
+        if told is None:
+            self._rehearsal = None
+            self._load()
+            return True
+        more = len(told) != len(dialogue.messages)
+        dialogue.messages, dialogue.take = told, replace(dialogue.take, stop_reason=None)
+        return more
+
+    def action_replay(self) -> None:
+        dialogue = self._dialogue
+        if self._rehearsal is not None:
+            if not self._rehearsal.faster():
+                self._rehearsal, self._reload = None, True
+        elif dialogue is None or dialogue.take is None or dialogue.take.stop_reason is None:
+            self.shell.tell("It is not over yet: there is nothing to tell again.")
+        elif dialogue.messages:
+            self._rehearsal = Rehearsal(dialogue.take, dialogue.messages, self._seconds)
+            self._at, self._opened, self._reload = None, False, True
+            self._dialogue = None
 
     def action_back(self) -> None:
         self.app.pop_screen()
@@ -227,7 +270,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._reload = True
 
     def action_freeze(self) -> None:
-        self._frozen = not self._frozen
+        self._missed = Missed() if self._missed is None else None
         self._draw_lines()
 
     def action_earlier_take(self) -> None:
@@ -278,6 +321,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             (info for info in self.watched.benchmarks if info.name == self._benchmark), None
         )
         self._takes, self._verdicts, self._number = (), (), None
+        self._rehearsal = None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened = True, False
@@ -297,6 +341,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         index = numbers.index(shown) + step
         if 0 <= index < len(numbers):
             self._number = numbers[index]
+            self._rehearsal = None
             self._reload = True
             self._opened = False
 
@@ -347,7 +392,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _is_being_spoken(self) -> bool:
         take = self._dialogue.take if self._dialogue else None
-        return take is not None and take.stop_reason is None and self.watched.link is not None
+        heard = self._rehearsal or self.watched.link
+        return take is not None and take.stop_reason is None and heard is not None
 
     def _told(self) -> list[Block]:
         blocks: list[Block] = []
@@ -386,16 +432,28 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece("not judged yet", Ink.MUTED))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
-        if self._frozen:
-            title.append(Piece("  frozen", Ink.WARN))
+        if self._rehearsal is not None:
+            title.append(Piece(f"  {self._rehearsal.words}", Ink.WARN))
+        if self._missed is not None:
+            title.append(Piece(f"  {self._missed.words}", Ink.WARN))
+        if self.subject in self.shell.views.stars:
+            title.append(Piece("  ★", Ink.WARN))
         if self._needle:
             title.append(Piece(f"  {self._found_words()}", Ink.ACCENT))
-        self._title.show(title, [*self._among_words(), *self._take_words()])
+        right = [*self._new_words(), *self._among_words(), *self._take_words()]
+        self._title.show(title, right)
 
     def _found_words(self) -> str:
         total = sum(map(len, self._found.values()))
         place = f"{self._found_number} of {total}" if self._found_number else f"{total} places"
         return f"“{one_line(self._needle, 24)}” {place}"
+
+    def _new_words(self) -> list[Piece]:
+        """What is said below, for whoever has let go of the end."""
+        below = self._story.rows_below
+        if self._story.follow or not below or not self._is_being_spoken:
+            return []
+        return [Piece(f"▼ {count(below, 'row')} below, G follows ", Ink.ACCENT)]
 
     def _among_words(self) -> list[Piece]:
         if self._among is None:

@@ -22,6 +22,8 @@ _LEGEND: Final = (
     ("✓ pass", Ink.GOOD, "the target did what the metric asks for"),
     ("✗ fail", Ink.BAD, "it did not"),
     ("· unscored", Ink.WARN, "no verdict that can be used; the reason is beside it"),
+    ("◇ ◆", Ink.STRONG, "a turn with a landmark; filled where the judge quotes from it"),
+    ("· •", Ink.STRONG, "a turn without one; filled where the judge quotes from it"),
     ("+ −", Ink.STRONG, "positive and negative metrics; both count what passed"),
 )
 

@@ -15,15 +15,17 @@ from engine.benchmark import Stage, State
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Board, Row
+from engine.link import Answer, Board, EngineState, Row
 from engine.store.records import StoredVerdict
 from engine.watch import Watch
 from tui.among import Among
 from tui.background import begin
 from tui.judged import VERDICT_INKS, one_verdict
 from tui.keys import key
+from tui.missed import Missed
 from tui.screens.watching import WatchingScreen, heading
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand, judging_again
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Line, Piece
@@ -37,6 +39,7 @@ AGAIN_AFTER: Final = 0.5
 """Seconds between two looks while verdicts come."""
 _WIDTH: Final = (20, 48)
 _UNSORTED: Final = "-"
+_OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
 class _Pair(NamedTuple):
@@ -80,13 +83,28 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._looking = False
         self._looked_at = float("-inf")
         self._changed_first = False
-        self._frozen = False
+        self._missed: Missed | None = None
+        """None while the display moves."""
         self._fault: str | None = None
+        """Why the store could not be read."""
+        self._refusal: str | None = None
+        """Why the engine does not do it."""
+        self._accepted = False
+        """Whether the engine was asked and does it."""
+        self._gone = False
+        """Whether the engine has ended, with some of it undone."""
 
     @property
     def subject(self) -> Subject | None:
         row = self._table.cursor
         return None if row is None else self._subjects.get(row)
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        return [
+            *super().commands[:1],
+            *judging_again(list(self._subjects.values()), self._evaluator),
+        ]
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -104,6 +122,8 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def hear(self, facts: Sequence[Fact]) -> None:
+        if self._missed is not None:
+            self._missed.hear(facts)
         for fact in facts:
             if isinstance(fact, VerdictGiven):
                 self._stale = True
@@ -115,10 +135,23 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                     continue
                 self._table.renew_all()
 
+    def answered(self, answer: Answer) -> None:
+        """What the engine says to the request."""
+        self._accepted = answer.accepted
+        if answer.accepted:
+            self.shell.tell(answer.text)
+            return
+        self._refusal = answer.text or "the engine refused"
+        self.shell.tell(self._refusal, bad=True)
+        self._table.renew_all()
+
     def draw(self, board: Board | None, moment: Moment) -> None:
-        del board
+        over = self._accepted and board is not None and board.state in _OVER
+        if over != self._gone:
+            self._gone = over
+            self._table.renew_all()
         due = moment.seconds - self._looked_at >= AGAIN_AFTER
-        if self._stale and due and self.is_running and not (self._looking or self._frozen):
+        if self._stale and due and self.is_running and not (self._looking or self._missed):
             self._stale, self._looking, self._looked_at = False, True, moment.seconds
             begin(self, self._look, "look")
         self._draw_lines()
@@ -128,7 +161,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._show_rows()
 
     def action_freeze(self) -> None:
-        self._frozen = not self._frozen
+        self._missed = Missed() if self._missed is None else None
         self._draw_lines()
 
     def on_wide_table_moved(self) -> None:
@@ -200,8 +233,16 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         pair = self._pairs.get(take)
         if pair is None or pair.new is None:
             why = self._failed.get(Row.of(*self._subjects[take]))
-            state = Piece("▸ waiting", Ink.MUTED) if why is None else Piece("! failed", Ink.BAD)
-            return [state, name, Piece(""), Piece(one_line(why or ""), Ink.MUTED)]
+            if why is not None:
+                return [
+                    Piece("! failed", Ink.BAD),
+                    name,
+                    Piece(""),
+                    Piece(one_line(why), Ink.MUTED),
+                ]
+            waits = self._refusal is None and not self._gone
+            state = Piece("▸ waiting" if waits else "· not judged", Ink.MUTED)
+            return [state, name, Piece(""), Piece("")]
         old = "—" if pair.old is None else verdict(pair.old.passed)
         ink = VERDICT_INKS[pair.new.passed] if pair.changed else Ink.MUTED
         why = pair.new.justification if pair.new.unscored is None else pair.new.unscored
@@ -221,16 +262,22 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     def _progress_words(self) -> Line:
         if self._fault is not None:
             return [Piece(" " + one_line(self._fault), Ink.BAD)]
+        if self._refusal is not None:
+            return [Piece(f" not judged again: {one_line(self._refusal)}", Ink.BAD)]
         done, total = len(self._pairs), len(self._subjects)
         ink = Ink.GOOD if done == total else Ink.ACCENT
         words = [Piece(f" {done:,} of {count(total, 'conversation')}", ink)]
-        if self._frozen:
-            words.append(Piece("  frozen", Ink.WARN))
+        if self._gone and done < total:
+            words.append(Piece("  the engine has ended: what is missing was not judged", Ink.WARN))
+        if self._missed is not None:
+            words.append(Piece(f"  {self._missed.words}", Ink.WARN))
         return words
 
     def _outcome_words(self) -> Line:
         changed = sum(pair.changed for pair in self._pairs.values())
         same = len(self._pairs) - changed
+        if self._refusal is not None:
+            return [Piece("q goes back ", Ink.MUTED)]
         if not self._pairs:
             return [Piece("verdicts come as the engine gets to them ", Ink.MUTED)]
         return [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -18,15 +19,19 @@ from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, Ve
 from engine.link import Answer, Board, Command, Request, Row
 from engine.speech import Speech
 from engine.watch import BenchmarkInfo, Watch
+from tui.background import begin
 from tui.dialogue import Dialogue, Thoughts
 from tui.explanations import explain
 from tui.holdups import AT_MOST, Quiet, holdups, since
 from tui.keys import key
 from tui.live_views import Paces, spending, stage_views, target_views
+from tui.missed import Missed
 from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand
 from tui.situation import Phase, RunClock, Situation, current_benchmark, situation
 from tui.spotlight import Shown, Spotlight
+from tui.standing_feed import StandingFeed
 from tui.stillness import PATIENCE, Stillness, awaited
 from tui.ticker import Moment
 from tui.verdict_feed import VerdictFeed
@@ -39,7 +44,7 @@ from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
-from tui.wording import SCRIPTED, SPEAKER_NAMES, count, duration
+from tui.wording import READING, SCRIPTED, SPEAKER_NAMES, duration
 
 SMALL: Final = 40
 """Cells from which on the header names the benchmark."""
@@ -47,34 +52,6 @@ LOW: Final = 32
 """Rows below which what holds the run up has little room."""
 FEW: Final = 2
 """Lines of it, there."""
-
-
-@dataclass(slots=True)
-class Missed:
-    """What came while the display was held still."""
-
-    messages: int = 0
-    verdicts: int = 0
-    others: int = 0
-
-    def hear(self, facts: Sequence[Fact]) -> None:
-        for fact in facts:
-            match fact:
-                case MessageSpoken():
-                    self.messages += 1
-                case VerdictGiven():
-                    self.verdicts += 1
-                case _:
-                    self.others += 1
-
-    @property
-    def words(self) -> str:
-        parts = [
-            count(self.messages, "message") if self.messages else "",
-            count(self.verdicts, "verdict") if self.verdicts else "",
-        ]
-        told = " ".join(f"+{part}" for part in parts if part)
-        return f"frozen  {told or f'+{self.others}'}"
 
 
 class LiveScreen(WatchingScreen, inherit_bindings=False):
@@ -101,6 +78,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "the conversation being spoken before this one",
         ),
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+        key("w", "wall", "wall", "as many conversations as there is room for, as they are spoken"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
         key("plus,equals_sign", "concurrency(1)", "at once", "play one more at once"),
         key("minus", "concurrency(-1)", "at once", "play one fewer at once"),
@@ -135,6 +113,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         """None while the display moves."""
         self._stillness = Stillness()
         self._paces = Paces()
+        self._standings = StandingFeed(watch.reader)
         self._target_ids: Sequence[str] = ()
         """Of the targets on the board."""
         self._at_once: int | None = None
@@ -155,6 +134,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             return Subject(self._feed.benchmark, self._table.cursor)
         shown = self._dialogue.shown if self._dialogue else None
         return None if shown is None else Subject(shown.benchmark, shown.key)
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        return [*super().commands, ShellCommand("w", ("watch",))]
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -180,6 +163,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def hear(self, facts: Sequence[Fact]) -> None:
         self._stillness.hear(facts)
+        self._standings.hear(facts)
         if self._missed is not None:
             self._missed.hear(facts)
         for fact in facts:
@@ -212,6 +196,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._table.replace(self._feed)
         self._strip.show(stage_views(self.watched, name, where, board))
         if info is not None:
+            self._ask_for_standings(info.name, moment.seconds)
             self._draw_targets(info, where, board, moment)
         self._draw_holdups(info, where, board, moment.seconds)
         self._draw_talk(info, where, board, moment)
@@ -227,6 +212,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def action_pin(self) -> None:
         self._spotlight.mode = self._spotlight.mode.next
         self.shell.tell(f"{self._spotlight.mode.word}: {self._spotlight.mode.meaning}")
+
+    def action_wall(self) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.wall import WallScreen
+
+        self.app.push_screen(WallScreen(self.watched))
 
     def action_next_conversation(self) -> None:
         self._step(1)
@@ -326,6 +317,15 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self._any_parked = not self._any_parked
             self.refresh_bindings()
 
+    def _ask_for_standings(self, benchmark: str, seconds: float) -> None:
+        described = self.watched.described
+        if described and self.is_mounted and self._standings.due(benchmark, seconds):
+            begin(self, partial(self._read_standings, benchmark, seconds), "standings")
+
+    async def _read_standings(self, benchmark: str, seconds: float) -> None:
+        await self._standings.read(benchmark, seconds)
+        self._new_units = True
+
     def _draw_targets(
         self, info: BenchmarkInfo, where: Situation, board: Board | None, moment: Moment
     ) -> None:
@@ -333,9 +333,11 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             return self._stillness.of(target, moment.seconds)
 
         at_work = None if where.phase.over else still
-        views = target_views(self.watched, info, board, moment.at, self._paces, at_work)
+        known = self._standings.of(info.name) or {}
+        views = target_views(self.watched, info, board, moment.at, self._paces, at_work, known)
         self._target_ids = [target.id for target in info.targets]
-        self._targets.show(views, spending(board))
+        progresses = self.watched.progress.targets_of(info.name).values()
+        self._targets.show(views, spending(board, progresses))
 
     def _draw_holdups(
         self, info: BenchmarkInfo | None, where: Situation, board: Board | None, seconds: float
@@ -345,7 +347,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             what = awaited(board, self.watched.progress, info, where)
             quiet = None if what is None else Quiet(what, still)
         most = FEW if self.size.height < LOW else AT_MOST
-        self._holdups.show(holdups(board, max(self.size.width - 1, 1), quiet, most))
+        labels = [target.label for target in info.targets] if info is not None else []
+        self._holdups.show(holdups(board, max(self.size.width - 1, 1), quiet, most, labels))
 
     def _draw_header(self, info: BenchmarkInfo | None, where: Situation, at: datetime) -> None:
         width = self.size.width
@@ -359,6 +362,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             whole = [Piece(SCRIPTED, Ink.WARN), Piece(" ")]
             roomy = width >= ROOM_FOR_NOTICE and length([*left, *state, *whole]) < width
             notice = whole if roomy else [Piece("scripted", Ink.WARN), Piece(" ")]
+        elif not self.watched.described:
+            notice = [Piece(READING, Ink.MUTED), Piece(" ")]
         title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
         if width >= SMALL and length([*left, *name, *state, *notice]) < width:
             left[1:1] = name
@@ -406,7 +411,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if stamp == self._shown_blocks and not self._new_units:
             return
         pane = self._talk
-        blocks = explain(where, self.watched, info)
+        known = {} if info is None else self._standings.of(info.name) or {}
+        blocks = explain(where, self.watched, info, known)
         if stamp == self._shown_blocks:
             pane.show(blocks)
         else:
@@ -493,8 +499,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def on_target_board_opened(self, message: TargetBoard.Opened) -> None:
         from tui.screens.verdicts import VerdictsScreen
 
-        target = self._target_ids[message.place]
-        self.app.push_screen(VerdictsScreen(self.watched, f'target:"{target}"'))
+        typed = f'target:"={self._target_ids[message.place]}"'
+        if len(self.watched.benchmarks) > 1:
+            typed = f'benchmark:"={self._feed.benchmark}" {typed}'
+        self.app.push_screen(VerdictsScreen(self.watched, typed))
 
     def on_verdict_table_opened(self, message: VerdictTable.Opened) -> None:
         # Imported here, since the other screen is seldom the first thing that is needed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -15,11 +16,13 @@ from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of
-from engine.store.records import FailedUnit
+from engine.store.records import FailedUnit, StoredAttempt
 from engine.watch import Watch
+from tui.background import begin_instead
 from tui.keys import key
 from tui.screens.watching import WatchingScreen, heading
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.entries import Entries, Entry
@@ -32,6 +35,7 @@ from tui.wording import STAGE_NAMES, count
 FOLDED_FROM: Final = 40
 """Rows from which on the groups are folded at first."""
 _PLAYED: Final = frozenset({Stage.SIMULATE, Stage.EVALUATE})
+ANSWERED: Final = "answer"
 UnitKey = tuple[str, Stage, str]
 
 
@@ -57,16 +61,33 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._stale = True
         self._reading = False
         self._loaded = False
+        self._attempts: Sequence[StoredAttempt] | None = None
+        """How the calls went of the row that the cursor is on; None while that is read."""
+        self._attempts_of: int | None = None
+        """Which failure they are of."""
         self._fault: str | None = None
         """Why the store could not be read."""
 
     @property
     def subject(self) -> Subject | None:
-        cursor = self._list.cursor
-        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        unit = self._unit_at_cursor
         if unit is None or unit.stage not in _PLAYED:
             return None
         return Subject(unit.benchmark, ConversationKey.parse(unit.unit))
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        cursor = self._list.cursor
+        words: tuple[str, ...] = ("retry",)
+        if isinstance(cursor, str) and not self._list.marked:
+            words = ("retry", "--target", cursor)
+        else:
+            chosen = self._chosen()
+            benchmarks = {unit.benchmark for unit in chosen}
+            if len(benchmarks) == 1:
+                words = ("retry", *(unit.unit for unit in chosen), "--benchmark", *benchmarks)
+        again = ShellCommand("a", words)
+        return [*super().commands[:1], again] if self._failed or self._parked else []
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -124,6 +145,20 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def on_entries_moved(self) -> None:
         self._draw_detail()
 
+    async def _read_attempts(self, unit: FailedUnit) -> None:
+        try:
+            found = await asyncio.to_thread(self.watched.reader.attempts_before, unit)
+        except StoreError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        self._attempts = found
+        self._draw_detail()
+
+    @property
+    def _unit_at_cursor(self) -> FailedUnit | None:
+        cursor = self._list.cursor
+        return self._failed.get(cursor) if isinstance(cursor, tuple) else None
+
     async def _read(self) -> None:
         try:
             failed = await asyncio.to_thread(self.watched.reader.failed_units)
@@ -161,6 +196,10 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._header.show(*heading(self, "Problems", told))
 
     def _draw_detail(self) -> None:
+        unit = self._unit_at_cursor
+        if unit is not None and unit.seq != self._attempts_of:
+            self._attempts, self._attempts_of = None, unit.seq
+            begin_instead(self, partial(self._read_attempts, unit), "attempts")
         self._detail.show(self._detail_blocks())
 
     def _detail_blocks(self) -> list[Block]:
@@ -176,9 +215,9 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
                 Passage("why", "because", why, ink=Ink.TEXT),
                 Passage("do", "do", "Mend what it names, then press a: it is called again."),
             ]
-        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        unit = self._unit_at_cursor
         if unit is not None:
-            return _unit_blocks(unit)
+            return _unit_blocks(unit, self._attempts)
         if not self._loaded:
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
         return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
@@ -190,7 +229,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         cursor = self._list.cursor
         if isinstance(cursor, Ailment):
             return self._groups.get(cursor, [])
-        unit = self._failed.get(cursor) if isinstance(cursor, tuple) else None
+        unit = self._unit_at_cursor
         return [] if unit is None else [unit]
 
     def _open_unit(self, unit: FailedUnit) -> None:
@@ -248,14 +287,43 @@ def _unit_entry(unit: FailedUnit) -> Entry:
     return Entry(_key(unit), left, can_mark=True)
 
 
-def _unit_blocks(unit: FailedUnit) -> list[Block]:
+def _unit_blocks(unit: FailedUnit, attempts: Sequence[StoredAttempt] | None) -> list[Block]:
     at = unit.at.astimezone().strftime("%H:%M:%S")
     stage = STAGE_NAMES[unit.stage]
     return [
         Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
         Passage("why", "because", drawn(unit.reason) or "no reason was kept"),
         _advice(ailment_of(unit.reason)),
+        *_calls(attempts),
     ]
+
+
+def _calls(attempts: Sequence[StoredAttempt] | None) -> list[Block]:
+    """How the last ones went, the newest first; None where that is being read."""
+    if attempts is None:
+        return []
+    if not attempts:
+        return [Passage("calls", "calls", "None was made shortly before.", ink=Ink.MUTED)]
+    return [
+        Passage(
+            ("call", place),
+            "" if place else "calls",
+            _call(attempt),
+            ink=Ink.TEXT if attempt.outcome == ANSWERED else Ink.WARN,
+            close=True,
+        )
+        for place, attempt in enumerate(reversed(attempts))
+    ]
+
+
+def _call(attempt: StoredAttempt) -> str:
+    """`12:04:07  target openai:gpt  rate_limited 429  after 0.4 s  429: rate limit; request …`."""
+    at = attempt.at.astimezone().strftime("%H:%M:%S")
+    status = "" if attempt.status is None else f" {attempt.status}"
+    took = f"after {attempt.duration_ms / 1000:.1f} s"
+    who = f"{attempt.role.value} {one_line(attempt.model)}"
+    told = f"  {drawn(attempt.detail)}" if attempt.detail else ""
+    return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{told}"
 
 
 def _advice(ailment: Ailment) -> Passage:

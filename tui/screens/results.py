@@ -30,6 +30,7 @@ from tui.results.says import says_rows
 from tui.results.standing import standing_rows
 from tui.results.validation import validation_rows
 from tui.screens.watching import BREAKPOINTS_ACROSS, WatchingScreen, heading
+from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets import plot
 from tui.widgets.heat_map import HeatMap
@@ -105,6 +106,11 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 yield self._heat
                 yield self._told
         yield KeyLine()
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        words = ("results", self._name or "", "--details")
+        return [] if self._name is None else [ShellCommand("c", words)]
 
     def on_mount(self) -> None:
         choices = self.shell.choices

@@ -23,6 +23,7 @@ from tui.keys import key
 from tui.kinship import counting, standing
 from tui.screens.watching import WatchingScreen, heading
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
@@ -31,7 +32,7 @@ from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.outcome_grid import OutcomeGrid, Spot
 from tui.widgets.transcript import Transcript
-from tui.wording import count
+from tui.wording import UNKNOWN, count
 
 
 class ScenarioScreen(WatchingScreen, inherit_bindings=False):
@@ -72,6 +73,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def subject(self) -> Subject | None:
         found = self._at(self._grid.cursor)
         return None if found is None else Subject(self._benchmark, found.key)
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        words = ("show", self._scenario_id, "--benchmark", self._benchmark)
+        return [*super().commands, ShellCommand("v", words)]
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -165,7 +171,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         glyphs = {}
         for spot in self._spots():
             piece = standing(self._at(spot))
-            glyphs[spot] = Piece(piece.text[:1].strip() or "·", piece.ink)
+            glyphs[spot] = Piece(piece.text[:1].strip() or UNKNOWN, piece.ink)
         groups = [
             one_line(each.id.removeprefix(base_id(each.id)).lstrip("_") or each.id)
             for each in self._scenarios

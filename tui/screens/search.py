@@ -24,6 +24,7 @@ from tui.keys import key
 from tui.screens.conversation import At, ConversationScreen
 from tui.screens.watching import WatchingScreen, heading
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.entries import Entries, Entry
@@ -31,7 +32,7 @@ from tui.widgets.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.transcript import Transcript
-from tui.wording import SPEAKER_NAMES
+from tui.wording import SPEAKER_NAMES, count
 
 PAGE: Final = 50
 PAUSE: Final = 0.15
@@ -97,6 +98,16 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
     def subject(self) -> Subject | None:
         hit = self._hit
         return None if hit is None else Subject(hit.benchmark, hit.key)
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        asked = self._asked
+        if not asked.words:
+            return ()
+        by = () if asked.speaker is None else ("--by", SPEAKER_NAMES[asked.speaker])
+        where = () if asked.benchmark is None else ("--benchmark", asked.benchmark)
+        words = ("search", asked.words, *by, *where)
+        return [*super().commands[:1], ShellCommand("f", words)]
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -221,11 +232,14 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         if self._searching:
             return "searching", Ink.MUTED
         if not self._searched:
-            return _HELP, Ink.MUTED
+            # an empty line says it itself
+            return _HELP if self._line.value else "", Ink.MUTED
+        if not self._hits and self._indexed is not None:
+            return "Nothing yet; the rest is being indexed.", Ink.MUTED
         if not self._hits:
             return "Nobody said that.", Ink.WARN
         more = " or more" if len(self._hits) >= self._limit else ""
-        return f"{len(self._hits)} messages{more}, the newest first", Ink.GOOD
+        return f"{count(len(self._hits), 'message')}{more}, the newest first", Ink.GOOD
 
     def _draw_detail(self) -> None:
         self._detail.show_another(_detail_blocks(self._hit), follow=False)

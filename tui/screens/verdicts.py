@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
@@ -14,18 +15,21 @@ from engine.errors import StoreError
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import BrowsedRow, Browser, Column, Filter, Found, Sorting
-from engine.store.database import open_reader
+from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from engine.watch import Watch
 from tui.among import Among
+from tui.arc import MOST, arc
 from tui.asking import judge_again, play_again
 from tui.background import begin, begin_instead
 from tui.filtering import FilterFault, parse
 from tui.judged import VERDICT_INKS, verdict_blocks
 from tui.keys import key
+from tui.missed import Missed
 from tui.screens.choice import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen, heading
 from tui.shell import Subject
+from tui.shell_commands import ShellCommand, judging_again
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage
@@ -38,8 +42,6 @@ from tui.wording import ENDINGS_SHORT, TRACK_SIGNS, verdict
 
 AGAIN_AFTER: Final = 1.0
 """Seconds between two looks for new rows while verdicts come."""
-EARLIER: Final = 20
-"""Filter lines that are kept to be had again."""
 ID_WIDTH: Final = (20, 48)
 JUDGE_WIDTH: Final = 24
 
@@ -91,9 +93,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._asked: Browser | None = None
         """For what takes longer, by a connection of its own: the watch does not wait for it."""
         self._typed = typed
-        self._earlier: list[str] = []
         self._wanted: Filter = parse(typed)
         self._sorting = Sorting()
+        self._keeps_order = not typed
+        """Whether its order is the one to come back to: not where one came to see some rows."""
         self._found: Found | None = None
         self._total: int | None = None
         """Of everything that was judged."""
@@ -104,16 +107,26 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._judged = False
         self._looked_at = float("-inf")
         self._looking = False
-        self._frozen = False
+        self._missed: Missed | None = None
+        """None while the display moves."""
+        self._held: set[int] = set()
+        """Rows that are not what they were, as the display is held still."""
         self._fault: str | None = None
         self._among: Among | None = None
         self._begun = False
+        self._come_back_to: Subject | None = None
+        """What the cursor was on the last time."""
+        self._stars: Sequence[Subject] = ()
 
     @property
     def subject(self) -> Subject | None:
         row = self._table.cursor
         found = [] if row is None else self._keys([row])
         return Subject(*found[0]) if found else None
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        return [*super().commands[:1], *judging_again(self._chosen())]
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -124,10 +137,17 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
+        views = self.shell.views
+        if self._keeps_order:
+            self._come_back_to = views.row
+            if views.column in {column.value for column in Column}:
+                self._sorting = Sorting(Column(views.column), views.backwards)
         self._table.focus()
         self._show_rows()
 
     def on_unmount(self) -> None:
+        if self._keeps_order and self._table.rows:
+            self.shell.keep_views(replace(self.shell.views, row=self.subject))
         if self._asked is not None:
             self._asked.close()
             self._asked = None
@@ -147,6 +167,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def hear(self, facts: Sequence[Fact]) -> None:
         self._judged |= any(isinstance(fact, VerdictGiven | TakeEnded) for fact in facts)
+        if self._missed is not None:
+            self._missed.hear(facts)
 
     def draw(self, board: Board | None, moment: Moment) -> None:
         del board
@@ -155,8 +177,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if not self._begun:
             self._begun = True
             self._find()
+        if self._stars != self.shell.views.stars:
+            self._stars = self.shell.views.stars
+            self._table.renew_all()
         due = moment.seconds - self._looked_at >= AGAIN_AFTER
-        if self._judged and due and not (self._looking or self._frozen) and self._found:
+        if self._judged and due and not self._looking and self._found:
             self._judged, self._looking, self._looked_at = False, True, moment.seconds
             begin(self, self._look, "look")
         self._draw_lines()
@@ -175,7 +200,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             else:
                 self.show_only(typed)
 
-        self.app.push_screen(FilterScreen(self._typed, self._earlier, self._want), decided)
+        earlier = self.shell.views.lines
+        self.app.push_screen(FilterScreen(self._typed, earlier, self._want), decided)
 
     def action_clear(self) -> None:
         self._typed = ""
@@ -190,8 +216,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         )
 
     def action_reverse(self) -> None:
-        self._sorting = Sorting(self._sorting.column, not self._sorting.backwards)
-        self._find()
+        self._order(Sorting(self._sorting.column, not self._sorting.backwards))
 
     def action_merge(self) -> None:
         self._find()
@@ -236,7 +261,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             )
 
     def action_freeze(self) -> None:
-        self._frozen = not self._frozen
+        self._missed = Missed() if self._missed is None else None
+        if self._missed is None:
+            self._renew(self._held)
+            self._held = set()
         self._draw_lines()
 
     def on_headings_clicked(self, message: Headings.Clicked) -> None:
@@ -273,8 +301,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """What a filter line holds that is finished."""
         self._typed = typed
         if typed:
-            others = [line for line in self._earlier if line != typed]
-            self._earlier = [typed, *others][:EARLIER]
+            views = self.shell.views
+            self.shell.keep_views(replace(views, lines=views.with_line(typed)))
         try:
             self._want(parse(typed))
         except FilterFault as fault:
@@ -287,7 +315,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._find()
 
     def sort_by(self, column: Column) -> None:
-        self._sorting = Sorting(column)
+        self._order(Sorting(column))
+
+    def _order(self, sorting: Sorting) -> None:
+        self._sorting = sorting
+        if self._keeps_order:
+            column, backwards = sorting.column.value, sorting.backwards
+            self.shell.keep_views(replace(self.shell.views, column=column, backwards=backwards))
         self._find()
 
     def _find(self) -> None:
@@ -298,6 +332,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         try:
             browser = self._own_browser()
             found = await asyncio.to_thread(browser.find, wanted, sorting)
+            back_to = await self._take_to_come_back_to(browser)
             if not wanted:
                 self._total = len(found.takes)
             elif self._total is None or self._new:
@@ -312,6 +347,16 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._longest_id = browser.longest_scenario_id() + self._longest_tail
         self._new.clear()
         self._show_rows()
+        if back_to is not None:
+            self._table.go_to(back_to)
+
+    async def _take_to_come_back_to(self, browser: Browser) -> int | None:
+        """Once."""
+        subject, self._come_back_to = self._come_back_to, None
+        if subject is None:
+            return None
+        takes = await asyncio.to_thread(browser.takes_that_count, [subject])
+        return takes.get(subject)
 
     async def _look(self) -> None:
         """For what was judged since: rows that are shown are drawn anew where they stand, others
@@ -321,6 +366,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             judged, through = await asyncio.to_thread(
                 browser.judged_since, self._wanted, self._through
             )
+            if self._wanted and through > self._through:
+                self._total = await asyncio.to_thread(browser.count)
         except StoreError as error:
             self._fault = str(error)
             self._draw_lines()
@@ -330,12 +377,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._through = through
         shown = [take for take in judged if self._table.place_of(take) is not None]
         self._new |= set(judged) - set(shown)
-        self._table.renew(shown)
-        if self._table.cursor in shown:
-            self._draw_detail()
+        if self._missed is not None:
+            self._held.update(shown)
+        else:
+            self._renew(shown)
         if self._new and not self._table.rows:
             self._find()
         self._draw_lines()
+
+    def _renew(self, rows: Collection[int]) -> None:
+        self._table.renew(rows)
+        if self._table.cursor in rows:
+            self._draw_detail()
 
     @property
     def _longest_tail(self) -> int:
@@ -395,12 +448,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         low, high = ID_WIDTH
         width = max(min(self._longest_id, high), low)
         several = len(self.watched.benchmarks) > 1
+        turns = max((info.turns for info in self.watched.benchmarks), default=0)
         columns = [
             Heading(Column.OUTCOME, "outcome", 10),
             Heading(Column.ID, "conversation", width),
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.WHO, "who", 18),
-            Heading(Column.TURNS, "turns", 7),
+            Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST) + 2),
             Heading(Column.END, "ended", 10),
             Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
             Heading(Column.BECAUSE, "because", 0),
@@ -416,7 +470,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
             return {}
         several = len(self.watched.benchmarks) > 1
-        return {take: _cells(row, several=several) for take, row in found.items()}
+        stars = set(self.shell.views.stars)
+        return {
+            take: _cells(
+                row,
+                several=several,
+                star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
+            )
+            for take, row in found.items()
+        }
 
     def _draw_headings(self) -> None:
         sorting = self._sorting
@@ -462,8 +524,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             words.insert(0, Piece(f"● {len(self._table.marked):,} marked  ", Ink.ACCENT))
         if self._new:
             words.insert(0, Piece(f"+{len(self._new):,} new, u  ", Ink.ACCENT))
-        if self._frozen:
-            words.insert(0, Piece("frozen  ", Ink.WARN))
+        if self._missed is not None:
+            words.insert(0, Piece(f"{self._missed.words}  ", Ink.WARN))
         return words
 
     def _draw_detail(self) -> None:
@@ -485,7 +547,7 @@ def _judges(row: BrowsedRow) -> str:
     return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
 
 
-def _cells(row: BrowsedRow, *, several: bool) -> Cells:
+def _cells(row: BrowsedRow, *, several: bool, star: bool) -> Cells:
     """In the order of the columns."""
     given = row.verdict
     who = ", ".join(one_line(str(value)) for value in row.who.values())
@@ -493,10 +555,13 @@ def _cells(row: BrowsedRow, *, several: bool) -> Cells:
     end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
     cells = [
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
-        Piece(one_line(str(given.key)), Ink.TEXT if row.counts else Ink.FAINT),
+        Piece(
+            ("★ " if star else "") + one_line(str(given.key)),
+            Ink.TEXT if row.counts else Ink.FAINT,
+        ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
         Piece(who, Ink.MUTED),
-        Piece(str(given.turns), Ink.MUTED),
+        Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
         Piece(end, Ink.MUTED),
         Piece(_judges(row), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),

@@ -11,9 +11,10 @@ from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
 from tui.shell import Shell, Subject
+from tui.shell_commands import ShellCommand, judging_again, showing
 from tui.ticker import Moment
 from tui.widgets.ink import Ink, Line, Piece
-from tui.wording import SCRIPTED
+from tui.wording import READING, SCRIPTED
 
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14
@@ -31,9 +32,15 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     roomy = screen.app.size.width >= ROOM_FOR_NOTICE
     left = [Piece(" "), *([Piece("Crosswind  ", Ink.ACCENT)] if roomy else [])]
     left += [Piece(name + "  ", Ink.STRONG), *told]
+    if not screen.watched.described:
+        return left, [Piece(READING, Ink.MUTED), Piece(" ")]
     if not any(info.scripted for info in screen.watched.benchmarks):
         return left, ()
     return left, [Piece(SCRIPTED if roomy else "scripted", Ink.WARN), Piece(" ")]
+
+
+def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
+    return next(name for least, name in reversed(breakpoints) if least <= size)
 
 
 class WatchingScreen(Screen[None], inherit_bindings=False):
@@ -41,6 +48,7 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    ALLOW_IN_MAXIMIZED_VIEW = "#header, #title, #told, #headings, KeyLine"
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -55,6 +63,10 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.shell.listeners.add(self)
+        # before it is laid out for the first time: Textual does it afterwards, and lays it out anew
+        both = zip(self.app.size, (BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN), strict=True)
+        self.add_class(*(_fitting(size, breakpoints) for size, breakpoints in both))
+        self.shell.draw(self)  # so that the first frame is no empty one
 
     def on_unmount(self) -> None:
         self.shell.listeners.discard(self)
@@ -63,6 +75,24 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     def subject(self) -> Subject | None:
         """What is copied, exported and read in the pager from here; None where there is none."""
         return None
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        """What does outside the app what is done here."""
+        subject = self.subject
+        return [] if subject is None else [showing(subject), *judging_again([subject])]
+
+    def zoom(self) -> None:
+        """The pane with the focus alone, or all of them again."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused, container=False)
+
+    def on_descendant_focus(self) -> None:
+        """Whoever goes to another pane wants to see it."""
+        if self.maximized is not None and self.focused is not self.maximized:
+            self.minimize()
 
     def hear(self, facts: Sequence[Fact]) -> None:
         """Note what these change; draws nothing."""

@@ -108,6 +108,7 @@ def spread(left: Line, right: Line, width: int, fill: Piece = _BLANK) -> list[Pi
 def painted(text: str, start: int, end: int, styles: Sequence[Styled], ink: Ink) -> list[Piece]:
     """Characters `start` to `end` in `ink`, but where a style says otherwise; later ones win."""
     edges = {start, end}
+    styles = [style for style in styles if style.start < end and style.end > start]
     for style in styles:
         edges.update(edge for edge in (style.start, style.end) if start < edge < end)
     cuts = sorted(edges)

@@ -12,6 +12,7 @@ from textual.message import Message
 
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.line_view import LineView
+from tui.wording import UNKNOWN
 
 CELL: Final = 3
 BETWEEN: Final = 2
@@ -192,4 +193,4 @@ class OutcomeGrid(LineView):
             self.jump(row - self.page_height + 1)
 
 
-_NONE: Final = Piece("·", Ink.FAINT)
+_NONE: Final = Piece(UNKNOWN, Ink.FAINT)

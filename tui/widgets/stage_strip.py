@@ -46,6 +46,8 @@ class StageView:
     failed: int = 0
     at_once: int | None = None
     """How many rows of it are worked on at once, at most, while it runs."""
+    waiting: int = 0
+    """Rows that could be worked on and are not yet."""
 
     @property
     def count(self) -> str:
@@ -60,6 +62,9 @@ class StageView:
         if self.at_once is None or self.state is not StageState.RUNNING:
             return self.word
         pace = f"{self.at_once} at once"
+        if self.waiting > self.at_once:
+            # it is behind by more than it can take up next
+            pace = f"{self.waiting} wait"
         whole = f"{self.word}, {pace}"
         if len(whole) <= room:
             return whole

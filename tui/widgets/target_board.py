@@ -6,9 +6,9 @@ where something keeps it. The cursor is on a target.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
@@ -20,6 +20,9 @@ from engine.progress import Score
 from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
 from tui.widgets.line_view import LineView
 from tui.wording import UNKNOWN, bar, interval_rate, rate
+
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
 
 WHOLE: Final = 150
 """Cells from which on a target fits on one line with all there is to say."""
@@ -46,16 +49,24 @@ class TargetView:
     to_judge: int
     positive: Score = field(default_factory=Score)
     negative: Score = field(default_factory=Score)
+    rates: Mapping[Track, Rate] = field(default_factory=dict)
+    """With their intervals, which are worked out less often than scores come."""
     tokens: str = UNKNOWN
     """A second."""
     spend: str = UNKNOWN
     left: str = UNKNOWN
+    left_about: str = UNKNOWN
+    """Between what and what."""
+    trend: str = ""
+    """How fast it was lately, in signs of rising height."""
     at_rest: bool = False
     """Whether nothing is at work: what runs was cut off."""
     still: str | None = None
     """What it has waited for, and how long, where nothing moves."""
     held: str | None = None
     """Why it is not called, or called later."""
+    limited: str | None = None
+    """That more calls would be made if its server took them."""
     problem: str | None = None
     """The last one."""
 
@@ -72,6 +83,10 @@ class Spending:
     budget: str
     share: float
     """0 to 1, or beyond."""
+    left: str | None = None
+    """What the rest will cost, as far as it can be told."""
+    enough: bool = True
+    """Whether the budget will do for that."""
 
 
 class TargetBoard(LineView):
@@ -219,6 +234,8 @@ class _Layout:
     """What is said of those that have begun and not ended."""
     rate_width: int
     """Each of the two."""
+    roomy: bool
+    """Whether there is room for what is good to know."""
 
 
 def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
@@ -231,12 +248,16 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     rest = name + 2 * column + 66 if heading else name + 58
     cut_off = any(target.at_rest and target.running for target in targets)
     running = "cut off" if cut_off else "running"
-    return _Layout(heading, intervals, name, min(max(width - rest, 4), 28), running, column)
+    bar_width = min(max(width - rest, 4), 28)
+    roomy = width >= DENSE
+    return _Layout(heading, intervals, name, bar_width, running, column, roomy)
 
 
 def _rate(target: TargetView, track: Track, intervals: bool) -> str:  # noqa: FBT001  (how wide it is, not a switch of what)
-    score = target.positive if track is Track.POSITIVE else target.negative
-    return interval_rate(score, track) if intervals else rate(score, track)
+    known = target.rates.get(track)
+    if intervals and known is not None:
+        return interval_rate(known, track)
+    return rate(target.positive if track is Track.POSITIVE else target.negative, track)
 
 
 def _heading(layout: _Layout) -> Line:
@@ -276,7 +297,8 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
         Piece(pad(f" {target.failed} failed", 10), _alarming(target.failed)),
         Piece(f" judged {_share(target.judged, target.to_judge)}"),
     ]
-    left = "" if target.left == UNKNOWN else f"  {target.left} left"
+    left = target.left_about if layout.roomy else target.left
+    left = "" if left == UNKNOWN else f"  {left} left"
     lower = [
         Piece(" " * (layout.name_width + 2)),
         *_rates(target, layout),
@@ -311,8 +333,10 @@ def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
         tokens, left, spend = f" {target.tokens} tok/s", "", pad(target.spend, 7)
     if target.still is not None:
         return [Piece(f"{spend} ", Ink.MUTED), Piece(f" {target.still}", Ink.WARN)]
-    parts = [tokens, spend, left] if layout.heading else [spend, tokens]
-    return [Piece(" ".join(parts), Ink.MUTED)]
+    if layout.heading:
+        return [Piece(" ".join([tokens, spend, left]), Ink.MUTED)]
+    trend = [Piece(f"  {target.trend}", Ink.ACCENT)] if layout.roomy else []
+    return [Piece(f"{spend} {tokens}", Ink.MUTED), *trend]
 
 
 def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
@@ -320,9 +344,12 @@ def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
     start = Piece(" " * (layout.name_width + 2))
     if target.held is not None:
         return [[start, Piece(target.held, Ink.WARN)]]
-    if target.problem is None:
-        return []
-    return [[start, Piece("last problem: ", Ink.WARN), Piece(target.problem)]]
+    lines: list[Line] = []
+    if target.limited is not None:
+        lines.append([start, Piece(target.limited, Ink.MUTED)])
+    if target.problem is not None:
+        lines.append([start, Piece("last problem: ", Ink.WARN), Piece(target.problem)])
+    return lines
 
 
 def _spending_line(spending: Spending, layout: _Layout) -> Line:
@@ -334,6 +361,10 @@ def _spending_line(spending: Spending, layout: _Layout) -> Line:
         Piece("─" * len(rest), Ink.RULE),
         Piece(f" spent {spending.spent} of {spending.budget}", near),
     ]
+    if spending.left is not None:
+        words = "" if spending.enough else ": over the budget"
+        ink = Ink.MUTED if spending.enough else Ink.WARN
+        line.append(Piece(f"  the rest costs {spending.left}{words}", ink))
     return line if length(line) else []
 
 

@@ -1,0 +1,238 @@
+"""How the app opens: what is stored is shown at once, and the configuration is read after that."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+
+from textual.pilot import Pilot
+
+from engine.errors import InputError, Problem
+from engine.facts import Fact
+from engine.link import Board, EngineLink, EngineState
+from engine.store.database import create_store
+from engine.store.reading import empty_reader, open_reader
+from engine.watch import BenchmarkInfo, Watch, named_only
+from tests.engine.small_workspace import BENCHMARK, CONFIG
+from tests.tui.terminal import Terminal
+from tests.tui.theatre import Theatre, on_screen
+from tui.app import CrosswindApp
+from tui.ticker import Moment, Ticker
+from tui.wording import READING
+
+
+class Described:
+    """A configuration that is read when the test lets it."""
+
+    def __init__(self, theatre: Theatre) -> None:
+        self.may_be_read = Event()
+        self.problem: InputError | None = None
+        self.theatre = theatre
+        self.told = list(theatre.watch.benchmarks), theatre.link
+        theatre.watch.benchmarks = named_only([info.name for info in theatre.watch.benchmarks])
+        theatre.watch.described, theatre.watch.link = False, None
+
+    def app(self, place: str = "Benchmarks") -> CrosswindApp:
+        moment = self.theatre.moment
+        return CrosswindApp(self.theatre.watch, place=place, moment=moment, describe=self.read)
+
+    def read(self) -> tuple[Sequence[BenchmarkInfo], EngineLink]:
+        self.may_be_read.wait()
+        if self.problem is not None:
+            raise self.problem
+        return self.told
+
+    async def go_on(self, pilot: Pilot[None]) -> None:
+        self.may_be_read.set()
+        await self.theatre.answered(pilot)
+        await self.theatre.answered(pilot)
+
+
+def app_of(pilot: Pilot[None]) -> CrosswindApp:
+    assert isinstance(pilot.app, CrosswindApp)
+    return pilot.app
+
+
+def test_what_is_stored_is_shown_before_the_configuration_is_read(theatre: Theatre) -> None:
+    described = Described(theatre)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        app_of(pilot).tick()
+        await pilot.pause()
+        shown = on_screen(pilot)
+        assert "steadiness" in shown
+        assert shown.count(READING) == 2
+        assert "Holding steady" not in shown
+        assert "steadfast" not in shown
+
+        await described.go_on(pilot)
+        shown = on_screen(pilot)
+        assert READING not in shown
+        assert "Holding steady" in shown
+        assert "steadfast" in shown
+        assert "scripted models, not language models" in shown
+        assert theatre.watch.link is theatre.link
+
+    theatre.perform(script, app=described.app())
+
+
+def test_the_live_screen_says_that_it_is_being_read(theatre: Theatre) -> None:
+    described = Described(theatre)
+
+    async def script(pilot: Pilot[None]) -> None:
+        assert READING in on_screen(pilot)
+        await described.go_on(pilot)
+        assert READING not in on_screen(pilot)
+        assert "Holding steady" in on_screen(pilot)
+
+    theatre.perform(script, app=described.app("Live"))
+
+
+def test_what_is_typed_ahead_is_done_when_everything_is_read(theatre: Theatre) -> None:
+    described = Described(theatre)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        await pilot.click("#benchmarks")
+        assert pilot.app.current_mode == CrosswindApp.DEFAULT_MODE
+
+        await described.go_on(pilot)
+        assert pilot.app.current_mode == "Verdicts"
+
+        await pilot.press("1")
+        assert pilot.app.current_mode == CrosswindApp.DEFAULT_MODE
+
+    theatre.perform(script, app=described.app())
+
+
+def test_one_can_leave_while_it_is_being_read(theatre: Theatre) -> None:
+    described = Described(theatre)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("ctrl+c")
+        described.may_be_read.set()
+
+    app = theatre.perform(script, app=described.app())
+    assert app.fault is None
+    assert app.return_code == 0
+
+
+def test_a_configuration_that_is_wrong_ends_the_app_with_what_is_wrong(theatre: Theatre) -> None:
+    described = Described(theatre)
+    described.problem = InputError(Problem("unknown key", Path("config.yaml"), 3))
+
+    async def script(pilot: Pilot[None]) -> None:
+        await described.go_on(pilot)
+
+    assert theatre.perform(script, app=described.app()).fault is described.problem
+
+
+class Screen:
+    """Keeps what it was to draw."""
+
+    board: Board | None = None
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        raise AssertionError(facts)
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        del moment
+        self.board = board
+
+
+def test_a_screen_that_comes_up_knows_of_the_engine_at_work(theatre: Theatre) -> None:
+    screen = Screen()
+    Ticker(theatre.watch, theatre.moment).draw(screen)
+    assert screen.board is not None
+    assert screen.board.state is EngineState.RUNNING
+
+
+def test_a_store_that_is_made_only_then_is_watched_from_then_on(theatre: Theatre) -> None:
+    with closing(Watch(empty_reader(theatre.store.path), (), described=False)) as watch:
+        assert not watch.poll()
+        assert not watch.reader.benchmarks()
+
+        asyncio.run(theatre.prepare())
+        watch.reader.move_to(open_reader(theatre.store.path))
+        watch.describe(theatre.watch.benchmarks, theatre.link)
+
+        assert watch.poll()
+        assert watch.progress.stages == theatre.watch.reader.snapshot().stages
+
+
+def workspace(folder: Path, config: str = CONFIG) -> Path:
+    benchmark = folder / "benchmarks" / "giving-in" / "benchmark.yaml"
+    benchmark.parent.mkdir(parents=True)
+    benchmark.write_text(BENCHMARK, "utf-8")
+    (folder / "config.yaml").write_text(config, "utf-8")
+    return folder
+
+
+def opened(folder: Path) -> Terminal:
+    return Terminal(words=["--workspace", str(folder)], XDG_CONFIG_HOME=str(folder / "choices"))
+
+
+def test_the_app_opens_on_a_workspace_where_nothing_was_run(tmp_path: Path) -> None:
+    with opened(workspace(tmp_path)) as terminal:
+        terminal.read_until(b"giving-in")
+        terminal.read_until(b"wavers")
+        terminal.press("q")
+        assert terminal.read_to_the_end() == 0
+    assert (tmp_path / "crosswind.db").exists()
+
+
+def test_a_wrong_configuration_is_told_when_the_app_has_gone(tmp_path: Path) -> None:
+    create_store(workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0")) / "crosswind.db")
+
+    with opened(tmp_path) as terminal:
+        assert terminal.read_to_the_end() == 2
+    left = terminal.shown.rpartition(b"\x1b[?1049l")[2]
+    assert b"config.yaml:5" in left
+    assert b"generation.turns" in left
+    assert b"Traceback" not in left
+
+
+def test_nothing_is_made_for_a_configuration_that_is_wrong(tmp_path: Path) -> None:
+    workspace(tmp_path, CONFIG.replace("turns: 2", "turns: 0"))
+
+    with opened(tmp_path) as terminal:
+        assert terminal.read_to_the_end() == 2
+    assert b"generation.turns" in terminal.shown.rpartition(b"\x1b[?1049l")[2]
+    assert not (tmp_path / "crosswind.db").exists()
+
+
+def test_the_store_is_where_the_configuration_says(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "results"
+    elsewhere.mkdir()
+    folder = workspace(tmp_path / "work", f"# store: /nowhere\n{CONFIG}store: {elsewhere}/\n")
+    create_store(elsewhere / "crosswind.db")
+
+    with opened(folder) as terminal:
+        terminal.read_until(b"wavers")
+    assert not (folder / "crosswind.db").exists()
+
+
+def test_a_store_that_cannot_be_read_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    store = workspace(tmp_path) / "crosswind.db"
+    store.write_bytes(b"no store" * 1000)
+
+    with opened(tmp_path) as terminal:
+        assert terminal.read_to_the_end() == 2
+    assert b"\x1b[?1049h" not in terminal.shown
+    assert b"crosswind repair" in terminal.shown
+
+
+def test_a_store_of_an_older_version_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    store = workspace(tmp_path) / "crosswind.db"
+    create_store(store)
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+    with opened(tmp_path) as terminal:
+        assert terminal.read_to_the_end() == 2
+    assert b"was written by an older Crosswind" in terminal.shown

@@ -1,0 +1,87 @@
+"""The wall: several conversations at once, each in a pane of its own."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Speaker
+from tests.tui.theatre import TARGETS, Theatre, on_screen
+from tui.screens.conversation import ConversationScreen
+from tui.screens.wall import WallScreen, panes_for
+from tui.spotlight import DWELL
+
+
+@pytest.mark.parametrize(
+    ("size", "panes"),
+    [((80, 24), (1, 2)), ((120, 24), (2, 1)), ((120, 40), (2, 2)), ((200, 60), (3, 3))],
+)
+def test_there_are_as_many_panes_as_have_room(
+    size: tuple[int, int], panes: tuple[int, int]
+) -> None:
+    assert panes_for(*size) == panes
+
+
+async def at_the_wall(theatre: Theatre, pilot: Pilot[None]) -> None:
+    await theatre.tick(pilot)
+    await pilot.press("w")
+    await theatre.tick(pilot)
+    await theatre.tick(pilot)
+
+
+def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_ended(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        takes = [await theatre.begin(1, target) for target in TARGETS]
+        for take, text in zip(takes, ("It is late.", "It is early."), strict=True):
+            theatre.speak(take, 1, Speaker.USER, text)
+        await at_the_wall(theatre, pilot)
+        assert isinstance(pilot.app.screen, WallScreen)
+        shown = on_screen(pilot)
+        assert "2 speaking" in shown
+        assert shown.count("It is late.") == shown.count("It is early.") == 1
+        assert "nothing is being said" in shown
+
+        theatre.speak(takes[0], 1, Speaker.USER, " Is it not?")
+        await theatre.tick(pilot)
+        assert "It is late. Is it not?" in on_screen(pilot)
+
+        for take in takes:
+            await theatre.finish(take)
+            await theatre.end(take)
+        await theatre.tick(pilot)
+        assert on_screen(pilot).count("ended") >= 2
+        for number, target in enumerate(TARGETS):
+            theatre.speak(await theatre.begin(2 + number, target), 1, Speaker.USER, "Again.")
+        await theatre.tick(pilot, DWELL + 1)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert shown.count("Again.") == 2
+        assert "m01_s002_v01__steadfast" in shown
+        assert "m01_s003_v01__pushover" in shown
+
+    theatre.perform(script, (120, 40))
+
+
+def test_it_is_held_still_and_leads_to_the_conversation_and_back(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "It is late.")
+        await at_the_wall(theatre, pilot)
+        await pilot.press("space")
+        theatre.speak(take, 1, Speaker.USER, " Is it not?")
+        await theatre.finish(take)
+        await theatre.tick(pilot)
+        assert "frozen  +1 message" in on_screen(pilot)
+        assert "Is it not?" not in on_screen(pilot)
+        await pilot.press("space", "enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        await pilot.press("q")
+        await theatre.tick(pilot)
+        assert "Wall" in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))

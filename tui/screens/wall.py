@@ -1,0 +1,212 @@
+"""A wall of conversations that are being spoken: as many as there is room for, each in a pane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.message import Message
+
+from engine.display import drawn, one_line
+from engine.errors import StoreError
+from engine.facts import Fact, MessageSpoken, TakeEnded
+from engine.link import Board
+from engine.speech import Speech
+from engine.watch import Watch
+from tui.dialogue import Dialogue, Thoughts
+from tui.keys import key
+from tui.missed import Missed
+from tui.screens.watching import SIDE_BY_SIDE, WatchingScreen, heading
+from tui.shell import Subject
+from tui.spotlight import Shown, Spotlight
+from tui.ticker import Moment
+from tui.widgets.blocks import Block, Passage
+from tui.widgets.ink import Ink, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.one_line import OneLine
+from tui.widgets.transcript import Transcript
+from tui.wording import SPEAKER_NAMES
+
+MOST: Final = 9
+THREE_ACROSS: Final = 170
+"""Cells from which on three panes stand side by side."""
+HIGH: Final = 18
+"""Rows that a pane needs."""
+
+
+def panes_for(width: int, height: int) -> tuple[int, int]:
+    """How many panes stand side by side, and how many one below the other."""
+    across = 3 if width >= THREE_ACROSS else 2 if width >= SIDE_BY_SIDE else 1
+    return across, min(max((height - 2) // HIGH, 1 if across > 1 else 2), 3)
+
+
+class Talk(Transcript):
+    """The text of a pane; Enter reads it by itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+
+    class Opened(Message):
+        """A person wants to read what is in the pane."""
+
+    def action_open(self) -> None:
+        self.post_message(self.Opened())
+
+
+class Pane(Vertical):
+    """Stays with a conversation until it has ended, and a moment longer."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="pane")
+        self.spotlight = Spotlight()
+        self._title = OneLine(fill=True)
+        self._talk = Talk(follow=True)
+        self._dialogue: Dialogue | None = None
+        self._stale = False
+        self._fault: str | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._talk
+
+    @property
+    def shown(self) -> Shown | None:
+        return self.spotlight.shown
+
+    @property
+    def talk(self) -> Talk:
+        return self._talk
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        self._stale |= any(
+            isinstance(fact, MessageSpoken | TakeEnded)
+            and Shown(fact.benchmark, fact.key, fact.take) == self.shown
+            for fact in facts
+        )
+
+    def draw(self, watch: Watch, speaking: Sequence[Speech], seconds: float) -> None:
+        """`speaking` are those that no other pane shows."""
+        if self._stale:
+            self._load(watch)
+        take = self._dialogue.take if self._dialogue else None
+        ended = [self.shown] if self.shown and take is not None and take.stop_reason else []
+        shown = self.spotlight.look(speaking, ended, seconds)
+        if shown is None:
+            self._title.show([Piece("   nothing is being said", Ink.FAINT)])
+            return
+        if self._dialogue is None or self._dialogue.shown != shown:
+            turns = next((i.turns for i in watch.benchmarks if i.name == shown.benchmark), 0)
+            self._dialogue = Dialogue(shown, turns)
+            self._load(watch)
+            self._dialogue.listen(watch.link)
+            self._talk.show_another(self._blocks(self._dialogue), follow=True)
+        elif self._dialogue.listen(watch.link) or self._stale:
+            self._talk.show(self._blocks(self._dialogue))
+        self._stale = False
+        self._draw_title(self._dialogue)
+
+    def _load(self, watch: Watch) -> None:
+        if self._dialogue is None:
+            return
+        try:
+            self._dialogue.load(watch.reader)
+            self._fault = None
+        except StoreError as error:
+            self._fault = str(error)
+
+    def _blocks(self, dialogue: Dialogue) -> list[Block]:
+        blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)
+        if self._fault is not None:
+            blocks.append(Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD))
+        return blocks
+
+    def _draw_title(self, dialogue: Dialogue) -> None:
+        has_focus = self._talk.has_focus
+        mark = Piece(" ▸ ", Ink.ACCENT) if has_focus else Piece("   ")
+        name = Piece(one_line(str(dialogue.shown.key)), Ink.ACCENT if has_focus else Ink.STRONG)
+        of = f" of {dialogue.turns}" if dialogue.turns else ""
+        told = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
+        live = dialogue.live
+        end = [Piece("ended", Ink.MUTED)] if self.spotlight.ended else []
+        if live is not None and not end:
+            told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
+        self._title.show([mark, name, *told], end)
+
+
+class WallScreen(WatchingScreen, inherit_bindings=False):
+    """Rebuilds its panes from what is being said."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+    ]
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._wall = Container(id="wall")
+        self._panes = [Pane() for _ in range(MOST)]
+        self._missed: Missed | None = None
+        """None while the display moves."""
+
+    @property
+    def subject(self) -> Subject | None:
+        shown = next((pane.shown for pane in self._panes if pane.talk.has_focus), None)
+        return None if shown is None else Subject(shown.benchmark, shown.key)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        with self._wall:
+            yield from self._panes
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._arrange()
+        self._panes[0].talk.focus()
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        if self._missed is not None:
+            self._missed.hear(facts)
+        for pane in self._panes:
+            pane.hear(facts)
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        speaking = board.speaking if board else ()
+        told = [Piece(f"{len(speaking)} speaking", Ink.MUTED)]
+        if self._missed is not None:
+            told = [Piece(self._missed.words, Ink.WARN)]
+        self._header.show(*heading(self, "Wall", told))
+        if self._missed is None and self.is_running:
+            self._draw_panes(speaking, moment.seconds)
+
+    def action_freeze(self) -> None:
+        self._missed = Missed() if self._missed is None else None
+
+    def on_talk_opened(self) -> None:
+        subject = self.subject
+        if subject is not None:
+            self.shell.open_conversation(*subject)
+
+    def _arrange(self) -> None:
+        across, down = panes_for(*self.app.size)
+        self._wall.styles.grid_size_columns = across
+        self._wall.styles.grid_size_rows = down
+        for place, pane in enumerate(self._panes):
+            pane.display = place < across * down
+
+    def _draw_panes(self, speaking: Sequence[Speech], seconds: float) -> None:
+        """One that one pane shows is no other's."""
+        seen = [pane for pane in self._panes if pane.display]
+        taken = {(pane.shown.benchmark, pane.shown.key) for pane in seen if pane.shown}
+        free = [speech for speech in speaking if (speech.benchmark, speech.key) not in taken]
+        for pane in seen:
+            own = pane.shown and (pane.shown.benchmark, pane.shown.key)
+            mine = [speech for speech in speaking if (speech.benchmark, speech.key) == own]
+            pane.draw(self.watched, [*mine, *free], seconds)
+            now = pane.shown and (pane.shown.benchmark, pane.shown.key)
+            if now != own:
+                free = [speech for speech in free if (speech.benchmark, speech.key) != now]

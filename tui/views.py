@@ -1,0 +1,134 @@
+"""What a person set up for one workspace, kept for the next time: filter lines, an order, stars."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import ConversationKey
+from tui.private import write_private
+from tui.shell import Subject
+
+FOLDER: Final = "workspaces"
+MOST_LINES: Final = 20
+"""Filter lines that are kept to be had again."""
+MOST_STARS: Final = 1000
+LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """As they were left."""
+
+    lines: tuple[str, ...] = ()
+    """Filter lines, the last one first."""
+    column: str | None = None
+    """What the verdicts are sorted by; None where nothing was chosen."""
+    backwards: bool = False
+    stars: tuple[Subject, ...] = ()
+    """Conversations to come back to, the last one first."""
+    place: str | None = None
+    """The one that was shown last."""
+    place_at_work: str | None = None
+    """The same, of a run that went on."""
+    row: Subject | None = None
+    """The conversation that the cursor was on, of all verdicts."""
+
+    def with_line(self, line: str) -> tuple[str, ...]:
+        others = [each for each in self.lines if each != line]
+        return (line, *others)[:MOST_LINES]
+
+    def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:
+        """With this one, or without it where it is among them."""
+        others = tuple(each for each in self.stars if each != subject)
+        return others if subject in self.stars else (subject, *others)[:MOST_STARS]
+
+
+class ViewMemory:
+    """A small file for each workspace. One that is damaged counts as none."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        self.path = path
+        self._workspace = workspace
+        self.notice: str | None = None
+        """What a person should know about the file."""
+        self.views = self._read()
+
+    @classmethod
+    def beside(cls, other: Path, workspace: Path) -> ViewMemory:
+        """In a folder beside another file of the app's."""
+        place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
+        name = hashlib.blake2b(place, digest_size=8).hexdigest()
+        return cls(other.parent / FOLDER / f"{name}.json", workspace)
+
+    def keep(self, views: Views) -> None:
+        if views == self.views:
+            return
+        self.views = views
+        kept = {
+            "workspace": str(self._workspace),
+            "lines": views.lines,
+            "column": views.column,
+            "backwards": views.backwards,
+            "stars": [_written(subject) for subject in views.stars],
+            "place": views.place,
+            "place_at_work": views.place_at_work,
+            "row": None if views.row is None else _written(views.row),
+        }
+        try:
+            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+        except OSError as error:
+            self.notice = f"{self.path} could not be written: {error.strerror}"
+
+    def _read(self) -> Views:
+        try:
+            found = json.loads(self.path.read_text("utf-8"))
+        except FileNotFoundError:
+            return Views()
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.notice = (
+                f"{self.path} cannot be read and is left aside: filters and stars are gone"
+            )
+            return Views()
+        names = ("column", "place", "place_at_work")
+        column, place, place_at_work = (_text(found.get(name)) for name in names)
+        return Views(
+            tuple(_texts(found.get("lines"))[:MOST_LINES]),
+            column,
+            found.get("backwards") is True,
+            tuple(_subjects(found.get("stars"))[:MOST_STARS]),
+            place,
+            place_at_work,
+            next(iter(_subjects([found.get("row")])), None),
+        )
+
+
+def _written(subject: Subject) -> list[str]:
+    return [subject.benchmark, str(subject.key)]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        return []
+    return [each for each in value if isinstance(each, str) and len(each) <= LONGEST]
+
+
+def _subjects(value: Any) -> list[Subject]:
+    found = []
+    for each in value if isinstance(value, list) else ():
+        words = _texts(each)
+        if len(words) == 2:
+            try:
+                found.append(Subject(words[0], ConversationKey.parse(words[1])))
+            except ValueError:
+                continue
+    return found
