@@ -429,7 +429,8 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
 
     def action_repaint(self) -> None:
         self.refresh(layout=True)
-        self.screen.refresh(layout=True)
+        for screen in self.screen_stack[-1:]:  # there is none any more while the app goes
+            screen.refresh(layout=True)
 
     async def action_quit(self) -> None:
         self.action_leave()
