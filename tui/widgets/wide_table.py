@@ -76,6 +76,8 @@ class WideTable(LineView):
         self._rows: array[int] = array("q")
         self._places: dict[int, int] = {}
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
+        self._changed: set[int] = set()
+        """Rows whose page is kept, and which are to be asked for again by themselves."""
         self._cursor: int | None = None
         self._shift = 0
         self._empty: Line = ()
@@ -123,11 +125,11 @@ class WideTable(LineView):
             self.redraw()
 
     def renew(self, rows: Iterable[int]) -> None:
-        """What these show is not what it was."""
+        """What these show is not what it was; their neighbours are as they were."""
         for row in rows:
             place = self._places.get(row)
             if place is not None:
-                self._pages.discard(place // PAGE)
+                self._changed.add(row)
                 self.redraw(place, place + 1)
 
     def renew_all(self) -> None:
@@ -150,8 +152,13 @@ class WideTable(LineView):
         page = index // PAGE
         cells = self._pages.get(page)
         if cells is None:
-            cells = self._fetch(self._rows[page * PAGE : (page + 1) * PAGE])
-            self._pages[page] = cells
+            rows = self._rows[page * PAGE : (page + 1) * PAGE]
+            cells = self._pages[page] = self._fetch(rows)
+            self._changed.difference_update(rows)
+        elif row in self._changed:
+            others = {each: shown for each, shown in cells.items() if each != row}
+            cells = self._pages[page] = {**others, **self._fetch([row])}
+            self._changed.discard(row)
         mark = _MARK if row in self.marked else _NO_MARK
         return [mark, *self._line(cells.get(row, ()))]
 
