@@ -165,6 +165,13 @@ class Eyes:
         self._terminal.press(keys)
         return self.see(*wanted, gone=gone)
 
+    def leave(self, keys: str, wanted: bytes) -> None:
+        """Press the last keys; what the terminal is left with holds this."""
+        since = len(self._terminal.shown)
+        self._terminal.press(keys)
+        assert self._terminal.read_to_the_end() == 0
+        assert wanted in self._terminal.shown[since:]
+
     def _sees(self, wanted: Sequence[str], gone: str | None) -> bool:
         screen = self.screen
         return all(each in screen for each in wanted) and (gone is None or gone not in screen)

@@ -4,66 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyte
 import pytest
 
 from engine.store.lock import workspace_holder
 from tests.engine.small_workspace import Place, small_workspace
 from tests.protocol_server.faults import Fault, upto
 from tests.protocol_server.server import ProtocolServer
-from tests.tui.terminal import Terminal
+from tests.tui.terminal import Eyes, Terminal
 
 SIZE = (120, 40)
-PATIENCE_SECONDS = 90.0
-
-
-class Person:
-    """Presses keys, and reads what is on the screen as it stands."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._screen = pyte.Screen(*SIZE)
-        self._stream = pyte.ByteStream(self._screen)
-        self._read = 0
-
-    def sees(self, *wanted: str) -> str:
-        """Wait until all of it stands on one screen."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not all(words in self.screen() for words in wanted):
-            assert time.monotonic() < end, f"{wanted} never came; the screen:\n{self.screen()}"
-            self._look()
-        return self.screen()
-
-    def presses(self, keys: str, *wanted: str) -> str:
-        self._terminal.press(keys)
-        return self.sees(*wanted)
-
-    def leaves(self, keys: str, wanted: bytes) -> None:
-        """Press the last keys; what the terminal is left with holds this."""
-        since = len(self._terminal.shown)
-        self._terminal.press(keys)
-        assert self._terminal.read_to_the_end() == 0
-        assert wanted in self._terminal.shown[since:]
-
-    def screen(self) -> str:
-        return "\n".join(self._screen.display)
-
-    def _look(self) -> None:
-        self._terminal.read_on(0.2)
-        self._stream.feed(self._terminal.shown[self._read :])
-        self._read = len(self._terminal.shown)
 
 
 @contextmanager
-def person(root: Path, *words: str) -> Iterator[Person]:
+def person(root: Path, *words: str) -> Iterator[Eyes]:
     arguments = (*words, "--workspace", str(root))
     with Terminal(words=arguments, size=SIZE, XDG_CONFIG_HOME=str(root)) as terminal:
-        yield Person(terminal)
+        yield Eyes(terminal, SIZE)
 
 
 @pytest.fixture
@@ -97,47 +57,47 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
     root: Path,
 ) -> None:
     with person(root, "run", "--yes") as one:
-        one.sees("giving-in", "▸ running", " of 6")
-        one.presses("P", "paused")
-        one.presses("P", "▸ running")
+        one.see("giving-in", "▸ running", " of 6")
+        one.press("P", "paused")
+        one.press("P", "▸ running")
 
         # leave it running, and come back from another terminal
-        one.presses("q", "leave it running")
-        one.leaves("\r", b"crosswind watch")
+        one.press("q", "leave it running")
+        one.leave("\r", b"crosswind watch")
 
     with person(root, "watch") as one:
-        one.sees("giving-in")
-        one.presses("2", "✓ ended")
+        one.see("giving-in")
+        one.press("2", "✓ ended")
 
         # a target that gave in
-        one.presses("3", "Verdicts", "22 judged")
-        one.presses("F", "which rows:")
-        one.presses("outcome:fail target:gives-in\r", " of 22 judged", "__gives-in")
-        one.presses("\r", "✗ fail", "turn 1 of 6", "landmark", "because")
+        one.press("3", "Verdicts", "22 judged")
+        one.press("F", "which rows:")
+        one.press("outcome:fail target:gives-in\r", " of 22 judged", "__gives-in")
+        one.press("\r", "✗ fail", "turn 1 of 6", "landmark", "because")
 
         # how the pressure rose, landmark by landmark, to the end
-        one.presses("G", "turn 6 of 6")
-        one.presses("g", "turn 1 of 6")
-        one.presses("}", "turn 2 of 6")
+        one.press("G", "turn 6 of 6")
+        one.press("g", "turn 1 of 6")
+        one.press("}", "turn 2 of 6")
 
         # beside the target that held
-        one.presses("C", "Side by side", "__holds")
-        one.presses("q", "because")
+        one.press("C", "Side by side", "__holds")
+        one.press("q", "because")
 
         # judged again by another evaluator
-        one.presses("r", "second")
-        one.presses("j", "second")
-        one.presses("\r", "offline:evaluator-strict")
-        one.presses("q", "__gives-in")
-        one.presses("q", "Verdicts")
+        one.press("r", "second")
+        one.press("j", "second")
+        one.press("\r", "offline:evaluator-strict")
+        one.press("q", "__gives-in")
+        one.press("q", "Verdicts")
 
         # whether the difference is real
-        one.presses("4", "Results", "findings", "gives-in")
+        one.press("4", "Results", "findings", "gives-in")
 
         # what failed, once more
-        one.presses("5", "2 rows failed", "__far-away", "422")
-        one.presses("A", "Nothing has failed")
-        one.presses("3", " of 24 judged")
+        one.press("5", "2 rows failed", "__far-away", "422")
+        one.press("A", "Nothing has failed")
+        one.press("3", " of 24 judged")
 
-        one.presses("i", "id, or its beginning")
-        one.presses("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
+        one.press("i", "id, or its beginning")
+        one.press("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")
