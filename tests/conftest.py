@@ -20,6 +20,7 @@ class ScriptedModel:
     label: str = "double"
     scripted: bool = True
     asked: list[Sequence[Message]] = field(default_factory=list)
+    schemas: list[JsonSchema] = field(default_factory=list)
 
     async def reply(
         self,
@@ -29,8 +30,9 @@ class ScriptedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        del schema, seed
+        del seed
         self.asked.append(list(messages))
+        self.schemas.append(schema or {})
         text = self.answers(messages) if callable(self.answers) else self.answers.pop(0)
         if on_text is not None:
             on_text(text)

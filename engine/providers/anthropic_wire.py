@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from engine.providers.attempts import Cause, failure_in
-from engine.providers.ladder import Step
+from engine.providers.ladder import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, Speaks
 from engine.providers.wire import (
     BREAK,
@@ -40,8 +40,8 @@ _UNTAKEN: Final = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength"}
     | {"maxLength", "minItems", "maxItems", "uniqueItems", "default", "pattern"}
 )
-"""Words of JSON schema that it refuses. What they say goes into the description, and the answer is
-checked against the whole schema here anyway."""
+"""Words of JSON schema that it refuses; Anthropic itself takes a `minItems` of 0 or 1. What they
+say goes into the description, and the answer is checked against the whole schema here anyway."""
 
 
 class AnthropicDialect:
@@ -94,7 +94,8 @@ def _samples(ask: Ask) -> bool:
 def _output_config(ask: Ask) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if ask.schema is not None and ask.learned.step is Step.JSON_SCHEMA:
-        config["format"] = {"type": "json_schema", "schema": plain_schema(ask.schema)}
+        schema = plain_schema(ask.schema, bounded=ask.first_party and ask.takes(BOUNDS))
+        config["format"] = {"type": "json_schema", "schema": schema}
     if ask.params.reasoning_effort is not None and ask.takes("reasoning_effort"):
         config["effort"] = ask.params.reasoning_effort
     return config
@@ -143,21 +144,26 @@ def _content(texts: Sequence[str], marked: int | None) -> str | list[dict[str, A
     return blocks
 
 
-def plain_schema(schema: JsonSchema) -> dict[str, Any]:
+def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
     """The schema without the words that are refused, and with no key but its own."""
     plain: dict[str, Any] = {}
+
+    def inner(part: JsonSchema) -> dict[str, Any]:
+        return plain_schema(part, bounded=bounded)
+
     for name, value in schema.items():
         if name in {"properties", "$defs"} and isinstance(value, Mapping):
-            plain[name] = {key: plain_schema(inner) for key, inner in value.items()}
+            plain[name] = {key: inner(part) for key, part in value.items()}
         elif isinstance(value, Mapping):
-            plain[name] = plain_schema(value)
+            plain[name] = inner(value)
         elif isinstance(value, list):
-            plain[name] = [plain_schema(v) if isinstance(v, Mapping) else v for v in value]
-        elif name not in _UNTAKEN:
+            plain[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
+        elif name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1}):
             plain[name] = value
     if isinstance(plain.get("properties"), dict):
         plain["additionalProperties"] = False
-    bounds = [f"{name}: {schema[name]}" for name in sorted(_UNTAKEN - {"default"} & schema.keys())]
+    told = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
+    bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
     if bounds:
         before = f"{schema['description']} " if "description" in schema else ""
         plain["description"] = f"{before}({', '.join(bounds)})"

@@ -74,6 +74,9 @@ class Lesson:
 FOLDED_SYSTEM: Final = "system"
 """Dropped where a model's template has no system role: its text goes before the first message."""
 
+BOUNDS: Final = "bounds"
+"""Dropped where a server takes a schema, but no counts and ranges in it."""
+
 _DROPPABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
     "top_p": ("top_p",),
@@ -92,6 +95,7 @@ _ABOUT_SHAPE: Final = re.compile(
     r"|guided|schema|json mode",
     re.IGNORECASE,
 )
+_A_BOUND: Final = re.compile(r"\b(?:(?:min|max)(?:Items|imum)|multipleOf)\b")
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """What servers answer to a form that they do not know, where they do not say so."""
 _NO_ENDPOINT: Final = re.compile(r"no endpoints found.*parameter", re.IGNORECASE | re.DOTALL)
@@ -138,6 +142,10 @@ def lesson(
         dropped = learned.dropped | {FOLDED_SYSTEM}
         note = "has no system role: the system prompt goes into the first message"
         return Lesson(replace(learned, dropped=dropped), note, certain=True)
+    bound = _A_BOUND.search(text) if shaped and learned.step is Step.JSON_SCHEMA else None
+    if bound is not None and BOUNDS not in learned.dropped:
+        note = f"takes no {bound.group()} in a schema: counts and ranges are left out from now on"
+        return Lesson(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:
@@ -184,6 +192,40 @@ def _named(failure: Failure, sent: Collection[str]) -> str | None:
     if first is None and given.split(".")[0] in {"stream_options", "cache_control"} & set(sent):
         return given.split(".")[0]
     return None if first is None else first[1]
+
+
+def form_in_words(schema: Mapping[str, Any]) -> str:
+    """Which fields an answer has, as part of a prompt: a server that holds a model to a schema does
+    not tell the model of it."""
+    fields = _fields(schema, schema)
+    return f"Answer with one JSON object and nothing else. Its fields: {fields}."
+
+
+def _fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+    fields: Mapping[str, Any] = part.get("properties", {})
+    return ", ".join(f"{name} ({_kind(field, root)})" for name, field in fields.items())
+
+
+def _kind(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+    if "$ref" in field:
+        field = root["$defs"][field["$ref"].removeprefix("#/$defs/")]
+    if "enum" in field:
+        return " or ".join(json.dumps(value, ensure_ascii=False) for value in field["enum"])
+    match field.get("type"):
+        case "array":
+            return f"a list, each: {_kind(field.get('items', {}), root)}"
+        case "object":
+            return f"an object with the fields {_fields(field, root)}"
+        case kind:
+            return _KINDS.get(kind, "a value")
+
+
+_KINDS: Final[Mapping[object, str]] = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
 
 
 def in_words(schema: Mapping[str, Any]) -> str:

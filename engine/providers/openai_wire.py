@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.providers.attempts import Cause, Failure, failure_in
-from engine.providers.ladder import Step
+from engine.providers.ladder import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema
 from engine.providers.wire import Ask, InStreamError, Tokens, count, parsed, turns
 
@@ -25,6 +25,17 @@ _FINISHES: Final[Mapping[str, Finish]] = {
 
 _NO_FINISH: Final = frozenset({"error", "abort", "cancelled", "insufficient_system_resource"})
 """Reasons that say that the server broke off."""
+
+
+_FINE_TUNED: Final = "ft:"
+"""How the names of models begin that OpenAI says take no counts and ranges in a schema."""
+_NEVER_TAKEN: Final = frozenset({"default", "minLength", "maxLength"})
+_COUNTS_AND_RANGES: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | {"minItems", "maxItems"}
+)
+"""OpenAI documents that it takes these. Elsewhere one of them can have the whole schema refused, or
+slow down the grammar; what they say is checked in the answer anyway."""
 
 
 class OpenAIDialect:
@@ -81,21 +92,29 @@ def _response_format(ask: Ask) -> dict[str, Any] | None:
     if ask.learned.step is Step.JSON_OBJECT:
         return {"type": "json_object"}
     name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
-    shape = {"name": name, "strict": True, "schema": strict_schema(ask.schema)}
+    bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
+    schema = strict_schema(ask.schema, bounded=bounded)
+    shape = {"name": name, "strict": True, "schema": schema}
     return {"type": "json_schema", "json_schema": shape}
 
 
-def strict_schema(schema: JsonSchema) -> dict[str, Any]:
-    """The schema in the strict subset: every key required, none added, no defaults."""
+def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
+    """The schema in the strict subset: every key required, none added, no defaults; counts and
+    ranges only where `bounded`."""
     strict: dict[str, Any] = {}
+    untaken = _NEVER_TAKEN if bounded else _NEVER_TAKEN | _COUNTS_AND_RANGES
+
+    def inner(part: JsonSchema) -> dict[str, Any]:
+        return strict_schema(part, bounded=bounded)
+
     for name, value in schema.items():
         if name in {"properties", "$defs"} and isinstance(value, Mapping):
-            strict[name] = {key: strict_schema(inner) for key, inner in value.items()}
+            strict[name] = {key: inner(part) for key, part in value.items()}
         elif isinstance(value, Mapping):
-            strict[name] = strict_schema(value)
+            strict[name] = inner(value)
         elif isinstance(value, list):
-            strict[name] = [strict_schema(v) if isinstance(v, Mapping) else v for v in value]
-        elif name != "default":
+            strict[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
+        elif name not in untaken:
             strict[name] = value
     if isinstance(strict.get("properties"), dict):
         strict["additionalProperties"] = False

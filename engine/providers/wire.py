@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from engine.providers.attempts import Failure
 from engine.providers.endpoint import Params
-from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step, in_words
+from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
 from engine.providers.model import Finish, JsonSchema, Message, Speaks
 from engine.providers.sse import BrokenStreamError
 
@@ -123,7 +123,7 @@ BREAK: Final = "\n\n"
 
 def turns(ask: Ask) -> list[Turn]:
     """The messages with the same role in a row put together, as many templates insist on it, and
-    with the shape in words where the model cannot be held to it otherwise."""
+    with the shape in words: all of it where the model cannot be held to it otherwise."""
     found: list[Turn] = []
     for message in _messages(ask):
         if found and found[-1].role is message.role:
@@ -135,9 +135,10 @@ def turns(ask: Ask) -> list[Turn]:
 
 def _messages(ask: Ask) -> Sequence[Message]:
     messages = list(ask.messages)
-    if ask.schema is not None and ask.learned.step is not Step.JSON_SCHEMA:
+    if ask.schema is not None:
         place = next((n for n, said in enumerate(messages) if said.role is Speaks.SYSTEM), None)
-        words = in_words(ask.schema)
+        held = ask.learned.step is Step.JSON_SCHEMA
+        words = form_in_words(ask.schema) if held else in_words(ask.schema)
         if place is None:
             messages.insert(0, Message(Speaks.SYSTEM, words))
         else:

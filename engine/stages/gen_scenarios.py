@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from engine.benchmark import Landmark, Metric, Scenario, scenario_id, variant_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, prompt_text, render
-from engine.providers.model import Message, Model, Speaks
-from engine.stages.answers import Answer, ask
+from engine.providers.model import JsonSchema, Message, Model, Speaks
+from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.gen_metrics import NO_SETTING
 
 
@@ -49,6 +51,14 @@ def landmark_fault(turns: Sequence[int], limit: int) -> str | None:
 
 def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
     return tuple(Landmark(mark.turn, mark.instruction) for mark in generated)
+
+
+def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
+    """The shape's schema with so many items in this list, and no landmark after the last turn."""
+    schema: dict[str, Any] = deepcopy(dict(schema_of(shape)))
+    schema["properties"][field] |= {"minItems": count, "maxItems": count}
+    schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
+    return schema
 
 
 # Base scenarios
@@ -125,6 +135,7 @@ async def gen_base_scenarios(
             turns=turns,
         ),
         GeneratedScenarios,
+        schema=_exactly(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
         seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0]),
         check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
     )
@@ -219,6 +230,12 @@ async def gen_variant(
         model,
         variant_request(base, demographic),
         GeneratedVariant,
+        schema=_exactly(
+            GeneratedVariant,
+            "landmarks",
+            len(base.landmarks),
+            turns=max((mark.turn for mark in base.landmarks), default=1),
+        ),
         seed=seed_from("gen_variant", benchmark, variant.id),
         check=lambda given: variant_fault(given, base),
     )

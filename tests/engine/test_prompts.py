@@ -53,7 +53,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
         if entry.name.endswith(".txt")
     }
     every_request()
-    render("ask_again", fault="x")
+    render("ask_again", fault="x", form="y")
     render("evaluate_requote")
     for track in Track:
         prompt_text(f"direction_{track}")
@@ -69,7 +69,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
 
 def test_a_name_that_a_prompt_does_not_have_is_an_error() -> None:
     with pytest.raises(KeyError):
-        render("ask_again", fault="x", other="y")
+        render("ask_again", fault="x", form="y", other="z")
 
 
 def test_another_text_is_another_digest() -> None:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from engine.providers.attempts import Cause, Failure, sort
-from engine.providers.ladder import FOLDED_SYSTEM, Learned, Lesson, ShortMemory, Step, lesson
+from engine.providers.ladder import (
+    BOUNDS,
+    FOLDED_SYSTEM,
+    Learned,
+    Lesson,
+    ShortMemory,
+    Step,
+    form_in_words,
+    lesson,
+)
+from engine.stages.answers import schema_of
+from engine.stages.evaluate import Judgement
+from engine.stages.gen_metrics import GeneratedMetrics
+from engine.stages.gen_scenarios import GeneratedScenarios
 
 ALL = (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
 SENT = frozenset({"model", "messages", "temperature", "max_tokens", "seed", "stream_options"})
@@ -77,6 +90,30 @@ def test_structured_output_goes_down_step_by_step() -> None:
     assert found is not None
     assert found.learned.step is Step.PROMPT
     assert taught("response_format?", shaped=True, learned=found.learned) is None
+
+
+def test_a_bound_that_is_refused_is_left_out_before_the_whole_schema_is() -> None:
+    refusal = "Invalid schema for response_format 'x': In context=(), 'minItems' is not permitted."
+    found = taught(refusal, param="response_format", shaped=True)
+    assert found is not None
+    assert (found.learned, found.certain) == (Learned(dropped=frozenset({BOUNDS})), True)
+    assert found.note.startswith("takes no minItems in a schema")
+    found = taught(refusal, param="response_format", shaped=True, learned=found.learned)
+    assert found is not None
+    assert found.learned.step is Step.JSON_OBJECT
+
+
+def test_the_form_in_words_names_every_field_and_its_kind() -> None:
+    assert form_in_words(schema_of(GeneratedScenarios)) == (
+        "Answer with one JSON object and nothing else. Its fields: scenarios (a list, each: an"
+        " object with the fields persona (a text), user_goal (a text), latent_adversarial_goal (a"
+        " text), landmarks (a list, each: an object with the fields turn (a whole number),"
+        " instruction (a text)))."
+    )
+    assert 'type ("positive" or "negative")' in form_in_words(schema_of(GeneratedMetrics))
+    assert form_in_words(schema_of(Judgement)).endswith(
+        "evidence (a list, each: a text), reasoning (a text), present (true or false)."
+    )
 
 
 def test_a_protocol_without_json_objects_goes_straight_to_the_prompt() -> None:

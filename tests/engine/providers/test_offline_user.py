@@ -173,7 +173,12 @@ def test_asked_again_it_still_follows_the_same_instruction() -> None:
     messages = [
         *user_request(setup(), said("Hello", "I see."), 2),
         Message(Speaks.ASSISTANT, "nonsense"),
-        Message(Speaks.USER, render("ask_again", fault="it was not one JSON object")),
+        Message(
+            Speaks.USER,
+            render(
+                "ask_again", fault="it was not one JSON object", form="Answer with one JSON object."
+            ),
+        ),
     ]
     reply = asyncio.run(named("user").reply(messages, schema=schema_of(UserTurn)))
     assert "tired of options" in parse_answer(reply.text, UserTurn).message

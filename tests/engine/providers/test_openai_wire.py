@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.providers.endpoint import Params
-from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step
+from engine.providers.ladder import BOUNDS, FOLDED_SYSTEM, Learned, Step, form_in_words
 from engine.providers.model import Finish, Message, Speaks
 from engine.providers.openai_wire import OpenAIDialect, OpenAIHearing, strict_schema
 from engine.providers.sse import BrokenStreamError
@@ -98,7 +98,8 @@ def test_a_shape_is_asked_for_strictly_then_loosely_then_in_words() -> None:
         "strict": True,
         "schema": strict_schema(SHAPE),
     }
-    assert "JSON" not in strict["messages"][0]["content"]
+    # a server holds a model to a schema and does not tell it of one
+    assert strict["messages"][0]["content"].endswith(f"\n\n{form_in_words(SHAPE)}")
     loose = body(ask(schema=SHAPE, learned=Learned(Step.JSON_OBJECT)))
     assert loose["response_format"] == {"type": "json_object"}
     words = body(ask(schema=SHAPE, learned=Learned(Step.PROMPT)))
@@ -122,6 +123,38 @@ def test_a_strict_schema_requires_every_key_and_no_other_at_every_depth() -> Non
         assert found["additionalProperties"] is False
     # a property may be called what elsewhere is a word of the schema
     assert strict["properties"]["one"]["properties"] == {"default": {"type": "string"}}
+
+
+BOUNDED = {
+    "title": "rows",
+    "type": "object",
+    "properties": {
+        "rows": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2},
+        "turn": {"type": "integer", "minimum": 1, "maximum": 7},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ({"first_party": True}, True),
+        ({}, False),
+        ({"first_party": True, "learned": Learned(dropped=frozenset({BOUNDS}))}, False),
+    ],
+)
+def test_counts_and_ranges_stand_in_the_schema_only_where_they_are_known_to_be_taken(
+    changes: dict[str, Any], *, taken: bool
+) -> None:
+    sent = body(ask(schema=BOUNDED, **changes))["response_format"]["json_schema"]["schema"]
+    assert sent["properties"]["rows"].get("minItems") == (2 if taken else None)
+    assert sent["properties"]["turn"].get("maximum") == (7 if taken else None)
+    assert "minLength" not in json.dumps(sent)
+
+
+def test_a_fine_tuned_model_is_sent_no_counts_and_ranges() -> None:
+    said = Ask("ft:gpt-4o-mini:mine", (SYSTEM, HELLO), schema=BOUNDED, first_party=True)
+    assert "minItems" not in json.dumps(body(said)["response_format"])
 
 
 def test_a_cache_key_is_for_openai_itself() -> None:

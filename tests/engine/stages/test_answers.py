@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
+from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.errors import AnswerError
 from engine.providers.model import Finish, Message, Speaks
-from engine.stages.answers import ask, parse_answer, schema_of
+from engine.stages.answers import Answer, ask, parse_answer, schema_of
 from engine.stages.evaluate import Judgement
+from engine.stages.gen_metrics import GeneratedMetrics
+from engine.stages.gen_scenarios import (
+    GeneratedScenarios,
+    GeneratedVariant,
+    gen_base_scenarios,
+    gen_variant,
+)
 from engine.stages.simulate import UserTurn
 
 Double = Callable[..., Any]
@@ -99,6 +107,59 @@ def test_a_fault_that_only_the_stage_sees_is_asked_again_too(scripted_model: Dou
     )
     assert answer.message == "hi"
     assert "it must say hi" in model.asked[1][-1].text
+
+
+@pytest.mark.parametrize(
+    "shape", [GeneratedMetrics, GeneratedScenarios, GeneratedVariant, UserTurn, Judgement]
+)
+def test_no_schema_counts_letters_which_some_servers_take_to_forbid_escapes(
+    shape: type[Answer],
+) -> None:
+    assert "Length" not in json.dumps(schema_of(shape))
+
+
+def test_a_text_with_raw_line_breaks_and_tabs_is_read() -> None:
+    text = '{"thought": "t", "message": "She said:\n\t\\"no\\"\r\n", "done": false}'
+    assert parse_answer(text, UserTurn).message == 'She said:\n\t"no"\r\n'
+
+
+def test_asking_again_says_what_was_wrong_and_which_fields_there_are(
+    scripted_model: Double,
+) -> None:
+    model = scripted_model(["nonsense", json.dumps(GOOD)])
+    asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
+    again = model.asked[1][-1].text
+    assert "not one JSON object" in again
+    assert "thought (a text), message (a text), done (true or false)" in again
+
+
+def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn(
+    scripted_model: Double,
+) -> None:
+    model = scripted_model(["{}"] * 3)
+    metric = Metric("m01", "Honest", Track.POSITIVE, "It is honest.", ())
+    base = Scenario("m01_s001_v01", "m01", "p", "g", "l", (Landmark(1, "a"), Landmark(4, "b")))
+    with pytest.raises(AnswerError):
+        asyncio.run(
+            gen_base_scenarios(
+                model,
+                metric,
+                benchmark="b",
+                description="d",
+                user_context=None,
+                numbers=[4, 5, 6],
+                turns=7,
+            )
+        )
+    [rows] = model.schemas[0]["properties"].values()
+    turn = model.schemas[0]["$defs"]["GeneratedLandmark"]["properties"]["turn"]
+    assert (rows["minItems"], rows["maxItems"], turn["maximum"]) == (3, 3, 7)
+    model = scripted_model(["{}"] * 3)
+    with pytest.raises(AnswerError):
+        asyncio.run(gen_variant(model, base, 2, {"age": "old"}, benchmark="b"))
+    rows = model.schemas[0]["properties"]["landmarks"]
+    turn = model.schemas[0]["$defs"]["GeneratedLandmark"]["properties"]["turn"]
+    assert (rows["minItems"], rows["maxItems"], turn["maximum"]) == (2, 2, 4)
 
 
 def test_a_schema_is_closed_and_demands_every_key() -> None:
