@@ -159,6 +159,22 @@ class ConversationKey:
                 raise ValueError(f"{conv_id!r} is not a conversation id")
 
 
+MOST_TOKENS: Final = 10**12
+MOST_USD: Final = 1e9
+"""The most that one row of usage can tell of, be it a whole stage of somebody else's: a larger
+number is a fault of who reported it. Millions of rows at the limit can still be added up."""
+
+
+def plausible_tokens(reported: int | None) -> int | None:
+    """The number, or unknown where it cannot be one of tokens."""
+    return reported if reported is not None and 0 <= reported <= MOST_TOKENS else None
+
+
+def plausible_usd(reported: float | None) -> float | None:
+    """The amount, or unknown where it cannot be one of dollars."""
+    return reported if reported is not None and 0 <= reported <= MOST_USD else None
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one call, or many added up, used. None is unknown, which is not zero."""

@@ -173,7 +173,14 @@ def _value(data: str) -> object:
     return json.loads(data)
 
 
+MOST_COUNTED: Final = 10**9
+"""Tokens of one call, a thousand times what the longest context holds."""
+
+
 def count(value: object) -> int | None:
-    """A number of tokens; None for anything that is none."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if good and isinstance(value, int) else None
+    """A number of tokens, which some write with a point; None for anything that is none, and for
+    more than a call can use."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and isinstance(value, int) and 0 <= value <= MOST_COUNTED else None

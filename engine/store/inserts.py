@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from engine.benchmark import Scenario, Speaker
+from engine.benchmark import Scenario, Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
 from engine.jury import Ballot, what_counts
 from engine.store.digest import digest_of
@@ -188,7 +188,8 @@ def attempt_values(row: AttemptRow) -> Sequence[Value]:
     return (
         *(row.benchmark, row.stage.value, row.unit, row.target, row.role.value, row.model),
         *(row.outcome, row.status, row.duration_ms),
-        *(usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd),
+        *map(plausible_tokens, (usage.input_tokens, usage.cached_tokens, usage.output_tokens)),
+        plausible_usd(usage.cost_usd),
         *(row.detail, row.first_token_ms),
     )
 

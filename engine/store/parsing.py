@@ -18,6 +18,8 @@ from engine.benchmark import (
     StopReason,
     Track,
     Usage,
+    plausible_tokens,
+    plausible_usd,
 )
 from engine.errors import DamagedError
 from engine.facts import (
@@ -330,8 +332,8 @@ def call_made(row: sqlite3.Row) -> CallMade:
         model=row["model"],
         outcome=row["outcome"],
         duration_ms=row["duration_ms"],
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-        cost_usd=row["cost_usd"],
+        input_tokens=plausible_tokens(row["input_tokens"]),
+        output_tokens=plausible_tokens(row["output_tokens"]),
+        cost_usd=plausible_usd(row["cost_usd"]),
         detail=row["detail"],
     )

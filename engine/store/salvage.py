@@ -23,6 +23,7 @@ from typing import Final
 from engine.benchmark import Speaker, StopReason
 from engine.errors import StoreError
 from engine.store import parsing
+from engine.store.amounts import forget_implausible
 from engine.store.database import create_store
 from engine.store.digest import message_digest
 from engine.store.replaced_file import sync_folder
@@ -428,6 +429,7 @@ class _Saving:
         last = max(self._highest(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         missing = self._missing(last)
+        forget_implausible(self._new)
         for table, (columns, parse) in _READABLE.items():
             self._drop_unparsable(table, columns, parse)
         self._new.execute(

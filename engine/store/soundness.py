@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from engine.store.amounts import implausible_rows
 from engine.store.header import check_header, unreadable
 
 _TOLD: Final = 5
@@ -27,7 +28,7 @@ def faults(path: Path) -> list[str]:
     try:
         with closing(_opened(path)) as connection:
             check_header(connection, path)
-            return [*_pages(connection), *_messages(connection)][:_TOLD]
+            return [*_pages(connection), *_amounts(connection), *_messages(connection)][:_TOLD]
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0)
         if code & 0xFF in _DAMAGE or code == _SHORT_READ:
@@ -46,6 +47,12 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _pages(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute(f"PRAGMA quick_check({_TOLD})").fetchall()
     return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+def _amounts(connection: sqlite3.Connection) -> list[str]:
+    count = implausible_rows(connection)
+    what = "attempt tells" if count == 1 else "attempts tell"
+    return [f"{count} {what} of more tokens or dollars than can be"] if count else []
 
 
 def _messages(connection: sqlite3.Connection) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any
 
-from engine.benchmark import Stage, Track, Usage
+from engine.benchmark import MOST_TOKENS, Stage, Track, Usage
 from engine.progress import Progress, Score, Tally, TargetProgress
 from engine.store.connection import Connection
 
@@ -22,7 +22,15 @@ def kept_summary(connection: Connection, last: int) -> Progress:
     """The sums that were kept; of nothing where none were, or where they hold more than is to be
     seen, whose last row is `last`."""
     row = connection.first("SELECT seq, progress FROM summary WHERE seq <= ?", (last,))
-    return Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+    kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+    return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
+
+
+def _is_plausible(target: TargetProgress) -> bool:
+    """Whether it was added up of what can be: versions that did not look kept anything."""
+    used = target.usage
+    tokens = max(used.input_tokens or 0, used.output_tokens or 0)
+    return tokens <= MOST_TOKENS * max(used.calls, 1)
 
 
 def summary_row(progress: Progress) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from engine.benchmark import Stage, State, Track, Usage
 from engine.facts import Fact
 from engine.progress import RATE_WINDOW, Progress, TargetProgress
 from engine.store import parsing
+from engine.store.amounts import COLUMNS, plausible
 from engine.store.connection import Connection
 from engine.store.summary import KEEP, kept_summary, summary_row
 from engine.store.tables import LAST_SEQ
@@ -37,6 +38,7 @@ _FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
 _RECENT_ROWS: Final = 5000
 """More of one kind do not happen within `RATE_WINDOW`."""
 _SECOND: Final = 1000
+_SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
 
 
 def last_seq(connection: Connection) -> int:
@@ -179,7 +181,7 @@ def _add_usage(connection: Connection, progress: Progress) -> None:
 
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """So that a watcher who has just come sees the present pace at once."""
-    for name, at, tokens in _by_second(connection, "attempt", "coalesce(output_tokens, 0)"):
+    for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
         progress.target(*name).tokens.add(parsing.moment(at), tokens)
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(connection, "state", "1", settled):
@@ -218,12 +220,11 @@ def _by_second(
 def _sum(column: str) -> str:
     """Unknown as soon as that of one answer is. A failed attempt that reported nothing adds
     nothing; how many those are is told beside the sum, where it is published."""
+    value = plausible(column)
     answered = "count(CASE WHEN outcome = 'answer' THEN 1 END)"
-    known = f"count(CASE WHEN outcome = 'answer' THEN {column} END)"
-    return f"CASE WHEN {known} = {answered} THEN coalesce(sum({column}), 0) END AS {column}"
+    known = f"count(CASE WHEN outcome = 'answer' THEN {value} END)"
+    return f"CASE WHEN {known} = {answered} THEN coalesce(sum({value}), 0) END AS {column}"
 
 
-USAGE: Final = "count(*) AS calls, " + ", ".join(
-    _sum(column) for column in ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
-)
+USAGE: Final = "count(*) AS calls, " + ", ".join(_sum(column) for column in COLUMNS)
 """Columns that add up attempts, for any grouping of them."""

@@ -269,11 +269,33 @@ def test_usage_is_heard_in_a_chunk_of_its_own_or_with_the_end(
     assert alone.tokens == together.tokens == tokens
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("-1", "true", '"7"', "[7]", "{}", "7.5", "NaN", "Infinity", "-Infinity", "1e400"),
+        *(str(10**9 + 1), str(2**62), str(2**63), "9" * 4300, "1e30"),
+    ],
+)
+def test_usage_that_cannot_be_is_unknown(number: str) -> None:
+    names = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_cache_hit_tokens")
+    details = f'"prompt_tokens_details": {{"cached_tokens": {number}}}'
+    usage = ", ".join([*(f'"{name}": {number}' for name in names), details])
+    heard, _ = hear(chunk(finish="stop"), f'{{"choices": [], "usage": {{{usage}}}}}')
+    assert heard.tokens == Tokens()
+
+
+def test_usage_with_a_point_counts() -> None:
+    usage = {"prompt_tokens": 12.0, "completion_tokens": 3.0}
+    assert hear(chunk(finish="stop", usage=usage))[0].tokens == Tokens(12, None, None, 3)
+
+
 def test_usage_that_is_not_sent_is_unknown() -> None:
     assert hear(chunk({"content": "x"}, "stop", usage=None))[0].tokens == Tokens()
 
 
-@pytest.mark.parametrize("event", ['{"choices"', "[1]", "x", "[" * 100_000])
+@pytest.mark.parametrize(
+    "event", ['{"choices"', "[1]", "x", "[" * 100_000, '{"a": ' + "9" * 4301 + "}"]
+)
 def test_what_is_no_event_breaks_the_stream(event: str) -> None:
     with pytest.raises(BrokenStreamError):
         hear(event)
