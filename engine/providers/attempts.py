@@ -13,6 +13,10 @@ from typing import Any, Final
 
 LONGEST_RETRY_AFTER_S: Final = 300.0
 """A server that asks for longer is asked again after this; it may have been wrong."""
+LONGEST_MESSAGE: Final = 8192
+"""Characters that are kept of what a server says went wrong, before anything is looked up in it.
+More than what is shown of it looks through for keys, so that no key is cut in two here."""
+_LONGEST_DATE: Final = 100
 
 
 class Cause(StrEnum):
@@ -108,6 +112,9 @@ _CONTEXT: Final = re.compile(
     r"|maximum number of tokens|reduce the length|exceeds? the .{0,30}context",
     re.IGNORECASE,
 )
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
+_STATUS_CODE: Final = re.compile(r"[345][0-9]{2}")
+_TAG: Final = re.compile(r"<[^<>]{0,200}>")
 _FILTER: Final = frozenset(
     {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
 )
@@ -193,7 +200,7 @@ def status_failure(
     failure = failure_in(body, Cause.STATUS, status)
     return Failure(
         Cause.STATUS,
-        failure.message or headers.get("location", ""),
+        failure.message or _bounded(headers.get("location", "")),
         status,
         failure.type,
         failure.code,
@@ -214,7 +221,7 @@ def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure
     if not isinstance(inner, Mapping):
         inner = body
     code = _word(inner.get("code"))
-    if status is None and code.isdigit() and 300 <= int(code) < 600:
+    if status is None and _STATUS_CODE.fullmatch(code):
         status = int(code)
     return Failure(
         cause,
@@ -229,24 +236,32 @@ def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure
 def _message(inner: Mapping[str, Any]) -> str:
     for name in ("message", "detail", "error", "msg"):
         value = inner.get(name)
-        if isinstance(value, str) and value:
-            return value
-        if isinstance(value, list) and value and isinstance(value[0], Mapping):
-            first = value[0]
-            place = ".".join(str(part) for part in first.get("loc", ()) or ())
-            return f"{place} {first.get('msg', '')}".strip()
+        said = _fault(value[0]) if isinstance(value, list) and value else _bounded(value)
+        if said:
+            return said
     return ""
 
 
+def _fault(first: object) -> str:
+    """The first of a list: a sentence, or where it is and what is wrong there."""
+    if not isinstance(first, Mapping):
+        return _bounded(first)
+    parts = first.get("loc")
+    place = ".".join(map(_word, parts)) if isinstance(parts, list) else _word(parts)
+    return _bounded(f"{place} {_bounded(first.get('msg'))}")
+
+
 def _word(value: object) -> str:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return _bounded(str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def _bounded(value: object) -> str:
+    return value.strip()[:LONGEST_MESSAGE] if isinstance(value, str) else ""
 
 
 def _page_title(text: str) -> str:
-    found = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    if found:
-        return f"a web page, {found.group(1).strip()!r}"
-    return re.sub(r"<[^>]{0,200}>", " ", text[:2000]).strip()
+    found = _TITLE.search(text)
+    return _bounded(f"a web page, {found[1].strip()!r}" if found else _TAG.sub(" ", text))
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -261,8 +276,8 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     if seconds is not None:
         return _sane_wait(seconds)
     try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
+        moment = parsedate_to_datetime(text[:_LONGEST_DATE])
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

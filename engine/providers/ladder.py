@@ -98,7 +98,6 @@ _ABOUT_SHAPE: Final = re.compile(
 _A_BOUND: Final = re.compile(r"\b(?:(?:min|max)(?:Items|imum)|multipleOf)\b")
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """What servers answer to a form that they do not know, where they do not say so."""
-_NO_ENDPOINT: Final = re.compile(r"no endpoints found.*parameter", re.IGNORECASE | re.DOTALL)
 _NO_SYSTEM: Final = re.compile(
     r"system (role|message|prompt|instruction)s? (is |are )?not (supported|enabled|allowed)"
     r"|does not support (the )?system|developer instruction is not enabled",
@@ -130,7 +129,7 @@ def lesson(
     `sent` names the parameters of the request, `steps` the forms this protocol has, `shaped` says
     whether an answer of a shape was asked for.
     """
-    refused_pair = failure.status == 404 and _NO_ENDPOINT.search(failure.message) is not None
+    refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
     if failure.cause is not Cause.STATUS or not (kind is Kind.FATAL_REQUEST or refused_pair):
         return None
     text = f"{failure.param} {failure.code} {failure.message}"
@@ -156,6 +155,11 @@ def lesson(
         )
         return Lesson(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
+
+
+def _no_endpoint_takes(message: str) -> bool:
+    """Whether a gateway has nobody who takes the parameters that were sent."""
+    return "parameter" in message.partition("no endpoints found")[2]
 
 
 def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:

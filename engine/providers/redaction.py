@@ -12,6 +12,9 @@ from urllib.parse import quote, quote_plus
 HIDDEN: Final = "[hidden]"
 LONGEST: Final = 300
 """Characters of a server's own words that are kept."""
+_READ: Final = 2048
+"""Characters that are looked through for them. Whoever writes more is not heard out: the time that
+a pattern takes is no stranger's to decide."""
 
 _SHORTEST_SECRET: Final = 4
 _TELLTALE: Final = 6
@@ -19,8 +22,8 @@ _TELLTALE: Final = 6
 
 _LOOKS_SECRET: Final = re.compile(
     r"""\b(?:sk|pk|rk|xai|gsk|key|AIza)[-_][\w*.…-]{6,}     # how providers begin their keys
-      | (?i:\bbearer\s+)[\w*.…~+/=-]{4,}
-      | [\w.-]*\*{3,}[\w.*-]*                               # masked by the server
+      | (?i:\bbearer\s++)[\w*.…~+/=-]{4,}
+      | (?<![\w.-])[\w.-]*+\*{3,}[\w.*-]*                   # masked by the server
     """,
     re.VERBOSE,
 )
@@ -29,7 +32,7 @@ _LOOKS_SECRET: Final = re.compile(
 class Redactor:
     """Knows the keys of one account in every spelling a server may echo. Shows none itself."""
 
-    __slots__ = ("_pattern",)
+    __slots__ = ("_pattern", "_spellings")
 
     def __init__(self, secrets: Iterable[str]) -> None:
         spellings: set[str] = set()
@@ -40,7 +43,7 @@ class Redactor:
             spellings |= _spellings(secret)
             if len(secret) > 2 * _TELLTALE:
                 beginnings.add(secret[:_TELLTALE])
-        exact = sorted(spellings, key=len, reverse=True)
+        self._spellings = exact = sorted(spellings, key=len, reverse=True)
         parts = [re.escape(text) for text in exact]
         parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
         self._pattern = re.compile("|".join(parts)) if parts else None
@@ -50,12 +53,27 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without keys, on one line, and cut to a length that a table can show."""
+        text = self._cut(text)
         if self._pattern is not None:
             text = self._pattern.sub(HIDDEN, text)
         # half a character, which a server may send escaped, cannot be written anywhere
         text = text.encode("utf-8", "replace").decode()
         text = " ".join(_LOOKS_SECRET.sub(HIDDEN, text).split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+    def _cut(self, text: str) -> str:
+        """The beginning of it, without a key of which only the first part is left."""
+        if len(text) <= _READ:
+            return text
+        text = text[:_READ]
+        begun = (_begun(text, spelling) for spelling in self._spellings)
+        return text[: _READ - max(begun, default=0)]
+
+
+def _begun(text: str, spelling: str) -> int:
+    """How many of its last characters are the first ones of this spelling, but not all of it."""
+    longest = min(len(spelling) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if text.endswith(spelling[:n])), 0)
 
 
 def _spellings(secret: str) -> set[str]:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.providers.attempts import (
+    LONGEST_MESSAGE,
+    LONGEST_RETRY_AFTER_S,
     Cause,
     Failure,
     Kind,
@@ -167,3 +169,61 @@ def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
 def test_a_page_for_people_is_told_by_its_title() -> None:
     page = "<html><head><title> Sign in </title></head><body>…</body></html>"
     assert "a web page, 'Sign in'" in describe(status_failure(502, {}, page, now=NOW))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": "²", "message": "odd"}},
+        {"error": {"code": "4" * 4301, "message": "odd"}},
+        {"error": {"code": 10**4000, "message": "odd"}},
+        {"error": {"code": ["400"], "message": "odd", "type": {}, "param": [1]}},
+        {"error": {"message": ["odd", "even"]}},
+        {"error": {"message": [{"loc": 5, "msg": "odd"}]}},
+        {"detail": [{"loc": {"a": 1}, "msg": ["odd"]}, 3], "message": "odd"},
+        {"error": [["odd"]], "message": "odd"},
+        {"error": "odd", "code": "٤٠٠"},
+    ],
+)
+def test_a_body_of_any_shape_is_read(body: object) -> None:
+    failure = failure_in(body, Cause.IN_STREAM)
+    assert failure.status is None
+    assert "odd" in describe(failure)
+    assert sort(failure) is Kind.TRANSIENT
+
+
+def test_what_a_server_says_is_cut_before_anything_is_looked_up_in_it() -> None:
+    endless = "x" * 1_000_000
+    body = {"error": {"message": endless, "type": endless, "code": endless, "param": endless}}
+    failure = failure_in(body, Cause.IN_STREAM)
+    said = (failure.message, failure.type, failure.code, failure.param)
+    assert {len(one) for one in said} == {LONGEST_MESSAGE}
+    moved = status_failure(302, {"location": endless}, None, now=NOW)
+    assert len(moved.message) == LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(
+            "²",
+            "1e999",
+            "-1",
+            "nan",
+            "9" * 5000,
+            "Mon, 99 Foo 20 1",
+            "Mon, 01 Jan 0001 00:00:00 +2359",
+        ),
+        *(
+            "Fri, 31 Dec 9999 23:59:59 -2359",
+            "Mon, 01 Jan 99999 00:00:00 GMT",
+            "," * 60_000,
+            "\x00",
+        ),
+        *("Mon, 01 Jan 2026 00:00:00 +99999999999999999999", "0x10", "1_0", "1" * 400 + ".5"),
+    ],
+)
+@pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
+def test_any_header_asks_for_a_sane_wait_or_for_none(name: str, header: str) -> None:
+    wait = retry_after_s({name: header}, now=NOW)
+    assert wait is None or 0 <= wait <= LONGEST_RETRY_AFTER_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -67,3 +68,20 @@ def test_a_long_text_is_cut() -> None:
 
 def test_it_does_not_show_what_it_hides() -> None:
     assert KEY not in repr(Redactor([KEY]))
+
+
+@pytest.mark.parametrize("spelled", [lambda key: key, lambda key: key.encode().hex(), quote_plus])
+@pytest.mark.parametrize("shift", [0, 1, 2, 3, 7, 20])
+def test_no_cut_leaves_a_part_of_a_key(spelled: object, shift: int) -> None:
+    """Echoes of a long key fill what is looked through, so that its cut falls into the last."""
+    assert callable(spelled)
+    key = "".join(f"{number:03x}" for number in range(300))
+    shown = Redactor([key])(" " * shift + f"{spelled(key)} " * 20)
+    assert shown.split("[hidden]") == ["", *[" "] * (shown.count("[hidden]") - 1), ""]
+
+
+def test_a_word_without_end_takes_no_time() -> None:
+    began = time.process_time()
+    for piece in ("a", "sk-", "bearer ", "*", "a.", "sk", "b**"):
+        Redactor([KEY])(piece * (1_000_000 // len(piece)))
+    assert time.process_time() - began < 0.5
