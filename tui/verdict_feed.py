@@ -52,9 +52,6 @@ class VerdictFeed:
     def key(self, index: int) -> ConversationKey:
         return self._keys[index]
 
-    def index(self, key: ConversationKey) -> int | None:
-        return self._places.get(key)
-
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
         """None stands for one that has no verdict any more, as after it was played again."""
         wanted = self._seqs[start : start + count]

@@ -302,7 +302,7 @@ def test_the_cursor_stays_on_its_conversation_while_verdicts_come(theatre: Theat
         await theatre.tick(pilot)
 
         assert table.cursor == first.key
-        assert table.cursor_index == 0
+        assert table.item == 0
         assert "· unscored" in on_screen(pilot)  # one passed, one failed: a tie
 
     theatre.perform(script, (80, 24))

@@ -34,10 +34,6 @@ class ManyRows:
     def key(self, index: int) -> ConversationKey:
         return key(index)
 
-    def index(self, key: ConversationKey) -> int | None:
-        index = int(key.scenario_id[5:10])
-        return index if index < self.count else None
-
     def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
         rows = [self.verdict(index) for index in range(start, min(start + count, self.count))]
         self.fetched += len(rows)

@@ -57,7 +57,7 @@ def ids(pilot: Pilot[None]) -> list[str]:
 
 
 def under_cursor(pilot: Pilot[None]) -> str:
-    place = table(pilot).place
+    place = table(pilot).item
     assert place is not None
     return ids(pilot)[place]
 

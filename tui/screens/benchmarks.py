@@ -114,7 +114,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         else:
             self.shell.open_verdicts(f'benchmark:"={message.key}"')
 
-    def on_entries_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
     def _run(self, *names: str) -> None:

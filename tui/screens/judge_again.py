@@ -62,7 +62,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._list.focus()
         self._show_price()
 
-    def on_choices_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._show_price()
 
     def on_choices_chosen(self, message: Choices.Chosen) -> None:

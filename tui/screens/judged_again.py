@@ -164,7 +164,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._missed = Missed() if self._missed is None else None
         self._draw_lines()
 
-    def on_wide_table_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_sides()
 
     def on_wide_table_shifted(self) -> None:

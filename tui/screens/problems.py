@@ -142,7 +142,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         if unit is not None:
             self._open_unit(unit)
 
-    def on_entries_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
     async def _read_attempts(self, unit: FailedUnit) -> None:

@@ -33,6 +33,7 @@ from tui.screens.watching import BREAKPOINTS_ACROSS, WatchingScreen, heading
 from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets import plot
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.heat_map import HeatMap
 from tui.widgets.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
@@ -167,8 +168,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if message.name is not None:
             self._choose(message.name)
 
-    def on_sheet_moved(self, message: Sheet.Moved) -> None:
-        if message.sheet is self._standing and self._section in {TARGET, COURSE, PEOPLE}:
+    def on_cursor_view_moved(self, message: CursorView.Moved) -> None:
+        if message.view is self._heat:
+            self._draw_told()
+        elif message.view is self._standing and self._section in {TARGET, COURSE, PEOPLE}:
             self._show_section(from_top=True)
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
@@ -177,9 +180,6 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             behind = Behind((behind,))
         if isinstance(behind, Behind):
             self._open(behind)
-
-    def on_heat_map_moved(self) -> None:
-        self._draw_told()
 
     def on_heat_map_opened(self, message: HeatMap.Opened) -> None:
         report = self._report

@@ -123,7 +123,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             ConversationScreen(self.watched, self._benchmark, found.key, among=among)
         )
 
-    def on_outcome_grid_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_detail()
         self._draw_lines()
 
@@ -179,7 +179,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._grid.show(list(map(one_line, self._targets)), groups, self._samples, glyphs)
         if not self._begun:
             self._begun = True
-            self._grid.put(self._first_spot())
+            self._grid.put_on(self._first_spot())
         self._draw_detail()
 
     def _first_spot(self) -> Spot:

@@ -159,7 +159,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         at = At(hit.take, hit.turn, hit.speaker, _needle(hit))
         self.app.push_screen(ConversationScreen(self.watched, hit.benchmark, hit.key, at=at))
 
-    def on_entries_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_detail()
         hit = self._hit
         more = len(self._hits) >= self._limit

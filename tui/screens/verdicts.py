@@ -289,7 +289,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             ConversationScreen(self.watched, benchmark, conversation, among=self._among)
         )
 
-    def on_wide_table_moved(self) -> None:
+    def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
     def on_wide_table_shifted(self) -> None:

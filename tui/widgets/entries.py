@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.ink import Ink, Line, Piece, spread
-from tui.widgets.line_view import LineView
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +24,8 @@ class Entry:
     can_mark: bool = False
 
 
-class Entries(LineView):
-    """Enter or a second click opens what the cursor is on."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+class Entries(CursorView):
+    """Rows by their keys: cursor and marks stay with what they are on."""
 
     class Opened(Message):
         """A person wants to see more of this."""
@@ -37,34 +34,28 @@ class Entries(LineView):
             super().__init__()
             self.key = key
 
-    class Moved(Message):
-        """The cursor is on something else."""
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._entries: Sequence[Entry] = ()
-        self._places: dict[Hashable, int] = {}
-        self._cursor: Hashable | None = None
         self.marked: set[Hashable] = set()
 
     @property
     def cursor(self) -> Hashable | None:
         """The key of what it is on; None where there is nothing."""
-        return self._cursor
+        return None if self._item is None else self._entries[self._item].key
 
     def show(self, entries: Sequence[Entry]) -> None:
         """These now. The cursor stays with what it is on, or where that was."""
         if entries == self._entries:
             return
-        place = self._places.get(self._cursor, 0) if self._cursor is not None else 0
-        before = self._entries
+        before, cursor = self._entries, self.cursor
         self._entries = entries
-        self._places = {entry.key: index for index, entry in enumerate(entries)}
-        self.marked &= set(self._places)
-        if self._cursor not in self._places:
-            place = max(min(place, len(entries) - 1), 0)
-            self._cursor = entries[place].key if entries else None
-            self.post_message(self.Moved())
+        places = {entry.key: index for index, entry in enumerate(entries)}
+        self.marked &= set(places)
+        nearest = max(min(self._item or 0, len(entries) - 1), 0) if entries else None
+        self._item = nearest if cursor is None else places.get(cursor, nearest)
+        if self.cursor != cursor:
+            self.post_message(self.Moved(self))
         self.measure(len(entries))
         if len(before) == len(entries):
             for index, (old, new) in enumerate(zip(before, entries, strict=True)):
@@ -81,84 +72,24 @@ class Entries(LineView):
         mark = _MARK if entry.key in self.marked else _NO_MARK
         return spread([mark, *entry.left], entry.right, self.line_width)
 
-    def row_back(self, index: int) -> Ink | None:
-        if self._entries[index].key != self._cursor:
-            return None
-        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
-
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
         self.measure(len(self._entries))
 
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        index = self.top + event.y
-        if 0 <= index < len(self._entries):
-            if event.chain > 1 and self._entries[index].key == self._cursor:
-                self.action_open()
-            self._put(index)
-
     def toggle_mark(self) -> None:
         """Mark what the cursor is on, or no longer, and go on to the next."""
-        index = self._index
-        if index is None:
+        if self._item is None:
             return
-        entry = self._entries[index]
+        entry = self._entries[self._item]
         if entry.can_mark:
             self.marked ^= {entry.key}
-            self.redraw(index, index + 1)
-        self._put(index + 1)
+            self.redraw_item(self._item)
+        self.move_by(1)
 
     def action_open(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.Opened(self._cursor))
-
-    def action_go_down(self) -> None:
-        self._move(1)
-
-    def action_go_up(self) -> None:
-        self._move(-1)
-
-    def action_go_page_down(self) -> None:
-        self._move(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self._move(-max(self.page_height - 1, 1))
-
-    def action_go_home(self) -> None:
-        self._put(0)
-
-    def action_go_end(self) -> None:
-        self._put(len(self._entries) - 1)
-
-    @property
-    def _index(self) -> int | None:
-        return None if self._cursor is None else self._places.get(self._cursor)
-
-    def _move(self, step: int) -> None:
-        self._put((self._index or 0) + step)
-
-    def _put(self, index: int) -> None:
-        if not self._entries:
-            return
-        index = max(min(index, len(self._entries) - 1), 0)
-        before = self._index
-        self._cursor = self._entries[index].key
-        for changed in {before, index} - {None}:
-            if changed is not None:
-                self.redraw(changed, changed + 1)
-        if index < self.top:
-            self.jump(index)
-        elif index >= self.top + self.page_height:
-            self.jump(index - self.page_height + 1)
-        if index != before:
-            self.post_message(self.Moved())
+        if self._item is not None:
+            self.post_message(self.Opened(self._entries[self._item].key))
 
 
 _MARK: Final = Piece("●", Ink.ACCENT)

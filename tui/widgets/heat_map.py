@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
-from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.grid_view import HEAD_ROWS, GridView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad, shorten
-from tui.widgets.line_view import LineView
 from tui.wording import bar
 
 COLUMN: Final = (11, 18)
 NAME_WIDTH: Final = (16, 60)
-HEAD_ROWS: Final = 1
 GOOD_FROM: Final = 0.75
 BAD_BELOW: Final = 0.4
 
@@ -40,14 +37,8 @@ class Heat(NamedTuple):
     said: str
 
 
-class HeatMap(LineView):
-    """Enter or a second click opens the cell under the cursor, which stands in brackets."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "open"),
-        Binding("right,l", "aside(1)", "next column", show=False),
-        Binding("left,h", "aside(-1)", "column before", show=False),
-    ]
+class HeatMap(GridView):
+    """A row for each metric, a column for each target."""
 
     class Opened(Message):
         """A person wants to see what lies behind this cell."""
@@ -56,9 +47,6 @@ class HeatMap(LineView):
             super().__init__()
             self.spot = spot
 
-    class Moved(Message):
-        """The cursor is on another cell."""
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._rows: Sequence[HeatRow] = ()
@@ -66,7 +54,10 @@ class HeatMap(LineView):
         self._cells: Mapping[Spot, Heat] = {}
         self._first = 0
         """The first column that is seen."""
-        self.cursor = Spot(0, 0)
+
+    @property
+    def cursor(self) -> Spot:
+        return Spot(self._item or 0, self._column)
 
     def show(
         self, rows: Sequence[HeatRow], columns: Sequence[str], cells: Mapping[Spot, Heat]
@@ -75,20 +66,21 @@ class HeatMap(LineView):
             return
         self._rows, self._columns, self._cells = rows, columns, cells
         self.measure(self.row_count())
-        self.put(self.cursor)
-
-    def put(self, spot: Spot) -> None:
-        """Put the cursor on the cell, or the nearest that there is."""
-        before = self.cursor
-        row = max(min(spot.row, len(self._rows) - 1), 0)
-        self.cursor = Spot(row, max(min(spot.column, len(self._columns) - 1), 0))
-        self._bring_into_view()
-        self.redraw()
-        if self.cursor != before:
-            self.post_message(self.Moved())
+        self.put(*self.cursor)
 
     def row_count(self) -> int:
-        return len(self._rows) + HEAD_ROWS
+        return self.item_count() + HEAD_ROWS
+
+    def item_count(self) -> int:
+        return len(self._rows)
+
+    def column_count(self) -> int:
+        return len(self._columns)
+
+    def column_at(self, x: int) -> int | None:
+        cells = x - self._name_width - 2
+        column = cells // self._column_width + self._first
+        return column if cells >= 0 and column < len(self._columns) else None
 
     def row(self, index: int) -> Line:
         seen = range(self._first, min(self._first + self._fit, len(self._columns)))
@@ -107,56 +99,9 @@ class HeatMap(LineView):
             line += self._cell(Spot(number, column))
         return fitted(line, self.line_width)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(self.row_count())
-        self._bring_into_view()
-
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        row = self.top + event.y - HEAD_ROWS
-        column, within = divmod(event.x - self._name_width - 2, self._column_width)
-        spot = Spot(row, column + self._first)
-        known = 0 <= row < len(self._rows) and column >= 0 and spot.column < len(self._columns)
-        if not known or within < 0:
-            return
-        if spot == self.cursor and event.chain > 1:
-            self.action_open()
-        self.put(spot)
-
     def action_open(self) -> None:
         if self._rows and self._columns:
             self.post_message(self.Opened(self.cursor))
-
-    def action_aside(self, step: int) -> None:
-        self.put(Spot(self.cursor.row, self.cursor.column + step))
-
-    def action_go_down(self) -> None:
-        self._move(1)
-
-    def action_go_up(self) -> None:
-        self._move(-1)
-
-    def action_go_page_down(self) -> None:
-        self._move(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self._move(-max(self.page_height - 1, 1))
-
-    def action_go_home(self) -> None:
-        self._move(-len(self._rows))
-
-    def action_go_end(self) -> None:
-        self._move(len(self._rows))
-
-    def _move(self, step: int) -> None:
-        self.put(Spot(self.cursor.row + step, self.cursor.column))
 
     def _head(self, seen: range) -> Line:
         before, after = seen.start, len(self._columns) - seen.stop
@@ -203,14 +148,9 @@ class HeatMap(LineView):
     def _fit(self) -> int:
         return max((self.line_width - self._name_width - 2) // self._column_width, 1)
 
-    def _bring_into_view(self) -> None:
-        first = max(self.cursor.column - self._fit + 1, min(self._first, self.cursor.column))
+    def bring_column_into_view(self) -> None:
+        first = max(self._column - self._fit + 1, min(self._first, self._column))
         self._first = max(min(first, len(self._columns) - self._fit), 0)
-        row = self.cursor.row + HEAD_ROWS
-        if row < self.top + HEAD_ROWS:
-            self.jump(row - HEAD_ROWS)
-        elif row >= self.top + self.page_height:
-            self.jump(row - self.page_height + 1)
 
 
 def _ink(rate: float | None) -> Ink:

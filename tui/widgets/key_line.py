@@ -15,7 +15,6 @@ from tui.widgets.line_view import LineView
 
 ORDER: Final = (
     "open",
-    "choose",
     "begin",
     "again",
     "next_evidence",

@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.ink import Ink, Line
 from tui.widgets.line_view import LineView
 
@@ -56,10 +57,10 @@ class Lines(LineView):
         return self._lines[index]
 
 
-class Choices(Lines):
+class Choices(Lines, CursorView):
     """Lines with a cursor. Enter or a click chooses one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "choose")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "choose")]
 
     class Chosen(Message):
         """A person has chosen the line with this number."""
@@ -68,50 +69,27 @@ class Choices(Lines):
             super().__init__()
             self.index = index
 
-    class Moved(Message):
-        """The cursor is on another line."""
-
     def __init__(self, lines: Sequence[Line], *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(lines, id=id)
-        self._cursor = 0
+        self._item = 0
 
     @property
     def cursor(self) -> int:
-        return self._cursor
+        return self._item or 0
 
     def show(self, lines: Sequence[Line]) -> None:
         super().show(lines)
-        self._put(0)
+        self.move_to(0)
 
     def row_back(self, index: int) -> Ink | None:
-        return Ink.CURSOR if index == self._cursor else None
+        """As if it had the focus, which a dialog's line may have meanwhile."""
+        return Ink.CURSOR if index == self._item else None
 
     def on_click(self, event: events.Click) -> None:
-        index = self.top + event.y
-        if 0 <= index < self.row_count():
-            self._put(index)
-            self.action_choose()
+        item = self.item_at(self.top + event.y, event.x)
+        if item is not None:
+            self.move_to(item)
+            self.action_open()
 
-    def action_choose(self) -> None:
-        self.post_message(self.Chosen(self._cursor))
-
-    def action_go_down(self) -> None:
-        self._put(self._cursor + 1)
-
-    def action_go_up(self) -> None:
-        self._put(self._cursor - 1)
-
-    def action_go_home(self) -> None:
-        self._put(0)
-
-    def action_go_end(self) -> None:
-        self._put(self.row_count() - 1)
-
-    def _put(self, index: int) -> None:
-        before = self._cursor
-        self._cursor = max(min(index, self.row_count() - 1), 0)
-        if self._cursor != before:
-            self.post_message(self.Moved())
-        self.redraw()
-        if not self.top <= self._cursor < self.top + self.page_height:
-            self.jump(self._cursor)
+    def action_open(self) -> None:
+        self.post_message(self.Chosen(self.cursor))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
-from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.grid_view import HEAD_ROWS, GridView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
-from tui.widgets.line_view import LineView
 from tui.wording import UNKNOWN
 
 CELL: Final = 3
 BETWEEN: Final = 2
 NAME_WIDTH: Final = (8, 26)
-HEAD_ROWS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +26,8 @@ class Spot:
     cell: int
 
 
-class OutcomeGrid(LineView):
-    """Enter or a second click opens the cell under the cursor, which stands in brackets."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "open"),
-        Binding("right,l", "aside(1)", "next sample or variant", show=False),
-        Binding("left,h", "aside(-1)", "sample or variant before", show=False),
-    ]
+class OutcomeGrid(GridView):
+    """A cell's column is its group's number times the cells of a group, and its place in there."""
 
     class Opened(Message):
         """A person wants to see more of this cell."""
@@ -45,9 +36,6 @@ class OutcomeGrid(LineView):
             super().__init__()
             self.spot = spot
 
-    class Moved(Message):
-        """The cursor is on another cell."""
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._names: Sequence[str] = ()
@@ -55,7 +43,10 @@ class OutcomeGrid(LineView):
         self._cells = 1
         self._glyphs: Mapping[Spot, Piece] = {}
         self._first_group = 0
-        self.cursor = Spot(0, 0, 0)
+
+    @property
+    def cursor(self) -> Spot:
+        return Spot(self._item or 0, *divmod(self._column, self._cells))
 
     def show(
         self,
@@ -72,26 +63,31 @@ class OutcomeGrid(LineView):
             self._glyphs,
         ):
             return
+        cursor = self.cursor
         self._names, self._groups, self._cells, self._glyphs = names, groups, cells, glyphs
         self.measure(self.row_count())
-        self.put(self.cursor)
-        self.redraw()
+        self.put_on(cursor)
 
-    def put(self, spot: Spot) -> None:
+    def put_on(self, spot: Spot) -> None:
         """Put the cursor on the cell, or the nearest that there is."""
-        before = self.cursor
-        self.cursor = Spot(
-            max(min(spot.row, len(self._names) - 1), 0),
-            max(min(spot.group, len(self._groups) - 1), 0),
-            max(min(spot.cell, self._cells - 1), 0),
-        )
-        self._bring_into_view()
-        self.redraw()
-        if self.cursor != before:
-            self.post_message(self.Moved())
+        group = max(min(spot.group, len(self._groups) - 1), 0)
+        cell = max(min(spot.cell, self._cells - 1), 0)
+        self.put(spot.row, group * self._cells + cell)
 
     def row_count(self) -> int:
-        return len(self._names) + HEAD_ROWS
+        return self.item_count() + HEAD_ROWS
+
+    def item_count(self) -> int:
+        return len(self._names)
+
+    def column_count(self) -> int:
+        return len(self._groups) * self._cells
+
+    def column_at(self, x: int) -> int | None:
+        group, within = divmod(x - self._name_width - 1, self._group_width)
+        cell, group = within // CELL, group + self._first_group
+        inside = x > self._name_width and group < len(self._groups) and cell < self._cells
+        return group * self._cells + cell if inside else None
 
     def row(self, index: int) -> Line:
         groups = range(self._first_group, len(self._groups))
@@ -110,57 +106,8 @@ class OutcomeGrid(LineView):
             line.append(Piece(" " * BETWEEN))
         return fitted(line, self.line_width)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-        self.measure(self.row_count())
-        self._bring_into_view()
-
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        row = self.top + event.y - HEAD_ROWS
-        group, within = divmod(event.x - self._name_width - 1, self._group_width)
-        spot = Spot(row, group + self._first_group, within // CELL)
-        if not (0 <= row < len(self._names) and group >= 0 and spot.cell < self._cells):
-            return
-        if spot == self.cursor and event.chain > 1:
-            self.action_open()
-        self.put(spot)
-
     def action_open(self) -> None:
         self.post_message(self.Opened(self.cursor))
-
-    def action_aside(self, step: int) -> None:
-        place = self.cursor.group * self._cells + self.cursor.cell + step
-        if 0 <= place < len(self._groups) * self._cells:
-            group, cell = divmod(place, self._cells)
-            self.put(Spot(self.cursor.row, group, cell))
-
-    def action_go_down(self) -> None:
-        self._move(1)
-
-    def action_go_up(self) -> None:
-        self._move(-1)
-
-    def action_go_page_down(self) -> None:
-        self._move(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self._move(-max(self.page_height - 1, 1))
-
-    def action_go_home(self) -> None:
-        self._move(-len(self._names))
-
-    def action_go_end(self) -> None:
-        self._move(len(self._names))
-
-    def _move(self, step: int) -> None:
-        self.put(Spot(self.cursor.row + step, self.cursor.group, self.cursor.cell))
 
     def _cell(self, spot: Spot) -> Line:
         glyph = self._glyphs.get(spot, _NONE)
@@ -182,15 +129,11 @@ class OutcomeGrid(LineView):
     def _group_width(self) -> int:
         return self._cells * CELL + BETWEEN
 
-    def _bring_into_view(self) -> None:
+    def bring_column_into_view(self) -> None:
+        group = self._column // self._cells
         fit = max((self.line_width - self._name_width - 1) // self._group_width, 1)
-        first = max(self.cursor.group - fit + 1, min(self._first_group, self.cursor.group))
+        first = max(group - fit + 1, min(self._first_group, group))
         self._first_group = max(min(first, len(self._groups) - fit), 0)
-        row = self.cursor.row + HEAD_ROWS
-        if row < self.top + HEAD_ROWS:
-            self.jump(row - HEAD_ROWS)
-        elif row >= self.top + self.page_height:
-            self.jump(row - self.page_height + 1)
 
 
 _NONE: Final = Piece(UNKNOWN, Ink.FAINT)

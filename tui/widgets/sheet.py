@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.widgets.ink import Ink, Line
-from tui.widgets.line_view import LineView
+from tui.widgets.cursor_view import CursorView
+from tui.widgets.ink import Line
 
 
 class Row(NamedTuple):
@@ -24,11 +23,9 @@ Drawing = Callable[[int], Sequence[Row]]
 """From a width in cells to rows."""
 
 
-class Sheet(LineView):
-    """Enter or a second click opens what the cursor is on. The cursor passes over what leads
-    nowhere, and stays with a thing when the sheet is drawn anew."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+class Sheet(CursorView):
+    """The cursor passes over what leads nowhere, and stays with a thing when the sheet is drawn
+    anew."""
 
     class Opened(Message):
         """A person wants to see what lies behind this."""
@@ -36,13 +33,6 @@ class Sheet(LineView):
         def __init__(self, key: Hashable) -> None:
             super().__init__()
             self.key = key
-
-    class Moved(Message):
-        """The cursor is on something else."""
-
-        def __init__(self, sheet: Sheet) -> None:
-            super().__init__()
-            self.sheet = sheet
 
     def __init__(
         self,
@@ -55,81 +45,76 @@ class Sheet(LineView):
         self._fit = fit
         self._drawing: Drawing = _nothing
         self._rows: Sequence[Row] = ()
-        self._places: dict[Hashable, tuple[int, int]] = {}
-        """Of each thing its first row, and the one behind its last."""
-        self._cursor: Hashable | None = None
+        self._keys: Sequence[Hashable] = ()
+        self._spans: Sequence[range] = ()
+        """The rows of each key."""
 
     @property
     def cursor(self) -> Hashable | None:
         """The key of what it is on; None where nothing leads anywhere."""
-        return self._cursor
+        return None if self._item is None else self._keys[self._item]
 
     def show(self, drawing: Drawing, *, from_top: bool = False) -> None:
         """What this draws, now and in any other width."""
         self._drawing = drawing
         if from_top:
-            self._cursor = None
+            self._item = None
             self.jump(0)
         self._lay()
 
     def row_count(self) -> int:
         return len(self._rows)
 
+    def item_count(self) -> int:
+        return len(self._keys)
+
+    def item_rows(self, item: int) -> range:
+        return self._spans[item]
+
+    def item_at(self, row: int, column: int) -> int | None:
+        del column
+        key = self._rows[row].key if 0 <= row < len(self._rows) else None
+        return None if key is None else self._keys.index(key)
+
     def row(self, index: int) -> Line:
         return self._rows[index].line
-
-    def row_back(self, index: int) -> Ink | None:
-        key = self._rows[index].key
-        if key is None or key != self._cursor:
-            return None
-        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self._lay()
 
-    def on_focus(self) -> None:
-        self.redraw()
-
-    def on_blur(self) -> None:
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        index = self.top + event.y
-        key = self._rows[index].key if 0 <= index < len(self._rows) else None
-        if key is None:
-            return
-        if event.chain > 1 and key == self._cursor:
-            self.action_open()
-        self._put(key)
-
     def action_open(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.Opened(self._cursor))
+        if self._item is not None:
+            self.post_message(self.Opened(self._keys[self._item]))
 
-    def action_go_down(self) -> None:
-        self._step(1)
+    def move_by(self, step: int) -> None:
+        """To the next thing; where there is none, on to what stands beyond the last."""
+        item = -1 if self._item is None else self._item + step
+        if 0 <= item < len(self._keys):
+            self.move_to(item)
+        else:
+            self.jump(self.top + step)
 
-    def action_go_up(self) -> None:
-        self._step(-1)
+    def bring_into_view(self, item: int) -> None:
+        """With what stands above the first thing, where there is room for both."""
+        if item == 0 and self.item_rows(0).stop <= self.page_height:
+            self.jump(0)
+        else:
+            super().bring_into_view(item)
 
     def action_go_page_down(self) -> None:
-        super().action_go_page_down()
-        self._bring_cursor()
+        self._turn_page(1)
 
     def action_go_page_up(self) -> None:
-        super().action_go_page_up()
-        self._bring_cursor()
+        self._turn_page(-1)
 
     def action_go_home(self) -> None:
-        if self._places:
-            self._put(next(iter(self._places)))
         super().action_go_home()
+        self.jump(0)
 
     def action_go_end(self) -> None:
-        if self._places:
-            self._put(next(reversed(self._places)))
         super().action_go_end()
+        self.jump(self.row_count())
 
     def _lay(self) -> None:
         if not self.display:
@@ -137,59 +122,36 @@ class Sheet(LineView):
         rows = self._drawing(self.line_width)
         if rows == self._rows:
             return
-        self._rows = rows
-        self._places = _places(rows)
-        if self._cursor not in self._places:
-            self._cursor = next(iter(self._places), None)
+        cursor, self._rows = self.cursor, rows
+        spans = _spans(rows)
+        self._keys, self._spans = list(spans), list(spans.values())
+        self._item = self._keys.index(cursor) if cursor in spans else 0 if spans else None
+        if self.cursor != cursor:
             self.post_message(self.Moved(self))
         self.measure(len(rows))
         if self._fit:
             self.styles.height = max(len(rows), 1)
         self.redraw()
 
-    def _step(self, by: int) -> None:
-        """To the next thing; where there is none, on to what stands beyond the last."""
-        keys = list(self._places)
-        place = keys.index(self._cursor) + by if self._cursor in self._places else -1
-        if 0 <= place < len(keys):
-            self._put(keys[place])
-        else:
-            self.jump(self.top + by)
-
-    def _put(self, key: Hashable) -> None:
-        before = self._cursor
-        self._cursor = key
-        for changed in (before, key):
-            if changed in self._places:
-                self.redraw(*self._places[changed])
-        first, last = self._places[key]
-        if key == next(iter(self._places)):
-            first = 0 if last <= self.page_height else first
-        if first < self.top:
-            self.jump(first)
-        elif last > self.top + self.page_height:
-            self.jump(last - self.page_height)
-        if key != before:
-            self.post_message(self.Moved(self))
-
-    def _bring_cursor(self) -> None:
-        """To something that is seen, after a leap."""
+    def _turn_page(self, direction: int) -> None:
+        """And take the cursor along, to the first thing that is seen whole."""
+        self.jump(self.top + direction * max(self.page_height - 1, 1))
         seen = [
-            key
-            for key, (first, last) in self._places.items()
-            if self.top <= first and last <= self.top + self.page_height
+            item
+            for item, rows in enumerate(self._spans)
+            if self.top <= rows.start and rows.stop <= self.top + self.page_height
         ]
-        if seen and self._cursor not in seen:
-            self._put(seen[0])
+        if seen and self._item not in seen:
+            self.move_to(seen[0])
 
 
-def _places(rows: Sequence[Row]) -> dict[Hashable, tuple[int, int]]:
-    places: dict[Hashable, tuple[int, int]] = {}
+def _spans(rows: Sequence[Row]) -> dict[Hashable, range]:
+    spans: dict[Hashable, range] = {}
     for index, row in enumerate(rows):
         if row.key is not None:
-            first, _ = places.get(row.key, (index, index))
-            places[row.key] = (first, index + 1)
-    return places
+            first = spans[row.key].start if row.key in spans else index
+            spans[row.key] = range(first, index + 1)
+    return spans
 
 
 def _nothing(width: int) -> Sequence[Row]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from engine.benchmark import Track
 from engine.progress import Score
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
-from tui.widgets.line_view import LineView
 from tui.wording import UNKNOWN, bar, interval_rate, rate
 
 if TYPE_CHECKING:
@@ -89,10 +88,8 @@ class Spending:
     """Whether the budget will do for that."""
 
 
-class TargetBoard(LineView):
-    """Enter or a second click opens the target that the cursor is on."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+class TargetBoard(CursorView):
+    """The cursor is on a target, and is seen only while a person is here."""
 
     class Opened(Message):
         """A person wants to see the verdicts on a target."""
@@ -110,17 +107,16 @@ class TargetBoard(LineView):
         self._owners: list[int | None] = []
         """To which target each line belongs."""
         self._laid_width = 0
-        self._cursor = 0
 
     @property
     def cursor(self) -> int | None:
         """The place of the target that the cursor is on."""
-        return self._cursor if self._cursor < len(self._targets) else None
+        return self._item
 
     def show(self, targets: Sequence[TargetView], spending: Spending | None = None) -> None:
         if (targets, spending) != (self._targets, self._spending):
             self._targets, self._spending = targets, spending
-            self._cursor = min(self._cursor, max(len(targets) - 1, 0))
+            self._item = min(self._item or 0, len(targets) - 1) if targets else None
             self._lay()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -128,41 +124,33 @@ class TargetBoard(LineView):
         if self.line_width != self._laid_width:
             self._lay()
 
-    def on_focus(self) -> None:
-        self._redraw_cursor()
-
-    def on_blur(self) -> None:
-        self._redraw_cursor()
-
-    def on_click(self, event: events.Click) -> None:
-        row = self.top + event.y
-        owner = self._owners[row] if row < len(self._owners) else None
-        if owner is not None:
-            if event.chain > 1 and owner == self._cursor:
-                self.action_open()
-            self._put(owner)
-
     def action_open(self) -> None:
-        if self.cursor is not None:
-            self.post_message(self.Opened(self.cursor))
-
-    def action_go_down(self) -> None:
-        self._put(self._cursor + 1)
-
-    def action_go_up(self) -> None:
-        self._put(self._cursor - 1)
+        if self._item is not None:
+            self.post_message(self.Opened(self._item))
 
     def action_go_page_down(self) -> None:
-        self._put(self._cursor + max(self.page_height // 2, 1))
+        self.move_by(max(self.page_height // 2, 1))
 
     def action_go_page_up(self) -> None:
-        self._put(self._cursor - max(self.page_height // 2, 1))
+        self.move_by(-max(self.page_height // 2, 1))
 
-    def action_go_home(self) -> None:
-        self._put(0)
+    def item_count(self) -> int:
+        return len(self._targets)
 
-    def action_go_end(self) -> None:
-        self._put(len(self._targets) - 1)
+    def item_rows(self, item: int) -> range:
+        first = self._owners.index(item)
+        return range(first, first + self._owners.count(item))
+
+    def item_at(self, row: int, column: int) -> int | None:
+        del column
+        return self._owners[row] if 0 <= row < len(self._owners) else None
+
+    def bring_into_view(self, item: int) -> None:
+        """With the heading above the first."""
+        if item == 0:
+            self.jump(0)
+        else:
+            super().bring_into_view(item)
 
     def row_count(self) -> int:
         return len(self._lines)
@@ -171,26 +159,7 @@ class TargetBoard(LineView):
         return self._lines[index]
 
     def row_back(self, index: int) -> Ink | None:
-        return Ink.CURSOR if self.has_focus and self._owners[index] == self._cursor else None
-
-    def _put(self, index: int) -> None:
-        if not self._targets:
-            return
-        self._redraw_cursor()
-        self._cursor = min(max(index, 0), len(self._targets) - 1)
-        self._redraw_cursor()
-        rows = self._rows_of(self._cursor)
-        if rows and rows[0] < self.top:
-            self.jump(0 if self._cursor == 0 else rows[0])
-        elif rows and rows[-1] >= self.top + self.page_height:
-            self.jump(rows[-1] - self.page_height + 1)
-
-    def _rows_of(self, target: int) -> list[int]:
-        return [row for row, owner in enumerate(self._owners) if owner == target]
-
-    def _redraw_cursor(self) -> None:
-        for row in self._rows_of(self._cursor):
-            self.redraw(row, row + 1)
+        return super().row_back(index) if self.has_focus else None
 
     def _lay(self) -> None:
         before = self._lines

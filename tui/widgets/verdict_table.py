@@ -7,18 +7,17 @@ row number, and never moves by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
 from engine.benchmark import ConversationKey
 from engine.display import one_line
 from engine.store.records import VerdictRow
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
-from tui.widgets.line_view import LineView
 from tui.wording import TRACK_SIGNS, count, verdict
 
 PAGE: Final = 64
@@ -36,13 +35,9 @@ class Rows(Protocol):
 
     def key(self, index: int) -> ConversationKey: ...
 
-    def index(self, key: ConversationKey) -> int | None: ...
 
-
-class VerdictTable(LineView):
-    """Enter opens the conversation under the cursor."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+class VerdictTable(CursorView):
+    """The cursor is nowhere until a person comes to the table; then on a conversation."""
 
     class Opened(Message):
         """A person wants to read this conversation."""
@@ -56,15 +51,10 @@ class VerdictTable(LineView):
         self._rows = rows
         self._count = 0
         self._pages: LRUCache[int, Sequence[VerdictRow | None]] = LRUCache(PAGES_KEPT)
-        self._cursor: ConversationKey | None = None
 
     @property
     def cursor(self) -> ConversationKey | None:
-        return self._cursor
-
-    @property
-    def cursor_index(self) -> int | None:
-        return None if self._cursor is None else self._rows.index(self._cursor)
+        return None if self._item is None else self._rows.key(self._item)
 
     @property
     def rows_below(self) -> int:
@@ -73,6 +63,9 @@ class VerdictTable(LineView):
 
     def row_count(self) -> int:
         return max(self._count, 1)
+
+    def item_count(self) -> int:
+        return self._count
 
     def show(self, changed: Sequence[int]) -> None:
         """Rows may have been added at the end, and those at `changed` are not what they were."""
@@ -91,7 +84,7 @@ class VerdictTable(LineView):
 
     def replace(self, rows: Rows) -> None:
         """Show the rows of something else."""
-        self._rows, self._count, self._cursor = rows, 0, None
+        self._rows, self._count, self._item = rows, 0, None
         self._pages.clear()
         self.redraw()
         self.show(())
@@ -107,11 +100,6 @@ class VerdictTable(LineView):
         row = rows[offset] if offset < len(rows) else None
         return _line(row, self.line_width) if row else _without(self._rows.key(index))
 
-    def row_back(self, index: int) -> Ink | None:
-        if index != self.cursor_index:
-            return None
-        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
-
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
@@ -120,67 +108,20 @@ class VerdictTable(LineView):
             self.jump(self._count - self.page_height)
 
     def on_focus(self) -> None:
-        if self._cursor is None and self._count:
-            self._cursor = self._rows.key(min(self.top + self.page_height, self._count) - 1)
-        self._redraw_cursor()
-
-    def on_blur(self) -> None:
-        self._redraw_cursor()
-
-    def on_click(self, event: events.Click) -> None:
-        index = self.top + event.y
-        if 0 <= index < self._count:
-            if index == self.cursor_index and event.chain > 1:
-                self.action_open()
-            self._put_cursor(index)
+        if self._item is None and self._count:
+            self._item = min(self.top + self.page_height, self._count) - 1
+        super().on_focus()
 
     def action_open(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.Opened(self._cursor))
+        if self._item is not None:
+            self.post_message(self.Opened(self._rows.key(self._item)))
 
-    def action_go_down(self) -> None:
-        self._move(1)
-
-    def action_go_up(self) -> None:
-        self._move(-1)
-
-    def action_go_page_down(self) -> None:
-        self._move(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self._move(-max(self.page_height - 1, 1))
-
-    def action_go_home(self) -> None:
-        self._put_cursor(0)
-
-    def action_go_end(self) -> None:
-        self._put_cursor(self._count - 1)
+    def move_by(self, step: int) -> None:
+        self.move_to(self._count - 1 if self._item is None else self._item + step)
 
     def _may_follow(self) -> bool:
         """New rows may push old ones up, but not the one under the cursor out of sight."""
-        index = self.cursor_index
-        return index is None or index >= self._count - self.page_height
-
-    def _move(self, step: int) -> None:
-        index = self.cursor_index
-        self._put_cursor(self._count - 1 if index is None else index + step)
-
-    def _put_cursor(self, index: int) -> None:
-        if not self._count:
-            return
-        index = min(max(index, 0), self._count - 1)
-        self._redraw_cursor()
-        self._cursor = self._rows.key(index)
-        self._redraw_cursor()
-        if index < self.top:
-            self.jump(index)
-        elif index >= self.top + self.page_height:
-            self.jump(index - self.page_height + 1)
-
-    def _redraw_cursor(self) -> None:
-        index = self.cursor_index
-        if index is not None:
-            self.redraw(index, index + 1)
+        return self._item is None or self._item >= self._count - self.page_height
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)

@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
+from tui.widgets.cursor_view import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.line_view import LineView
 
@@ -39,11 +40,10 @@ Cells = Sequence[Piece]
 Fetch = Callable[[Sequence[int]], Mapping[int, Cells]]
 
 
-class WideTable(LineView):
-    """Enter or a second click opens what the cursor is on."""
+class WideTable(CursorView):
+    """The cursor and the marks are on rows, which keep them wherever they come to stand."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "open"),
         Binding("right,l", "shift(1)", "columns to the right", show=False),
         Binding("left,h", "shift(-1)", "columns to the left", show=False),
     ]
@@ -54,9 +54,6 @@ class WideTable(LineView):
         def __init__(self, row: int) -> None:
             super().__init__()
             self.row = row
-
-    class Moved(Message):
-        """The cursor is on something else."""
 
     class Shifted(Message):
         """Other columns are seen."""
@@ -78,7 +75,6 @@ class WideTable(LineView):
         self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
         self._changed: set[int] = set()
         """Rows whose page is kept, and which are to be asked for again by themselves."""
-        self._cursor: int | None = None
         self._shift = 0
         self._empty: Line = ()
         self.marked: set[int] = set()
@@ -90,12 +86,7 @@ class WideTable(LineView):
     @property
     def cursor(self) -> int | None:
         """The row that it is on; None where there is none."""
-        return self._cursor
-
-    @property
-    def place(self) -> int | None:
-        """Where the cursor is, from 0."""
-        return None if self._cursor is None else self._places.get(self._cursor)
+        return None if self._item is None else self._rows[self._item]
 
     def place_of(self, row: int) -> int | None:
         return self._places.get(row)
@@ -103,26 +94,19 @@ class WideTable(LineView):
     def show(self, rows: array[int], headings: Sequence[Heading], empty: Line) -> None:
         """These rows now, or where there are none `empty`. The cursor stays on its row, which
         stays where it is on the screen; where that row is gone, it goes to the first."""
-        above = None if self.place is None else self.place - self.top
+        cursor, above = self.cursor, None if self._item is None else self._item - self.top
         self._rows, self._headings, self._empty = rows, headings, empty
         self._places = {row: place for place, row in enumerate(rows)}
         self._pages.clear()
-        before = self._cursor
-        if before not in self._places:
-            self._cursor, above = (rows[0] if rows else None), 0
+        self._item = None if cursor is None else self._places.get(cursor)
+        if self._item is None and rows:
+            self._item, above = 0, 0
         self.measure(len(rows))
         self.redraw()
-        if self.place is not None and above is not None:
-            self.jump(self.place - above)
-        if self._cursor != before:
-            self.post_message(self.Moved())
-
-    def headings_only(self, headings: Sequence[Heading]) -> None:
-        """The same rows in other columns."""
-        if headings != self._headings:
-            self._headings = headings
-            self._pages.clear()
-            self.redraw()
+        if self._item is not None and above is not None:
+            self.jump(self._item - above)
+        if self.cursor != cursor:
+            self.post_message(self.Moved(self))
 
     def renew(self, rows: Iterable[int]) -> None:
         """What these show is not what it was; their neighbours are as they were."""
@@ -140,7 +124,10 @@ class WideTable(LineView):
         """Put the cursor on a row, where there is such a one."""
         place = self._places.get(row)
         if place is not None:
-            self._put(place)
+            self.move_to(place)
+
+    def item_count(self) -> int:
+        return len(self._rows)
 
     def row_count(self) -> int:
         return max(len(self._rows), 1)
@@ -177,37 +164,19 @@ class WideTable(LineView):
             laid.append((heading.name, Piece(pad(piece.text, width) + " ", piece.ink)))
         return laid
 
-    def row_back(self, index: int) -> Ink | None:
-        if not self._rows or self._rows[index] != self._cursor:
-            return None
-        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
-
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
         self.measure(len(self._rows))
-        if self.place is not None:
-            self._bring_into_view(self.place)
-
-    def on_focus(self) -> None:
-        self._redraw_cursor()
-
-    def on_blur(self) -> None:
-        self._redraw_cursor()
-
-    def on_click(self, event: events.Click) -> None:
-        index = self.top + event.y
-        if 0 <= index < len(self._rows):
-            if event.chain > 1 and self._rows[index] == self._cursor:
-                self.action_open()
-            self._put(index)
+        if self._item is not None:
+            self.bring_into_view(self._item)
 
     def toggle_mark(self) -> None:
         """Mark the row that the cursor is on, or no longer, and go on to the next."""
-        if self._cursor is not None and self.place is not None:
-            self.marked ^= {self._cursor}
-            self._redraw_cursor()
-            self._put(self.place + 1)
+        if self._item is not None:
+            self.marked ^= {self._rows[self._item]}
+            self.redraw_item(self._item)
+            self.move_by(1)
 
     def mark_all(self) -> None:
         """Mark every row; where all are marked already, none."""
@@ -215,13 +184,9 @@ class WideTable(LineView):
         self.marked = set() if rows <= self.marked else self.marked | rows
         self.redraw()
 
-    def unmark(self) -> None:
-        self.marked.clear()
-        self.redraw()
-
     def action_open(self) -> None:
-        if self._cursor is not None:
-            self.post_message(self.Opened(self._cursor))
+        if self._item is not None:
+            self.post_message(self.Opened(self._rows[self._item]))
 
     def action_shift(self, step: int) -> None:
         """Columns to the left or right; the last one is always within reach."""
@@ -231,24 +196,6 @@ class WideTable(LineView):
             self._shift = shift
             self.redraw()
             self.post_message(self.Shifted())
-
-    def action_go_down(self) -> None:
-        self._move(1)
-
-    def action_go_up(self) -> None:
-        self._move(-1)
-
-    def action_go_page_down(self) -> None:
-        self._move(max(self.page_height - 1, 1))
-
-    def action_go_page_up(self) -> None:
-        self._move(-max(self.page_height - 1, 1))
-
-    def action_go_home(self) -> None:
-        self._put(0)
-
-    def action_go_end(self) -> None:
-        self._put(len(self._rows) - 1)
 
     def _line(self, cells: Cells) -> list[Piece]:
         if not cells:
@@ -267,31 +214,6 @@ class WideTable(LineView):
             width = left if index == last else min(heading.width, left)
             yield heading, width, piece
             left -= width + 1
-
-    def _move(self, step: int) -> None:
-        self._put((self.place or 0) + step)
-
-    def _put(self, index: int) -> None:
-        if not self._rows:
-            return
-        index = max(min(index, len(self._rows) - 1), 0)
-        before = self._cursor
-        self._redraw_cursor()
-        self._cursor = self._rows[index]
-        self._redraw_cursor()
-        self._bring_into_view(index)
-        if self._cursor != before:
-            self.post_message(self.Moved())
-
-    def _bring_into_view(self, index: int) -> None:
-        if index < self.top:
-            self.jump(index)
-        elif index >= self.top + self.page_height:
-            self.jump(index - self.page_height + 1)
-
-    def _redraw_cursor(self) -> None:
-        if self.place is not None:
-            self.redraw(self.place, self.place + 1)
 
 
 _MARK: Final = Piece("●", Ink.ACCENT)
