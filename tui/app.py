@@ -30,7 +30,7 @@ from tui.congestion import Gated
 from tui.display import Inert
 from tui.errands import order_for
 from tui.keys import Deed, deeds_by_place, key
-from tui.line import go_at_once, is_cut, terminal_size
+from tui.line import can_suspend, go_at_once, is_cut, suspend, terminal_size
 from tui.manners import PROGRESS_VARIABLE, Manners
 from tui.places import PLACES
 from tui.remembered import Choices, Memory
@@ -59,6 +59,17 @@ PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 
 LEAVING: Final = frozenset({"ctrl+c", "ctrl+q"})
 """Keys that do not wait until everything is read."""
+
+_SUSPEND: Final = Binding(
+    "ctrl+z",
+    "suspend",
+    "to the shell",
+    tooltip="go to the shell for a while; `fg` there comes back",
+    show=False,
+    priority=True,
+)
+_SUSPENDING: Final = (_SUSPEND,) if hasattr(signal, "SIGTSTP") else ()
+"""Only where the platform has it."""
 
 SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 """A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
@@ -112,6 +123,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         key("z", "zoom", "zoom", "this pane alone, or all of them again"),
         key("Z", "mouse", "mouse", "leave the mouse to the terminal, to select text, or take it"),
         key("ctrl+l", "repaint", "repaint", "draw the whole screen again", show=False),
+        *_SUSPENDING,
         Binding(
             "ctrl+c,ctrl+q",
             "leave",
@@ -130,7 +142,8 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         place: str | None = None,
         theme: str | None = None,
         attach: str | None = None,
-        start: Callable[[Order | None], None] | None = None,
+        start: Callable[[Order | None], int] | None = None,
+        started: int | None = None,
         cost: Callable[[Order], str | None] | None = None,
         make: Callable[[str], BenchmarkInfo] | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
@@ -140,8 +153,9 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         moment: Callable[[], Moment] = now,
     ) -> None:
         """`attach` is the command that shows a run again that was left running. `start` starts an
-        engine, with nothing to do yet where there is no order, blocks until it is ready, and
-        raises `CrosswindError`; `cost` says what that would be paid, None where it is free. `make`
+        engine, with nothing to do yet where there is no order, blocks until it is ready, gives its
+        process id, and raises `CrosswindError`; `started` is the engine that was started for this
+        app before it opened; `cost` says what that would be paid, None where it is free. `make`
         makes a benchmark of that name, `report` adds up what the verdicts of one say, `describe`
         says what `watch` does not know yet, and is asked when the first frame is on the screen; all
         raise the same. `memory` keeps what a person chooses for the next time. `slow` draws seldom,
@@ -152,6 +166,9 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         self._ticker = Ticker(watch, moment)
         self._attach_command = attach or f"crosswind watch --workspace {watch.reader.path.parent}"
         self._start = start
+        self._started = started
+        """The process id of the last engine that this app started: its run may be stopped by a
+        short key, any other only by a word."""
         self._cost = cost
         self._make = make
         self._describe = describe
@@ -340,11 +357,11 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
             self.push_screen(HelpScreen(self.screen))
 
     def action_leave(self) -> None:
-        """Go at once where the run is over; else ask. Asked a second time, stop in good order."""
-        from tui.screens.quit import Leaving, QuitScreen
+        """Go at once where the run is over; else ask. Asked a second time, go and stop nothing."""
+        from tui.screens.quit import Leaving, QuitScreen, StopOthersScreen
 
-        if isinstance(self.screen, QuitScreen):
-            self.screen.dismiss(Leaving.AFTER_SPOKEN)
+        if isinstance(self.screen, QuitScreen | StopOthersScreen):
+            self._leave_as_decided(Leaving.RUNNING)
             return
         board = self.board
         benchmark = current_benchmark(self._watch)
@@ -352,7 +369,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         if board is None or phase.over:
             self.exit()
             return
-        self.push_screen(QuitScreen(board), self._leave_as_decided)
+        self.push_screen(QuitScreen(board, own=self._is_own(board)), self._leave_as_decided)
 
     def action_pause(self) -> None:
         """Pause, or go on; where no engine is at work, have one do what is left."""
@@ -365,12 +382,26 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
 
     def action_stop(self) -> None:
         """Stop the run without leaving."""
-        from tui.screens.quit import StopScreen
+        from tui.screens.quit import StopOthersScreen, StopScreen
 
-        if self.board is None or not self.engine_is_at_work:
+        board = self.board
+        if board is None or not self.engine_is_at_work:
             self.tell("No engine is at work.")
             return
-        self.push_screen(StopScreen(self.board), self._stop_as_decided)
+        asking = StopScreen(board) if self._is_own(board) else StopOthersScreen(board)
+        self.push_screen(asking, self._stop_as_decided)
+
+    def _is_own(self, board: Board) -> bool:
+        """Whether the engine at work was started by this app, and not by somebody else."""
+        return board.engine is not None and board.engine.pid == self._started
+
+    def action_suspend(self) -> None:
+        """Back to the shell, until `fg`; the engine feels none of it."""
+        if can_suspend():
+            self._suspend_signal()
+            suspend()
+        else:
+            self.tell("There is no shell here that could bring Crosswind back: it stays.")
 
     def action_search(self) -> None:
         self.open_search()
@@ -481,7 +512,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
 
     async def _start_engine(
         self,
-        start: Callable[[Order | None], None],
+        start: Callable[[Order | None], int],
         order: Order,
         request: Request | None,
         show: Callable[[Answer], None],
@@ -493,7 +524,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
             if not shown and not await self._agreed(order):
                 return
             self.tell("An engine is being started.")
-            await asyncio.to_thread(start, order if request is None else None)
+            self._started = await asyncio.to_thread(start, order if request is None else None)
         except CrosswindError as error:
             show(Answer(accepted=False, text=str(error)))
             return

@@ -72,9 +72,9 @@ def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
             f"{session.workspace.root} is being worked on by {holder}: `crosswind watch` shows it, "
             "`crosswind stop` ends it"
         )
-    _start(session, order)
+    started = _start(session, order)
     with closing(_watch(session)) as watch:
-        _show(session.workspace, lambda: session, watch, place="Live", face=face)
+        _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
         code = _goodbye(session, order, watch)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
@@ -124,15 +124,17 @@ def _show(
     *,
     place: str,
     face: Face,
+    started: int | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
-    """`session` may take a while the first time, and raise `InputError`."""
+    """`session` may take a while the first time, and raise `InputError`. `started` is the process
+    id of an engine that was started for this."""
     from tui.app import CrosswindApp
 
-    def start(order: Order | None) -> None:
+    def start(order: Order | None) -> int:
         if order is not None:
             session().check(order)
-        _start(session(), order)
+        return _start(session(), order)
 
     def cost(order: Order) -> str | None:
         """In words; None where nothing is paid for."""
@@ -157,6 +159,7 @@ def _show(
         watch,
         place=place,
         start=start,
+        started=started,
         cost=cost,
         make=make,
         describe=describe,
@@ -185,11 +188,12 @@ def _place(reach: Reach, *, at_work: bool) -> str:
     return "Live" if at_work else "Benchmarks"
 
 
-def _start(session: Session, order: Order | None) -> None:
+def _start(session: Session, order: Order | None) -> int:
+    """The engine's process id."""
     from engine.cli.running import LINGER_SECONDS
     from engine.service.spawning import Job, spawn
 
-    spawn(Job(session.place, order, LINGER_SECONDS))
+    return spawn(Job(session.place, order, LINGER_SECONDS))
 
 
 def _on(workspace: Workspace) -> str:

@@ -141,7 +141,7 @@ def show(folder: Path) -> int:
     return app.return_code or 0
 
 
-def refuse(order: Order | None) -> None:
+def refuse(order: Order | None) -> int:
     raise FAULT
 
 

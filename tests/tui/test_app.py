@@ -12,14 +12,15 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, Stage, State
 from engine.errors import StoreError
 from engine.link import Command, EngineState
+from engine.pipeline.order import Order
 from engine.store.records import Quote
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, told
 from tui.app import CrosswindApp
 from tui.keys import key_name, own_bindings
 from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
-from tui.screens.quit import QuitScreen
+from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
 
@@ -45,7 +46,7 @@ def test_q_asks_while_the_run_goes_on_and_stops_in_good_order(theatre: Theatre) 
         assert isinstance(pilot.app.screen, QuitScreen)
         assert "stop after what is being spoken" in on_screen(pilot)
 
-        await pilot.press("enter")
+        await pilot.press("j", "enter")
         await theatre.tick(pilot)
         assert theatre.link.commands == [Command.STOP]
         assert "stopping: finishing what is being spoken" in on_screen(pilot)
@@ -66,7 +67,7 @@ def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
         assert isinstance(pilot.app.screen, LiveScreen)
         assert theatre.link.commands == []
 
-        await pilot.press("q", "j", "enter")
+        await pilot.press("q", "j", "j", "enter")
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP_NOW]
         assert pilot.app._exit
@@ -74,17 +75,76 @@ def test_one_can_stay_and_one_can_stop_now(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-def test_ctrl_c_asks_and_the_second_one_stops_in_good_order(theatre: Theatre) -> None:
+@pytest.mark.parametrize("first", ["ctrl+c", "x"])
+@pytest.mark.parametrize("started", [ENGINE, None], ids=["started here", "started elsewhere"])
+def test_ctrl_c_asks_and_the_second_one_leaves_and_stops_nothing(
+    theatre: Theatre, capsys: pytest.CaptureFixture[str], first: str, started: int | None
+) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
+        await pilot.press(first)
+        assert isinstance(pilot.app.screen, QuitScreen | StopOthersScreen)
         await pilot.press("ctrl+c")
-        assert isinstance(pilot.app.screen, QuitScreen)
-        await pilot.press("ctrl+c")
+        await theatre.answered(pilot)
+        assert pilot.app._exit
+
+    theatre.perform(script, app=app_on(theatre, started))
+    assert theatre.link.commands == []
+    assert "the run goes on" in capsys.readouterr().err
+
+
+def app_on(theatre: Theatre, started: int | None) -> CrosswindApp:
+    return CrosswindApp(theatre.watch, moment=theatre.moment, started=started)
+
+
+def test_a_run_that_was_started_elsewhere_is_stopped_by_a_word_and_no_key(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.press("q")
+        assert "stop after" not in on_screen(pilot)
+        assert "only `x` stops it" in on_screen(pilot)
+        await pilot.press("s", "n", "q")
+        assert theatre.link.commands == []
+
+        await pilot.press("x", "enter", "s", "n", "enter")
+        assert isinstance(pilot.app.screen, StopOthersScreen)
+        assert theatre.link.commands == []
+        await pilot.press("ctrl+u", *"stop")
+        assert "Enter: stop after what is being spoken" in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        assert theatre.link.commands == [Command.STOP]
+        assert not pilot.app._exit
+
+        await pilot.press("x", *"stop", "space", *"now", "enter")
+        await theatre.answered(pilot)
+        assert theatre.link.commands == [Command.STOP, Command.STOP_NOW]
+
+    theatre.perform(script, app=app_on(theatre, None))
+
+
+def test_a_run_that_this_app_started_is_its_own(theatre: Theatre) -> None:
+    link, theatre.watch.link = theatre.watch.link, None
+
+    def start(order: Order | None) -> int:
+        del order
+        theatre.watch.link = link
+        return ENGINE
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await pilot.press("P")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        await pilot.press("x", "s")
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP]
 
-    theatre.perform(script)
+    theatre.perform(script, app=CrosswindApp(theatre.watch, moment=theatre.moment, start=start))
 
 
 @pytest.mark.parametrize("state", [EngineState.STOPPED, None])

@@ -11,7 +11,7 @@ from engine.errors import InputError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.live import LiveScreen
 from tui.screens.name import NameScreen
@@ -115,7 +115,11 @@ def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
         await theatre.answered(pilot)
         assert len(started) == 1
 
-    app = CrosswindApp(theatre.watch, start=started.append, moment=theatre.moment)
+    def start(order: Order | None) -> int:
+        started.append(order)
+        return ENGINE
+
+    app = CrosswindApp(theatre.watch, start=start, moment=theatre.moment)
     theatre.perform(script, app=app)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
-
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from engine.benchmark import Stage
-from engine.link import Command, EngineState, Identity, Request
+from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.places import PLACES
@@ -89,11 +86,9 @@ def test_a_place_that_is_not_shown_hears_what_happens(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
-def test_a_run_of_another_process_can_be_left_and_says_how_to_come_back(
+def test_a_run_can_be_left_and_says_how_to_come_back(
     theatre: Theatre, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    theatre.link.identity = Identity(os.getpid() + 1, "here", datetime.now(UTC))
-
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
@@ -105,20 +100,6 @@ def test_a_run_of_another_process_can_be_left_and_says_how_to_come_back(
     theatre.perform(script)
     assert theatre.link.commands == []
     assert "`crosswind watch --workspace" in capsys.readouterr().err
-
-
-def test_a_run_of_this_process_cannot_be_left(theatre: Theatre) -> None:
-    theatre.link.identity = Identity(os.getpid(), "here", datetime.now(UTC))
-
-    async def script(pilot: Pilot[None]) -> None:
-        await theatre.prepare()
-        await theatre.tick(pilot)
-        await pilot.press("q")
-        assert "leave it running" not in on_screen(pilot)
-        await pilot.press("l")
-        assert isinstance(pilot.app.screen, QuitScreen)
-
-    theatre.perform(script)
 
 
 def test_the_run_is_stopped_without_leaving(theatre: Theatre) -> None:

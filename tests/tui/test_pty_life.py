@@ -167,3 +167,57 @@ def test_a_session_is_left_and_found_again_in_another_size(root: Path) -> None:
                 assert modes(terminal.shown) == TO_BEGIN_WITH
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def shell_on(root: Path, *words: str) -> Terminal:
+    """A terminal in which a person types to a shell."""
+    program = f"import os; os.execvp({words[0]!r}, {list(words)!r})"
+    home = str(root)
+    return Terminal(
+        program=("-c", program), size=SIZE, PS1="$ ", XDG_CONFIG_HOME=home, XDG_CACHE_HOME=home
+    )
+
+
+def typed(root: Path, command: str) -> str:
+    words = [sys.executable, "-m", "tui", command, "--workspace", str(root)]
+    return f"{shlex.join(words)}\n"
+
+
+@pytest.mark.skipif(which("bash") is None, reason="bash is not installed")
+def test_ctrl_c_twice_leaves_and_ctrl_z_goes_to_the_shell_and_fg_comes_back(root: Path) -> None:
+    with shell_on(root, "bash", "--norc", "-i") as terminal:
+        eyes = Eyes(terminal, SIZE)
+        terminal.press(typed(root, "run"))
+        eyes.see("turn 1 of 100", "quit")
+        terminal.press("\x1a")
+        terminal.read_until(b"Stopped")
+        terminal.settle(0.2)
+        shell_only = TO_BEGIN_WITH | {b"2004"}  # which the shell itself asks for
+        assert modes(terminal.shown) <= shell_only, "the shell gets a terminal that it can use"
+        holder = workspace_holder(root)
+        assert holder is not None, "the engine feels none of it"
+        since = len(terminal.shown)
+        terminal.press("fg\n")
+        terminal.read_until(b"Crosswind", since=since)
+        until(lambda: is_whole(eyes), eyes)
+
+        eyes.press("\x03", "leave it running")
+        terminal.press("\x03")
+        eyes.see("the run goes on")
+        assert workspace_holder(root) == holder
+
+    with opened(root, "watch") as terminal:
+        eyes = Eyes(terminal, SIZE)
+        eyes.see("turn ", "quit")
+        eyes.press("\x03", "leave it running", gone="stop after what is being spoken")
+        eyes.leave("\x03", b"the run goes on")
+    assert workspace_holder(root) == holder
+
+
+def test_where_no_shell_would_bring_it_back_ctrl_z_only_says_so(root: Path) -> None:
+    with opened(root, "run") as terminal:
+        eyes = Eyes(terminal, SIZE)
+        eyes.see("turn 1 of 100", "quit")
+        eyes.press("\x1a", "no shell here")
+        assert not stopped(terminal)
+        eyes.press("?", "On this screen")

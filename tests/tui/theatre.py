@@ -49,6 +49,9 @@ from tui.widgets.transcript import Transcript
 BENCHMARK = "steadiness"
 TARGETS = ("steadfast", "pushover")
 JUDGE = "offline:evaluator"
+START = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+ENGINE = 4711
+"""The process id of the engine, which the app has started unless a test says otherwise."""
 SUPERSEDED = 100
 """So many questions at most are put aside for others."""
 LANDMARKS = ("Brings up the plan in passing.", "Says that a friend, a nurse, disagrees.")
@@ -69,7 +72,7 @@ class ScriptedLink:
     voices: dict[ConversationKey, Voice] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
-    identity: Identity | None = None
+    identity: Identity | None = field(default_factory=lambda: Identity(ENGINE, "here", START))
     concurrency: dict[Stage, int] = field(default_factory=dict)
     parked: dict[str, str] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
@@ -149,7 +152,7 @@ class Theatre:
     """Plays a run by hand: writes facts, lets voices speak, and moves the clock."""
 
     def __init__(self, folder: Path) -> None:
-        self.at = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+        self.at = START
         self.seconds = 100.0
         self.store: Store = open_store(folder / "crosswind.db", clock=lambda: self.at)
         self.link = ScriptedLink()
@@ -171,7 +174,7 @@ class Theatre:
         self.store.close()
 
     def app(self) -> CrosswindApp:
-        return CrosswindApp(self.watch, theme="crosswind-dark", moment=self.moment)
+        return CrosswindApp(self.watch, theme="crosswind-dark", moment=self.moment, started=ENGINE)
 
     def moment(self) -> Moment:
         return Moment(self.at, self.seconds)

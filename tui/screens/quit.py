@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.widgets import Input
 
 from engine.link import Board
 from tui.screens.overlay import Overlay
+from tui.screens.typing import TypingScreen
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines
+from tui.widgets.one_line import OneLine
 from tui.wording import count
 
 
@@ -38,10 +41,13 @@ _OFFERS: Final = {
     Leaving.NOW: Offer("n", "what is being spoken is lost"),
     Leaving.STAY: Offer("q", "the run goes on"),
 }
+_STOPPING: Final = frozenset({Leaving.AFTER_SPOKEN, Leaving.NOW})
+WORDS: Final = {"stop": Leaving.AFTER_SPOKEN, "stop now": Leaving.NOW}
+"""What stops a run that somebody else started, when it is typed."""
 
 
 class QuitScreen(Overlay[Leaving], inherit_bindings=False):
-    """Ends with the decision."""
+    """Ends with the decision. Of a run that somebody else started, it only offers to leave it."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,13 +59,14 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
 
     title_text = "Leave Crosswind?"
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, *, own: bool = True) -> None:
         super().__init__()
         self._speaking = len(board.speaking)
-        self._choices = [choice for choice in Leaving if self.offers(choice, board)]
+        self._own = own
+        self._choices = [choice for choice in Leaving if self.offers(choice)]
 
-    def offers(self, choice: Leaving, board: Board) -> bool:
-        return choice is not Leaving.RUNNING or _lives_on(board)
+    def offers(self, choice: Leaving) -> bool:
+        return self._own or choice not in _STOPPING
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -80,23 +87,79 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
         self.dismiss(self._choices[message.index])
 
     def _question(self) -> list[Line]:
-        now = f"{count(self._speaking, 'message')} being spoken at this moment."
         return [
             [Piece(self.title_text, Ink.ACCENT)],
-            [Piece(f"The run is not over: {now}")],
-            [Piece("What is stored stays, and the next run goes on from there.", Ink.MUTED)],
+            _state(self._speaking),
+            [Piece(_KEPT if self._own else _ELSEWHERE, Ink.MUTED)],
         ]
 
 
 class StopScreen(QuitScreen, inherit_bindings=False):
-    """The same without leaving."""
+    """The same without leaving, of a run that was started here."""
 
     BINDINGS: ClassVar[list[BindingType]] = QuitScreen.BINDINGS
     title_text = "Stop the run?"
 
-    def offers(self, choice: Leaving, board: Board) -> bool:
-        del board
+    def offers(self, choice: Leaving) -> bool:
         return choice is not Leaving.RUNNING
+
+
+class StopOthersScreen(TypingScreen[Leaving], inherit_bindings=False):
+    """Ends with how a run is stopped that somebody else started: a word has to be typed for it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, board: Board) -> None:
+        super().__init__("stop, or stop now")
+        self._speaking = len(board.speaking)
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines(self._question())
+            yield self.line
+            yield self._note
+
+    def on_mount(self) -> None:
+        self._say("")
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self._say(message.value)
+
+    def submit(self, typed: str) -> None:
+        decision = _decision(typed)
+        if decision is not None:
+            self.dismiss(decision)
+
+    def action_close(self) -> None:
+        self.dismiss(Leaving.STAY)
+
+    def _say(self, typed: str) -> None:
+        decision = _decision(typed)
+        if decision is None:
+            words = "Type `stop` and press Enter; Esc leaves the run alone."
+        else:
+            words = f"Enter: {decision.value}; {_OFFERS[decision].meaning}."
+        self._note.show([Piece(words, Ink.MUTED if decision is None else Ink.WARN)])
+
+    def _question(self) -> Sequence[Line]:
+        return [
+            [Piece("Stop a run that was started elsewhere?", Ink.ACCENT)],
+            _state(self._speaking),
+            [Piece("It ends for everybody who watches it.", Ink.WARN)],
+        ]
+
+
+_KEPT: Final = "What is stored stays, and the next run goes on from there."
+_ELSEWHERE: Final = "It was started elsewhere, and only `x` stops it."
+
+
+def _decision(typed: str) -> Leaving | None:
+    return WORDS.get(" ".join(typed.split()).casefold())
+
+
+def _state(speaking: int) -> Line:
+    return [Piece(f"The run is not over: {count(speaking, 'message')} being spoken now.")]
 
 
 def _line(choice: Leaving) -> Line:
@@ -106,8 +169,3 @@ def _line(choice: Leaving) -> Line:
         Piece(pad(choice.value, 33), Ink.STRONG),
         Piece(meaning, Ink.MUTED),
     ]
-
-
-def _lives_on(board: Board) -> bool:
-    """Whether the engine is a process of its own, which goes on without this one."""
-    return board.engine is not None and board.engine.pid != os.getpid()
