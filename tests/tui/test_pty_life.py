@@ -188,7 +188,7 @@ def test_ctrl_c_twice_leaves_and_ctrl_z_goes_to_the_shell_and_fg_comes_back(root
     with shell_on(root, "bash", "--norc", "-i") as terminal:
         eyes = Eyes(terminal, SIZE)
         terminal.press(typed(root, "run"))
-        eyes.see("turn 1 of 100", "quit")
+        eyes.see("turn ", "quit")
         terminal.press("\x1a")
         terminal.read_until(b"Stopped")
         terminal.settle(0.2)
@@ -217,7 +217,7 @@ def test_ctrl_c_twice_leaves_and_ctrl_z_goes_to_the_shell_and_fg_comes_back(root
 def test_where_no_shell_would_bring_it_back_ctrl_z_only_says_so(root: Path) -> None:
     with opened(root, "run") as terminal:
         eyes = Eyes(terminal, SIZE)
-        eyes.see("turn 1 of 100", "quit")
+        eyes.see("turn ", "quit")
         eyes.press("\x1a", "no shell here")
         assert not stopped(terminal)
         eyes.press("?", "On this screen")
