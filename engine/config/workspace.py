@@ -20,6 +20,7 @@ CONFIG_FILE: Final = "config.yaml"
 BENCHMARKS_FOLDER: Final = "benchmarks"
 BENCHMARK_FILE: Final = "benchmark.yaml"
 STORE_FILE: Final = "crosswind.db"
+LOG_FILE: Final = "crosswind.log"
 
 _LONG: Final = 100_000
 """Bytes from which on a file is not looked through, but read."""

@@ -20,6 +20,7 @@ from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.anthropic_wire import VERSION
 from engine.providers.attempts import Cause, Failure, describe
+from engine.providers.connecting import no_trust
 from engine.providers.endpoint import NO_KEY, Wire, checked_headers
 from engine.providers.line import Door
 from engine.providers.proxies import proxy_for
@@ -28,6 +29,7 @@ from engine.providers.sdk import address
 
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})
 _NO_TLS: Final = "it was connected, but could not agree on TLS"
+_TRUST_REMEDY: Final = "let it name a file of certificates, or unset it to trust the system's"
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 
 
@@ -105,8 +107,23 @@ async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Find
     """Asks all at once; the findings come in the order of the places."""
     if not places:
         return []
-    trust = await asyncio.to_thread(httpx2.create_ssl_context)
+    try:
+        trust = await asyncio.to_thread(httpx2.create_ssl_context)
+    except OSError as error:
+        return await _unsafe(places, describe(no_trust(error)), longest_s)
     return list(await asyncio.gather(*(_reach(place, trust, longest_s) for place in places)))
+
+
+async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Finding]:
+    """Where nobody can be trusted, only those are asked who need not be."""
+    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    findings = []
+    for place in places:
+        if urlsplit(place.base_url).scheme == "https":
+            findings.append(_finding(place, State.PROBLEM, f"was not tried: {why}", _TRUST_REMEDY))
+        else:
+            findings.append(await _reach(place, nobody, longest_s))
+    return findings
 
 
 async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) -> Finding:

@@ -22,6 +22,7 @@ from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
 from engine.pipeline.desk import Desk
 from engine.pipeline.estimate import Estimator
+from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import write_files
 from engine.pipeline.live import LiveBoard
 from engine.pipeline.models import (
@@ -77,6 +78,7 @@ class Pipeline:
     control: Control = field(init=False)
     desk: Desk = field(init=False, default_factory=Desk)
     budget: Budget = field(init=False)
+    _faults: FaultLog = field(init=False)
     _environment: Environment = field(init=False)
     _accounts: Accounts = field(init=False)
     _models: Models = field(init=False)
@@ -90,6 +92,7 @@ class Pipeline:
                 Stage.EVALUATE: concurrency.evaluate,
             }
         )
+        self._faults = FaultLog(self.workspace.root)
         self._accounts = Accounts(
             world=self.world,
             patience=self.patience,
@@ -144,6 +147,7 @@ class Pipeline:
             desk=self.desk,
             budget=self.budget,
             definition=definition,
+            faults=self._faults,
         )
 
     def check(self, order: Order) -> list[Bench]:

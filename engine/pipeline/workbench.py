@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from engine.benchmark import Metric, Role, Stage, State
 from engine.config.definition import Definition
 from engine.config.settings import Config, ModelSpec
-from engine.config.workspace import Workspace
-from engine.errors import DamagedError, ModelError
+from engine.config.workspace import LOG_FILE, Workspace
+from engine.errors import CrosswindError, DamagedError, ModelError
 from engine.facts import NoteKind
 from engine.moments import Moment, reached
 from engine.pipeline.budget import Budget
 from engine.pipeline.control import Control, Drained
 from engine.pipeline.desk import Desk
+from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.live import LiveBoard
 from engine.pipeline.models import Models, Recorded
 from engine.store.database import Store
@@ -38,6 +39,7 @@ class Bench:
     desk: Desk
     budget: Budget
     definition: Definition
+    faults: FaultLog
 
     @property
     def name(self) -> str:
@@ -99,8 +101,9 @@ class Bench:
         *,
         target: str | None = None,
     ) -> bool:
-        """Do one row of work; whether it succeeded. A model that fails, or a transcript that is
-        damaged, makes the row fail, with its reason, and nothing else."""
+        """Do one row of work; whether it succeeded. A model that fails, a transcript that is
+        damaged, or a fault of this program makes the row fail, with its reason, and nothing else.
+        Raises what concerns every row: that the store cannot be written, say."""
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()
@@ -108,13 +111,21 @@ class Bench:
             self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
-            failed = self.state(stage, unit, State.FAILED, target=target, reason=str(error))
-            await self.store.write(failed)
-            return False
+            return await self._failed(stage, unit, target, str(error))
+        except CrosswindError:
+            raise
+        except Exception as error:  # noqa: BLE001  (one row's failure is not the others')
+            self.faults.keep(f"{stage} of {unit}", error)
+            reason = f"a bug in Crosswind: {type(error).__name__}; {LOG_FILE} says where"
+            return await self._failed(stage, unit, target, reason)
         reached(Moment.CHANGING_STATE)
         await self.store.write(self.state(stage, unit, State.DONE, target=target))
         reached(Moment.CHANGED_STATE)
         return True
+
+    async def _failed(self, stage: Stage, unit: str, target: str | None, reason: str) -> bool:
+        await self.store.write(self.state(stage, unit, State.FAILED, target=target, reason=reason))
+        return False
 
     def queue(self, stage: Stage, units: Sequence[tuple[str, str | None]]) -> None:
         """Announce rows of work, each with its target."""

@@ -32,6 +32,8 @@ class Cause(StrEnum):
     NO_CONNECTION = "no_connection"
     """The host refuses, or does not answer the door in time."""
     CERTIFICATE = "certificate"
+    NO_TRUST = "no_trust"
+    """What certificates are checked against cannot be read here."""
     BROKEN = "broken"
     """The connection broke, or what came over it was not the protocol."""
     UNFINISHED = "unfinished"
@@ -129,6 +131,7 @@ _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.NETWORK: Kind.UNREACHABLE,
     Cause.NO_CONNECTION: Kind.UNREACHABLE,
     Cause.CERTIFICATE: Kind.FATAL_TARGET,
+    Cause.NO_TRUST: Kind.FATAL_TARGET,
     Cause.BROKEN: Kind.TRANSIENT,
     Cause.UNFINISHED: Kind.TRANSIENT,
     Cause.NO_STREAM: Kind.TRANSIENT,
@@ -301,6 +304,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.NETWORK: "the network is down",
     Cause.NO_CONNECTION: "no connection",
     Cause.CERTIFICATE: "the server's certificate is not trusted",
+    Cause.NO_TRUST: "the certificates that this system trusts cannot be read",
     Cause.BROKEN: "the connection broke",
     Cause.UNFINISHED: "the reply broke off before its end",
     Cause.NO_STREAM: "the server sent something that is no reply",

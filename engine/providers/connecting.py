@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import errno
+import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -78,8 +79,15 @@ class Way:
     async def _load_trust(self) -> None:
         """Once, as it takes long, however many connect at the same time."""
         async with self._trusting:
-            if self._secure and self._context is None:
+            if not self._secure or self._context is not None:
+                return
+            try:
                 self._context = await asyncio.to_thread(self._trust)
+            except OSError as error:
+                failure = no_trust(error)
+            else:
+                return
+        raise ConnectionFailedError(failure)
 
     @property
     def _tunnelled(self) -> bool:
@@ -158,10 +166,19 @@ def _named(host: str | None) -> str:
 
 @cache
 def system_trust() -> ssl.SSLContext:
-    """The certificates that the official clients trust: those of the operating system."""
+    """The certificates that the official clients trust: those of the operating system, or those
+    that `SSL_CERT_FILE` or `SSL_CERT_DIR` names. Raises `OSError` where they cannot be read."""
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+def no_trust(error: OSError) -> Failure:
+    """Why there is nothing to check certificates against."""
+    name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), None)
+    what = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or ""
+    named = what if name is None else f"{name} is {os.environ[name]}: {what}"
+    return Failure(Cause.NO_TRUST, named)
 
 
 def failure_of(error: OSError | UnicodeError) -> Failure:

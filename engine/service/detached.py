@@ -6,21 +6,18 @@ import asyncio
 import os
 import signal
 import sys
-import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 from engine.errors import CrosswindError
+from engine.pipeline.fault_log import trace
 from engine.pipeline.run import RunResult
 from engine.service.engine import Engine
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import Job, Word
 
 DONE, FAILED, BROKEN, STOPPED = 0, 1, 2, 3
-TRACED: Final = 12
-"""Lines of a traceback that are kept: where it was, without what was said."""
 
 
 def run_job(text: str, speak: int) -> int:
@@ -38,8 +35,7 @@ def run_job(text: str, speak: int) -> int:
         word.say(Word(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)
-        # the values of variables and of the error may be what a model said, or a key
-        _log("".join(traceback.format_tb(error.__traceback__, -TRACED)))
+        _log(trace(error))
         _log(f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
         fault = f"a bug in Crosswind: {type(error).__name__}; see crosswind.log"
         word.say(Word(os.getpid(), fault, BROKEN))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
 from engine.link import Command, Request
 from engine.pipeline.order import Order
@@ -17,7 +18,6 @@ from engine.service.codec import request_as_json, request_from_json
 from engine.service.fields import MessageError
 from engine.service.place import Pace, Place
 
-LOG_NAME: Final = "crosswind.log"
 LONGEST_LOG: Final = 1024 * 1024
 """In bytes. A longer one is begun anew."""
 
@@ -107,7 +107,7 @@ def spawn(job: Job) -> int:
         said = heard.read()
     word = _understood(said)
     if word is None:
-        log_path = job.place.root / LOG_NAME
+        log_path = job.place.root / LOG_FILE
         raise EngineStartError(f"the engine ended before it was ready: see {log_path}", 2)
     if word.problem is not None:
         raise EngineStartError(word.problem, word.exit_code)
@@ -116,7 +116,7 @@ def spawn(job: Job) -> int:
 
 def _open_log(root: Path) -> BinaryIO:
     """What the engine prints goes there: nothing, but for its begin, its end and its faults."""
-    path = root / LOG_NAME
+    path = root / LOG_FILE
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)

@@ -704,3 +704,23 @@ def test_a_log_that_has_grown_is_a_note(clinic: Clinic) -> None:
     with path.with_name("crosswind.db-wal").open("wb") as log:
         log.truncate(300 * 1024**2)
     assert about(clinic.examine(Area.STORE), "log").state is State.NOTE
+
+
+def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(clinic.root / "gone.pem"))
+    with ProtocolServer() as server:
+        clinic.write(
+            "config.yaml",
+            OFFLINE
+            + "  - {id: far, source: openai, model: words-1, base_url: https://127.0.0.1:1/v1}\n"
+            + f"  - {{id: near, source: openai, model: words-1, base_url: {server.openai_url}}}\n",
+        )
+        far, near = clinic.examine(Area.REACH)
+    assert far.state is State.PROBLEM
+    assert "SSL_CERT_FILE is" in far.sentence
+    assert "No such file" in far.sentence
+    assert far.remedy is not None
+    assert "unset" in far.remedy
+    assert near.state is State.OK

@@ -8,20 +8,17 @@ from pathlib import Path
 import pytest
 
 from engine.config.settings import ModelSpec
+from engine.errors import StoreError
 from engine.facts import RunEnd
 from engine.pipeline.models import open_offline
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
 from tests.engine.small_workspace import Place, small_workspace
 
 
-class BugError(RuntimeError):
-    """No fault of anybody who runs it."""
+class Faulty:
+    """A model that meets a fault which concerns every row."""
 
-
-class Buggy:
-    """A model that cannot be asked anything."""
-
-    label = "buggy"
+    label = "faulty"
     scripted = True
 
     async def reply(
@@ -32,7 +29,7 @@ class Buggy:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        raise BugError
+        raise StoreError("it cannot be written")
 
 
 def end_of(place: Place) -> RunEnd | None:
@@ -46,11 +43,11 @@ def test_a_run_that_did_everything_is_done(tmp_path: Path) -> None:
     assert end_of(place) is RunEnd.DONE
 
 
-def test_a_run_that_a_bug_ended_does_not_pass_for_done(tmp_path: Path) -> None:
+def test_a_run_that_broke_off_does_not_pass_for_done(tmp_path: Path) -> None:
     def opener(spec: ModelSpec) -> Model:
-        return Buggy() if spec.model == "evaluator" else open_offline(spec)
+        return Faulty() if spec.model == "evaluator" else open_offline(spec)
 
     place = small_workspace(tmp_path).heard_by(opener)
-    with pytest.raises(BugError):
+    with pytest.raises(StoreError):
         place.run()
     assert end_of(place) is RunEnd.BROKEN

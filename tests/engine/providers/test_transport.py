@@ -8,12 +8,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from engine.errors import InputError
 from engine.providers.attempts import Cause, Failure
-from engine.providers.connecting import failure_of
+from engine.providers.connecting import failure_of, system_trust
 from engine.providers.line import ConnectionFailedError
 from engine.providers.sdk import Address
 from engine.providers.transport import Connections
@@ -252,6 +253,37 @@ def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
             assert not served.visits
 
     run(test())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate", "a folder"])
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
+    variable: str, content: bytes | str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "certificates"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content:
+        path.mkdir()
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(variable, str(path))
+    system_trust.cache_clear()
+
+    async def test() -> None:
+        async with serving(saying(sized()), tls=True) as served:
+            connections = Connections(served.address("https"), trust=system_trust)
+            for _ in range(2):
+                failure = await failing(connections)
+                if failure.cause is Cause.NO_TRUST:
+                    assert failure.message.startswith(f"{variable} is {path}: ")
+                else:  # a folder without a certificate is read, and trusts nobody
+                    assert failure.cause is Cause.CERTIFICATE
+                    assert variable == "SSL_CERT_DIR"
+            await connections.close()
+            assert not served.visits
+
+    run(test())
+    system_trust.cache_clear()
 
 
 def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:

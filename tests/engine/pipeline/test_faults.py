@@ -1,0 +1,82 @@
+"""A fault of the program in one row fails that row, and is written down where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from engine.benchmark import Stage, State
+from engine.config.settings import ModelSpec
+from engine.errors import StoreError
+from engine.pipeline.models import open_offline
+from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from engine.store.reading import open_reader
+from tests.engine.small_workspace import Place
+
+SAID = "what a model said in confidence"
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A scripted model whose every call meets an error that nobody foresaw."""
+
+    model: Model
+    error: Exception
+
+    @property
+    def label(self) -> str:
+        return self.model.label
+
+    @property
+    def scripted(self) -> bool:
+        return True
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        raise type(self.error)(*self.error.args)
+
+
+def faulty(place: Place, name: str, error: Exception) -> Place:
+    def opened(spec: ModelSpec) -> Model:
+        model = open_offline(spec)
+        return Faulty(model, error) if spec.model == name else model
+
+    return place.heard_by(opened)
+
+
+def test_one_target_that_meets_a_fault_fails_and_the_others_are_done(place: Place) -> None:
+    result = faulty(place, "erratic", LookupError(SAID)).run()
+    with closing(open_reader(place.root / "crosswind.db")) as reader:
+        units = reader.units("giving-in", Stage.SIMULATE)
+    states = {(key.split("_")[-2], unit.state) for key, unit in units.items()}
+    assert {state for _, state in states} == {State.DONE, State.FAILED}
+    failed = [unit for unit in units.values() if unit.state is State.FAILED]
+    assert len(failed) == len(units) / 2 == result.failed
+    assert all("wavers" in key for key, unit in units.items() if unit.state is State.FAILED)
+    reasons = {unit.reason for unit in failed}
+    assert reasons == {"a bug in Crosswind: LookupError; crosswind.log says where"}
+    log = (place.root / "crosswind.log").read_text("utf-8")
+    assert log.count("a bug in Crosswind failed simulate of ") == len(failed)
+    assert log.count("raise type(self.error)") == 1, "one place is shown once"
+    assert SAID not in log
+    assert (place.root / "crosswind.log").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["evaluator", "user", "generator"])
+def test_a_role_that_meets_a_fault_fails_its_rows_and_ends_no_run(place: Place, name: str) -> None:
+    assert faulty(place, name, ValueError(SAID)).run().failed
+    assert faulty(place, "nobody", ValueError()).run().failed == 0
+
+
+def test_what_concerns_every_row_still_ends_the_run(place: Place) -> None:
+    with pytest.raises(StoreError):
+        faulty(place, "erratic", StoreError("it cannot be written")).run()
