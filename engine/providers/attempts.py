@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+_LONGEST_LOCATION: Final = 500
 LONGEST_RETRY_AFTER_S: Final = 300.0
 """A server that asks for longer is asked again after this; it may have been wrong."""
 LONGEST_MESSAGE: Final = 8192
@@ -34,6 +36,8 @@ class Cause(StrEnum):
     CERTIFICATE = "certificate"
     NO_TRUST = "no_trust"
     """What certificates are checked against cannot be read here."""
+    TLS = "tls"
+    """One side speaks TLS and the other does not, or they do not agree on it."""
     BROKEN = "broken"
     """The connection broke, or what came over it was not the protocol."""
     UNFINISHED = "unfinished"
@@ -100,6 +104,8 @@ class Kind(StrEnum):
 
 _OUT_OF_MONEY: Final = frozenset(
     {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active"}
+    | {"credit_balance_exhausted", "organization_usage_limit_exceeded"}
+    | {"organization_spend_limit_exceeded", "project_spend_limit_exceeded"}
 )
 _RATE: Final = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
 _OVERLOAD: Final = frozenset({"overloaded_error", "overloaded", "529", "engine_overloaded"})
@@ -122,6 +128,24 @@ _FILTER: Final = frozenset(
 )
 _MODERATED: Final = re.compile(r"moderat|flagged|content (policy|filter)", re.IGNORECASE)
 _TOO_LARGE_EVER: Final = re.compile(r"request too large", re.IGNORECASE)
+_WRONG_KEY_CODES: Final = frozenset({"no_db_connection", "invalid_api_key", "api_key_invalid"})
+_WRONG_KEY: Final = re.compile(
+    # without a database a LiteLLM gateway knows one key, and says of any other that it has none
+    r"no connected db\b|(?:invalid|incorrect|wrong) api[ _-]?key|api[ _-]?key (?:is )?not valid",
+    re.IGNORECASE,
+)
+_NO_MODEL: Final = re.compile(
+    r"invalid model(?: name\b|:)|not a valid model\b|model not (?:exist|found)\b"
+    r"|no such model\b|\bmodel .{1,200}? (?:does not exist|is not found)",
+    re.IGNORECASE,
+)
+_TLS_PORT: Final = re.compile(
+    r"plain http request was sent to https port|http request to an https server", re.IGNORECASE
+)
+"""What servers say that were spoken to in the clear and expect TLS."""
+_REFUSED: Final = frozenset({400, 422})
+"""What gateways answer to a wrong key or model, where others say 401 and 404."""
+SPEAKS_TLS: Final = "the server expects TLS: write https:// in base_url"
 _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
 )
@@ -132,6 +156,7 @@ _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.NO_CONNECTION: Kind.UNREACHABLE,
     Cause.CERTIFICATE: Kind.FATAL_TARGET,
     Cause.NO_TRUST: Kind.FATAL_TARGET,
+    Cause.TLS: Kind.FATAL_TARGET,
     Cause.BROKEN: Kind.TRANSIENT,
     Cause.UNFINISHED: Kind.TRANSIENT,
     Cause.NO_STREAM: Kind.TRANSIENT,
@@ -155,6 +180,8 @@ def _by_words(failure: Failure) -> Kind | None:
     unsaid = status is None or status < 300
     if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
         return Kind.FATAL_TARGET
+    if _says(failure) is not None:
+        return Kind.FATAL_TARGET
     if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
         return Kind.CONTEXT_FULL
     if words & _FILTER and (unsaid or status in {400, 403, 422}):
@@ -175,6 +202,18 @@ def _by_words(failure: Failure) -> Kind | None:
     ):
         if words & known:
             return kind
+    return None
+
+
+def _says(failure: Failure) -> str | None:
+    """What a refusal that has a status for every fault is about, where that is the whole model."""
+    if failure.status in _REFUSED:
+        if failure.words & _WRONG_KEY_CODES or _WRONG_KEY.search(failure.message):
+            return _STATUS_WORDS[401]
+        if failure.words & _NO_SUCH or _NO_MODEL.search(failure.message):
+            return "there is no such model"
+        if _TLS_PORT.search(failure.message):
+            return SPEAKS_TLS
     return None
 
 
@@ -201,15 +240,27 @@ def status_failure(
     """A status that is no success, with what its body says. `headers` are looked up in lower case;
     `body` is parsed JSON, or text where it was none."""
     failure = failure_in(body, Cause.STATUS, status)
+    # what stands in the body of a redirect is for people: where it leads is in a header
+    where = _place(headers.get("location", "")) if 300 <= status < 400 else ""
     return Failure(
         Cause.STATUS,
-        failure.message or _bounded(headers.get("location", "")),
+        where or failure.message,
         status,
         failure.type,
         failure.code,
         failure.param,
         retry_after_s(headers, now=now),
     )
+
+
+def _place(location: str) -> str:
+    """Where a redirect leads, without what may be secret in an address."""
+    try:
+        parts = urlsplit(location[:_LONGEST_LOCATION])
+        host = f"//{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+    except ValueError:
+        return ""
+    return f"{parts.scheme}:{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
 
 
 def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure:
@@ -269,12 +320,19 @@ def _page_title(text: str) -> str:
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """How long the server asks to wait; None where it asks nothing, or nonsense."""
-    millis = _number(headers.get("retry-after-ms", ""))
-    if millis is not None:
-        return _sane_wait(millis / 1000)
-    text = headers.get("retry-after", "").strip()
-    if not text:
-        return None
+    # a gateway passes on what its own provider asked for, under another name
+    for prefix in ("", "llm_provider-"):
+        millis = _number(headers.get(f"{prefix}retry-after-ms", ""))
+        if millis is not None:
+            return _sane_wait(millis / 1000)
+        wait = _wait_in(headers.get(f"{prefix}retry-after", "").strip(), now)
+        if wait is not None:
+            return wait
+    return None
+
+
+def _wait_in(text: str, now: datetime) -> float | None:
+    """Seconds, or a date."""
     seconds = _number(text)
     if seconds is not None:
         return _sane_wait(seconds)
@@ -305,6 +363,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.NO_CONNECTION: "no connection",
     Cause.CERTIFICATE: "the server's certificate is not trusted",
     Cause.NO_TRUST: "the certificates that this system trusts cannot be read",
+    Cause.TLS: "the two sides do not agree on TLS",
     Cause.BROKEN: "the connection broke",
     Cause.UNFINISHED: "the reply broke off before its end",
     Cause.NO_STREAM: "the server sent something that is no reply",
@@ -340,10 +399,9 @@ def describe(failure: Failure) -> str:
     if failure.words & _OUT_OF_MONEY:
         plain = "the account has no credit"
     else:
-        plain = _plain(failure.cause, failure.status)
+        plain = _says(failure) or _plain(failure.cause, failure.status)
     status = "" if failure.status is None else f"{failure.status}: "
-    # what is said about a refused key tends to repeat the key
-    said = "" if failure.status == 401 else failure.message or failure.type or failure.code
+    said = failure.message or failure.type or failure.code
     return f"{status}{plain}" + (f" ({said})" if said else "")
 
 

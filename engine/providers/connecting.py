@@ -72,9 +72,16 @@ class Way:
                     return await self._through_tunnel(make())
                 return (await self._opened(make))[1]
         except (OSError, UnicodeError) as error:
-            failure = failure_of(error)
+            failure = failure_of(error, self._secured_place)
         # outside of the handler, so that the foreign error does not hang on to this one
         raise ConnectionFailedError(failure)
+
+    @property
+    def _secured_place(self) -> str:
+        """With whom TLS is spoken, as people write it; a proxy that speaks it comes first."""
+        secured = self._proxy if self._proxy and self._proxy.scheme == "https" else self._server
+        door = Door.of(secured.geturl())
+        return f"{door.host}:{door.port}"
 
     async def _load_trust(self) -> None:
         """Once, as it takes long, however many connect at the same time."""
@@ -181,11 +188,25 @@ def no_trust(error: OSError) -> Failure:
     return Failure(Cause.NO_TRUST, named)
 
 
-def failure_of(error: OSError | UnicodeError) -> Failure:
+_NOT_TLS: Final = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"}
+    | {"PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"}
+)
+"""What is said of an answer that is none of TLS."""
+
+
+def failure_of(error: OSError | UnicodeError, place: str = "the server") -> Failure:
     """Why no connection came about, in words that hold nothing of the request."""
     match error:
         case ssl.SSLCertVerificationError():
             return Failure(Cause.CERTIFICATE)
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
+            return Failure(Cause.NO_CONNECTION, "it hung up before TLS was agreed on")
+        case ssl.SSLError() if getattr(error, "reason", "") in _NOT_TLS:
+            words = f"{place} does not speak TLS: write http:// in base_url, or another port"
+            return Failure(Cause.TLS, words)
+        case ssl.SSLError():
+            return Failure(Cause.TLS, f"{place}: {reason(error)}")
         case socket.gaierror():
             again = error.errno == socket.EAI_AGAIN
             return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)

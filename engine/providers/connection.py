@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from engine.providers.attempts import Cause, Failure
+from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.line import ConnectionFailedError, OnAnswer, OnBody
 from engine.providers.unpacking import unpacked
 
@@ -19,6 +20,8 @@ LARGEST_HEAD: Final = 64 * 1024
 """Bytes that may come without any of a body among them: of a head, or of heads in front of it, or
 of what stands around and behind the pieces of a body."""
 
+_TLS_ALERT: Final = 0x15
+"""What TLS begins with that says that something else was expected. HTTP begins with a letter."""
 CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
 
 
@@ -50,6 +53,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether it may carry another request after this one."""
         self._until_close = False
         """Whether nothing but the connection's end says where the body ends."""
+        self._begun = False
+        """Whether anything of an answer has come."""
         self._bodiless = 0
         """Bytes since the last of a body."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -72,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._headers = {}
         self._head_complete = self._complete = self._until_close = self._reusable = False
         self._bodiless = 0
+        self._begun = False
         self._asked = asyncio.get_running_loop().create_future()
         try:
             transport.write(request)
@@ -150,6 +156,10 @@ class Connection(asyncio.BufferedProtocol):
     # Hearing
 
     def _hear(self, nbytes: int) -> None:
+        if not self._begun:
+            self._begun = True
+            if self._buffer[0] == _TLS_ALERT:
+                raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
         sound = self._parsed(nbytes)
         # what was good before a fault counts: the reply may be whole by then
         if self._head_complete and self._on_piece is None and self._on_answer is not None:
@@ -194,6 +204,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def reason(error: Exception) -> str:
-    """The system's short name for it, where it has one."""
+    """The system's short name for it, where it has one. The numbers of TLS are its own."""
+    if isinstance(error, ssl.SSLError):
+        return str(getattr(error, "reason", None) or "tls").lower().replace("_", " ")
     number = error.errno if isinstance(error, OSError) else None
     return "" if number is None else errno.errorcode.get(number, "").lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -19,6 +20,8 @@ a pattern takes is no stranger's to decide."""
 _SHORTEST_SECRET: Final = 4
 _TELLTALE: Final = 6
 """So many first characters of a key give away that the rest is part of it."""
+_SHOWN_OF_THE_END: Final = 4
+"""So many last characters of a key stand behind dots where a server masks the rest of it."""
 
 _LOOKS_SECRET: Final = re.compile(
     r"""\b(?:sk|pk|rk|xai|gsk|key|AIza)[-_][\w*.…-]{6,}     # how providers begin their keys
@@ -37,15 +40,18 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         spellings: set[str] = set()
         beginnings: set[str] = set()
+        ends: set[str] = set()
         for secret in secrets:
             if len(secret) < _SHORTEST_SECRET:
                 continue
             spellings |= _spellings(secret)
             if len(secret) > 2 * _TELLTALE:
                 beginnings.add(secret[:_TELLTALE])
+                ends.add(secret[-_SHOWN_OF_THE_END:])
         self._spellings = exact = sorted(spellings, key=len, reverse=True)
         parts = [re.escape(text) for text in exact]
         parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
+        parts += [r"(?:\.\.|…|\*)" + re.escape(text) for text in sorted(ends)]
         self._pattern = re.compile("|".join(parts)) if parts else None
 
     def __repr__(self) -> str:
@@ -81,6 +87,8 @@ def _spellings(secret: str) -> set[str]:
     found = {secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
     found.add("".join(f"%{byte:02X}" for byte in raw))
     found.add(raw.hex())
+    # a gateway tells which key it did not find by what it keeps of each
+    found.add(hashlib.sha256(raw).hexdigest())
     for before in (b"", b" ", b"  "):
         # what stands before a key in the encoded text shifts it by up to two bytes; the first and
         # last characters depend on the neighbours, those between do not

@@ -7,15 +7,18 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
 from engine.providers.connection import READ_AT_ONCE, Connection
-from engine.providers.line import Door, OnAnswer
+from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
 from engine.providers.sdk import Address
 
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""
 CONNECT_S: Final = 20.0
+GREETING_S: Final = 2.0
+_GREETED_AT: Final = 2
 
 
 class Connections:
@@ -40,14 +43,44 @@ class Connections:
         """Since when each waits, the longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._place = address.url
+        self._proxied = proxy is not None
+        self._greeting_s = min(GREETING_S, connect_s)
+        self._ever_answered = False
+        self._hung_up = 0
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
+        try:
+            await self._ask(self._request(headers, body), on_answer)
+        except ConnectionFailedError as error:
+            hung_up = error.failure.cause is Cause.BROKEN and error.failure.message
+            if not (hung_up and await self._expects_tls()):
+                raise
+        else:
+            return
+        # outside of the handler, so that the other failure does not hang on to this one
+        raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
+
+    async def _ask(self, request: bytes, on_answer: OnAnswer) -> None:
+        def answered(status: int, headers: Mapping[str, str]) -> OnBody:
+            self._ever_answered = True
+            return on_answer(status, headers)
+
         connection = self._kept() or await self._connected()
         try:
-            await connection.ask(self._request(headers, body), on_answer)
+            await connection.ask(request, answered)
         finally:
             if connection.fit:
                 self._keep(connection)
+
+    async def _expects_tls(self) -> bool:
+        """Whether that is why a server that never answered hangs up without a word. Found out at
+        the second time, by a greeting that holds no request."""
+        plain = not self._proxied and self._place.startswith("http://")
+        self._hung_up += 1
+        if not plain or self._ever_answered or self._hung_up != _GREETED_AT:
+            return False
+        return await greets_in_tls(Door.of(self._place), longest_s=self._greeting_s)
 
     async def close(self) -> None:
         self._closed = True
@@ -116,4 +149,17 @@ async def answers(door: Door) -> bool:
     except OSError:
         return False
     writer.close()
+    return True
+
+
+async def greets_in_tls(door: Door, *, longest_s: float) -> bool:
+    """Whether anybody there answers a greeting in TLS, whoever it is. Nothing else is sent."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(longest_s):
+            _, writer = await asyncio.open_connection(door.host, door.port, ssl=context)
+    except (OSError, UnicodeError):
+        return False
+    writer.transport.abort()
     return True

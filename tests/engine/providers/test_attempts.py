@@ -137,6 +137,10 @@ def test_an_error_inside_a_stream_has_its_class(event: object, kind: Kind) -> No
         ({"retry-after": "Sun, 01 Nov 2026 12:00:09 -0000"}, 9.0),
         ({"retry-after-ms": "1500", "retry-after": "60"}, 1.5),
         ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
+        ({"llm_provider-retry-after": "6"}, 6.0),
+        ({"llm_provider-retry-after-ms": "700", "llm_provider-retry-after": "6"}, 0.7),
+        ({"retry-after": "2", "llm_provider-retry-after": "6"}, 2.0),
+        ({"retry-after": "soon", "llm_provider-retry-after": "86400"}, 300.0),
     ],
 )
 def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: float | None) -> None:
@@ -146,7 +150,18 @@ def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: fl
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        (Failure(Cause.STATUS, "Wrong key sk-abc", 401), "401: the key was refused"),
+        (
+            Failure(Cause.STATUS, "This key has expired.", 401),
+            "401: the key was refused (This key has expired.)",
+        ),
+        (
+            Failure(Cause.STATUS, "No connected db.", 400, "no_db_connection", "400"),
+            "400: the key was refused (No connected db.)",
+        ),
+        (
+            Failure(Cause.STATUS, "Invalid model name passed in model=x.", 400),
+            "400: there is no such model (Invalid model name passed in model=x.)",
+        ),
         (Failure(Cause.STATUS, "Slow down.", 429), "429: rate limit (Slow down.)"),
         (Failure(Cause.STATUS, "", 529), "529: the server is overloaded"),
         (Failure(Cause.STATUS, "", 418), "418: the server refused"),
@@ -164,6 +179,62 @@ def test_the_wait_a_server_asks_for_is_read(headers: dict[str, str], seconds: fl
 )
 def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
     assert describe(failure) == words
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            {"error": {"message": "No connected db.", "type": "no_db_connection", "code": "400"}},
+            "the key was refused",
+        ),
+        ([{"error": {"code": 400, "message": "API key not valid."}}], "the key was refused"),
+        ({"error": "Incorrect API key provided: xa***"}, "the key was refused"),
+        (
+            {"error": {"message": "/chat/completions: Invalid model name passed in model=nope."}},
+            "there is no such model",
+        ),
+        ({"message": "Invalid model: nope", "type": "invalid_model"}, "there is no such model"),
+        ({"error": {"message": "nope is not a valid model ID", "code": 400}}, "no such model"),
+        ({"error": {"message": "Model Not Exist"}}, "there is no such model"),
+        ({"error": {"code": "model_not_found"}}, "there is no such model"),
+        (
+            "<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
+            "write https:// in base_url",
+        ),
+        ("Client sent an HTTP request to an HTTPS server.", "write https:// in base_url"),
+    ],
+)
+def test_a_400_that_is_about_the_whole_model_parks_it(body: object, words: str) -> None:
+    failure = status_failure(400, {}, body, now=NOW)
+    assert sort(failure) is Kind.FATAL_TARGET
+    assert words in describe(failure)
+
+
+@pytest.mark.parametrize(
+    "message", ["This request cannot be read.", "invalid model parameters", "the api key_size is 3"]
+)
+def test_any_other_400_is_about_its_request(message: str) -> None:
+    assert sort(status_failure(400, {}, {"message": message}, now=NOW)) is Kind.FATAL_REQUEST
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://me:pw@b.example:8443/v1/chat?token=t#f", "https://b.example:8443/v1/chat"),
+        ("/v2/chat/completions", "/v2/chat/completions"),
+        ("http://[", "a web page, 'Moved'"),
+        ("", "a web page, 'Moved'"),
+    ],
+)
+def test_a_redirect_says_where_to_whatever_its_page_says(
+    status: int, location: str, shown: str
+) -> None:
+    page = "<html><title>Moved</title></html>"
+    failure = status_failure(status, {"location": location}, page, now=NOW)
+    assert describe(failure) == f"{status}: the server redirects elsewhere ({shown})"
+    assert sort(failure) is Kind.FATAL_TARGET
 
 
 def test_a_page_for_people_is_told_by_its_title() -> None:
@@ -199,7 +270,7 @@ def test_what_a_server_says_is_cut_before_anything_is_looked_up_in_it() -> None:
     said = (failure.message, failure.type, failure.code, failure.param)
     assert {len(one) for one in said} == {LONGEST_MESSAGE}
     moved = status_failure(302, {"location": endless}, None, now=NOW)
-    assert len(moved.message) == LONGEST_MESSAGE
+    assert 0 < len(moved.message) <= LONGEST_MESSAGE
 
 
 @pytest.mark.parametrize(

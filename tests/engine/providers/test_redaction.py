@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import time
 from urllib.parse import quote, quote_plus
@@ -31,6 +32,8 @@ PLAIN = "abcdef0123456789"
         lambda key: f"Authorization: Bearer {key}",
         lambda key: f"{key[:9]}****{key[-4:]}",
         lambda key: f"{key[:8]}…",
+        lambda key: f"...{key[-4:]}",
+        lambda key: f"Key Hash (Token) ={hashlib.sha256(key.encode()).hexdigest()}",
     ],
 )
 def test_no_spelling_of_a_key_is_left(key: str, spelled: object) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.attempts import Cause, Failure
+from engine.providers.attempts import SPEAKS_TLS, Cause, Failure, Kind, sort
 from engine.providers.connecting import failure_of, system_trust
 from engine.providers.line import ConnectionFailedError
 from engine.providers.sdk import Address
@@ -307,6 +307,63 @@ def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
     run(test())
 
 
+def test_https_to_a_port_without_tls_is_said_at_once() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # as servers do that read a greeting as a request
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connections = Connections(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
+        failure = await failing(connections)
+        words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
+        assert failure == Failure(Cause.TLS, words)
+        assert sort(failure) is Kind.FATAL_TARGET
+        await connections.close()
+        server.close()
+
+    run(test())
+
+
+def test_http_to_a_port_with_tls_that_only_hangs_up_is_found_out_by_a_greeting() -> None:
+    async def test() -> None:
+        async with serving(saying(sized()), tls=True) as served:
+            connections = Connections(served.address("http"))
+            assert (await failing(connections)).cause is Cause.BROKEN
+            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
+            await connections.close()
+            assert not served.visits
+
+    run(test())
+
+
+def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> None:
+    async def test() -> None:
+        async with serving(saying(b"\x15\x03\x01\x00\x02\x02\x46", close=True)) as served:
+            connections = Connections(served.address())
+            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
+            await connections.close()
+
+    run(test())
+
+
+def test_a_server_that_hangs_up_and_speaks_no_tls_is_greeted_once() -> None:
+    async def test() -> None:
+        async with serving(saying(close=True)) as served:
+            connections = Connections(served.address(), connect_s=0.1)
+            for _ in range(3):
+                assert await failing(connections) == Failure(Cause.BROKEN, "the server closed it")
+            await connections.close()
+            assert len(served.visits) == 3
+            assert served.connections == 4
+
+    run(test())
+
+
 # Proxies
 
 
@@ -391,7 +448,7 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
         (b"HTTP/1.1 200", Failure(Cause.BROKEN, "the server closed it")),
         (b"hello\r\n\r\n", Failure(Cause.BROKEN)),
         (b"HTTP/1.1 200 OK\r\n\r\n", Failure(Cause.NO_CONNECTION)),
-        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, Failure(Cause.NO_CONNECTION)),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, Failure(Cause.TLS)),
     ],
     ids=["407", "502", "nothing", "half a line", "something else", "yes and away", "endless"],
 )
@@ -405,7 +462,7 @@ def test_a_proxy_that_opens_no_way_is_told_from_the_server(
             found = await failing(connections)
             await connections.close()
             assert (found.cause, found.status) == (failure.cause, failure.status)
-            assert failure.cause is Cause.NO_CONNECTION or found == failure
+            assert failure.cause in {Cause.NO_CONNECTION, Cause.TLS} or found == failure
 
     run(test())
 
@@ -473,6 +530,11 @@ def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
         (OSError(errno.ETIMEDOUT, "-"), Failure(Cause.NO_CONNECTION, "etimedout")),
         (OSError("several reasons"), Failure(Cause.NO_CONNECTION)),
         (TimeoutError(), Failure(Cause.NO_CONNECTION, "it does not answer")),
+        (
+            ssl.SSLEOFError(8, "-"),
+            Failure(Cause.NO_CONNECTION, "it hung up before TLS was agreed on"),
+        ),
+        (ssl.SSLError(1, "-"), Failure(Cause.TLS, "the server: tls")),
     ],
 )
 def test_why_no_connection_came_about(error: OSError, failure: Failure) -> None:
