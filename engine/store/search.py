@@ -11,23 +11,36 @@ import os
 import re
 import sqlite3
 import threading
+import time
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
 from engine.store.inserts import storable
 
 INDEX_NAME: Final = "search.db"
-BATCH_ROWS: Final = 2000
+BATCH_ROWS: Final = 1000
+"""Messages that are indexed by one statement."""
+HOLD_S: Final = 0.5
+"""Seconds after which what was indexed is committed: it can be found, and others may write."""
 CONTEXT: Final = 80
 """Characters of a snippet on either side of the first match."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TOKENIZER: Final = "unicode61 remove_diacritics 2"
+_PAGE: Final = 16 << 10
+_PAGE_HEAD: Final = 384
+"""Of a page, what SQLite needs for itself."""
+_MERGED_FROM: Final = 32 << 20
+"""Bytes of words that are gathered before they are written: small parts would be merged again and
+again."""
+_CACHE_KB: Final = 32 << 10
+_CHECKPOINT_PAGES: Final = (64 << 20) // _PAGE
+"""Each checkpoint waits for the disk twice."""
 _QUERY_LENGTH: Final = 1000
 _QUERY_TERMS: Final = 32
 _LAST_ROWID: Final = 2**63 - 1
@@ -59,27 +72,33 @@ class Hit:
 
 
 class Search:
-    """An index of one store. Threads may share it; `interrupt` ends what another one asks."""
+    """An index of one store. Threads may share it; `interrupt` ends what others ask of it. What is
+    being indexed keeps no search waiting: each has a connection of its own."""
 
     def __init__(self, store: Path, index: Path) -> None:
-        self._store = store
         self._index = index
-        self._lock = threading.Lock()
-        self._connection = _open(store, index)
+        self._writing = _Shared(_open(store, index))
+        try:
+            with _translated(index):
+                self._reading = _Shared(_connected(store, index))
+        except BaseException:
+            self._writing.close()
+            raise
 
     @property
     def through(self) -> int:
         """The last `seq` up to which messages are found."""
-        with self._lock, _translated(self._index):
-            return self._through()
+        with self._reading.lock, _translated(self._index):
+            return _through(self._reading.connection)
 
-    def extend(self, batch: int = BATCH_ROWS) -> int:
+    def extend(self, batch: int = BATCH_ROWS, hold_s: float = HOLD_S) -> int:
         """Take in what was said since; how many messages that was.
 
-        Between two batches nothing is held, so that a run beside it is not kept waiting.
+        Every `hold_s` seconds it is committed. Between two commits nothing is held, so that nobody
+        who indexes the same store is kept waiting.
         """
         added = 0
-        while some := self._extend_once(batch):
+        while some := self._extend_once(batch, hold_s):
             added += some
         return added
 
@@ -98,8 +117,8 @@ class Search:
         query = _query(text)
         if not query:
             return []
-        with self._lock, _translated(self._index):
-            rows = self._connection.execute(
+        with self._reading.lock, _translated(self._index):
+            rows = self._reading.connection.execute(
                 "SELECT m.seq, m.turn, m.speaker, m.text, t.benchmark, t.scenario_id, t.target,"
                 " t.sample, t.number FROM said JOIN store.message m ON m.seq = said.rowid "
                 "JOIN store.take t ON t.seq = m.take WHERE said MATCH ?1 "
@@ -115,46 +134,80 @@ class Search:
         return [_hit(row, spans) for row, spans in zip(rows, marked, strict=True)]
 
     def interrupt(self) -> None:
-        """Make a question that another thread waits for end at once, with a `StoreError`."""
-        with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
-            self._connection.interrupt()
+        """Make what other threads wait for end at once, with a `StoreError`."""
+        for shared in (self._writing, self._reading):
+            with contextlib.suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
+                shared.connection.interrupt()
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._reading.close()
+        self._writing.close()
 
     def _between(self, benchmark: str | None) -> tuple[int, int]:
         """The first message of a benchmark and its last: a benchmark is mostly said at one time,
         and without this every match of a later one would be looked at."""
         if benchmark is None:
             return 0, _LAST_ROWID
-        first, last = self._connection.execute(
+        first, last = self._reading.connection.execute(
             "SELECT min(m.seq), max(m.seq) FROM store.take t JOIN store.message m ON m.take = t.seq"
             " WHERE t.benchmark = ?",
             (benchmark,),
         ).fetchone()
         return (0, 0) if first is None else (first, last)
 
-    def _through(self) -> int:
-        return int(self._connection.execute("SELECT through FROM progress").fetchone()[0])
+    def _extend_once(self, batch: int, hold_s: float) -> int:
+        """One transaction."""
+        connection = self._writing.connection
+        with self._writing.lock, _translated(self._index), _transaction(connection):
+            began = time.monotonic()
+            through, added = _through(connection), 0
+            while some := _batch(connection, through, batch):
+                through, added = some.last, added + some.messages
+                if time.monotonic() - began >= hold_s:
+                    break
+            if added:
+                connection.execute("UPDATE progress SET through = ?", (through,))
+            return added
 
-    def _extend_once(self, batch: int) -> int:
-        with self._lock, _translated(self._index), _transaction(self._connection):
-            through = self._through()
-            last, count = self._connection.execute(
-                "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
-                "WHERE seq > ? ORDER BY seq LIMIT ?)",
-                (through, batch),
-            ).fetchone()
-            if not count:
-                return 0
-            self._connection.execute(
-                "INSERT INTO said (rowid, text) SELECT seq, text FROM store.message "
-                "WHERE seq > ? AND seq <= ?",
-                (through, last),
-            )
-            self._connection.execute("UPDATE progress SET through = ?", (last,))
-            return int(count)
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A connection, and who may use it now."""
+
+    connection: sqlite3.Connection
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+
+class _Batch(NamedTuple):
+    """Messages that were indexed: the `seq` of the last one, and how many."""
+
+    last: int
+    messages: int
+
+
+def _through(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT through FROM progress").fetchone()[0])
+
+
+def _batch(connection: sqlite3.Connection, after: int, size: int) -> _Batch | None:
+    """None where nothing is left."""
+    last, count = connection.execute(
+        "SELECT max(seq), count(*) FROM (SELECT seq FROM store.message "
+        "WHERE seq > ? ORDER BY seq LIMIT ?)",
+        (after, size),
+    ).fetchone()
+    if not count:
+        return None
+    connection.execute(
+        "INSERT INTO said (rowid, text) SELECT seq, text FROM store.message "
+        "WHERE seq > ? AND seq <= ?",
+        (after, last),
+    )
+    return _Batch(last, count)
 
 
 def open_search(store: Path) -> Search:
@@ -199,6 +252,17 @@ def _is_worthless(error: Exception) -> bool:
 def _opened(store: Path, index: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):  # the words of an index are as private as the store
         os.close(os.open(index, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    connection = _connected(store, index)
+    try:
+        with _transaction(connection):
+            _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(store: Path, index: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         index.absolute().as_uri(),
         uri=True,
@@ -208,11 +272,12 @@ def _opened(store: Path, index: Path) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     try:
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # what is lost is indexed again
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
         connection.execute("ATTACH ? AS store", (f"{store.absolute().as_uri()}?mode=ro",))
-        with _transaction(connection):
-            _prepare(connection)
     except BaseException:
         connection.close()
         raise
@@ -227,14 +292,17 @@ def _prepare(connection: sqlite3.Connection) -> None:
     is_new = not connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
     if is_new:
         connection.execute(
-            f"CREATE VIRTUAL TABLE said USING fts5 (text, content = '', tokenize = '{_TOKENIZER}')"
+            "CREATE VIRTUAL TABLE said USING fts5 "
+            f"(text, content = '', columnsize = 0, tokenize = '{_TOKENIZER}')"
         )
+        for name, value in (("hashsize", _MERGED_FROM), ("pgsz", _PAGE - _PAGE_HEAD)):
+            connection.execute("INSERT INTO said (said, rank) VALUES (?, ?)", (name, value))
         connection.execute("CREATE TABLE progress (made_from TEXT, through INTEGER)")
         connection.execute("INSERT INTO progress VALUES (?, 0)", (made_from,))
     [found] = connection.execute("SELECT made_from FROM progress").fetchone() or (None,)
     if found != made_from:
         raise _OtherIndexError
-    connection.execute("SELECT rowid FROM said LIMIT 1").fetchone()
+    connection.execute("SELECT rowid FROM said WHERE said MATCH 'a' LIMIT 1").fetchone()
 
 
 @contextlib.contextmanager

@@ -71,9 +71,7 @@ def questions(root: Path) -> Iterator[Row]:
         browser = reader.browser()
         yield "the table of verdicts, sorted and counted", f"{took(browser.find):.0f} ms", ""
         with contextlib.closing(open_search(path)) as search:
-            began = time.perf_counter()
             search.extend()
-            yield "search: make the index", f"{time.perf_counter() - began:.0f} s", ""
             for words in WORDS:
                 asked = took(partial(search.search, words))
                 yield f"search `{words}`, first page", f"{asked:.1f} ms", "50 ms"
@@ -84,6 +82,18 @@ def questions(root: Path) -> Iterator[Row]:
             "SELECT sum(length(CAST(text AS BLOB))) FROM message"
         ).fetchone()
     yield "size of the store beside its text", f"{path.stat().st_size / text:.2f}", "1.35"
+
+
+def indexed(root: Path) -> Iterator[Row]:
+    """From nothing, beside an event loop."""
+    for left in root.glob("search.db*"):
+        left.unlink()
+    with closing(open_search(root / "crosswind.db")) as search:
+        cost = asyncio.run(measured(partial(asyncio.to_thread, search.extend)))
+    ratio = cost.wall_s / cost.cpu_s
+    made = f"{cost.wall_s:.1f} s, {ratio:.2f} x its {cost.cpu_s:.1f} s of CPU"
+    yield "search: make the index", made, "1.2 x"
+    yield "meanwhile the event loop is late by (p99)", f"{cost.lag_p99_ms:.0f} ms", "50 ms"
 
 
 def results(root: Path) -> Iterator[Row]:
@@ -164,6 +174,7 @@ def rows(root: Path | None = None) -> Iterator[Row]:
         if root is None:
             root = Path(folder) / "workspace"
             build_store(root, Size(CONVERSATIONS))
+        yield from indexed(root)
         yield from questions(root)
         yield from results(root)
         yield from planned(root)

@@ -37,8 +37,6 @@ from tui.wording import SPEAKER_NAMES, count
 PAGE: Final = 50
 PAUSE: Final = 0.15
 """Seconds without a key after which what is typed is looked for."""
-BATCH: Final = 500
-"""Messages that are indexed at once: a search waits for no more than these."""
 BEFORE: Final = 12
 """Characters that are shown before what was found."""
 _SPEAKERS: Final = {"by:user": Speaker.USER, "by:target": Speaker.TARGET}
@@ -178,7 +176,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._search = search
             self._ask(self._asked, self._limit)
             last = max(self.watched.reader.last_seq(), 1)
-            extending = asyncio.create_task(asyncio.to_thread(search.extend, BATCH))
+            extending = asyncio.create_task(asyncio.to_thread(search.extend))
             extending.add_done_callback(_let_go)
             while not extending.done():
                 await asyncio.wait([extending], timeout=1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -58,11 +59,41 @@ def test_only_what_was_taken_in_is_found_and_the_index_says_how_far_that_is(
     assert index.extend() == 0
 
 
-def test_many_messages_are_taken_in_batch_by_batch(store: Store, index: Search) -> None:
+@pytest.mark.parametrize("hold_s", [0.0, 60.0])
+def test_many_messages_are_taken_in_batch_by_batch(
+    store: Store, index: Search, hold_s: float
+) -> None:
     [seq] = write(store, take())
     write(store, *(message(seq, turn, text=f"number {turn}") for turn in range(1, 11)))
-    assert index.extend(batch=3) == 10
+    assert index.extend(batch=3, hold_s=hold_s) == 10
     assert [hit.turn for hit in index.search("number", limit=4)] == [10, 9, 8, 7]
+
+
+def test_a_search_waits_for_nobody_who_is_indexing(store: Store, index: Search) -> None:
+    play(store, messages=["first words", "reply"])
+    index.extend()
+    play(store, key(sample=1), messages=["second words", "reply"])
+    with closing(sqlite3.connect(store.path.with_name("search.db"))) as somebody:
+        somebody.execute("BEGIN IMMEDIATE")
+        extending = threading.Thread(target=index.extend)
+        extending.start()
+        assert [hit.key.sample for hit in index.search("words")] == [0]
+        assert index.through > 0
+        assert extending.is_alive()
+        somebody.rollback()
+        extending.join()
+    assert [hit.key.sample for hit in index.search("words")] == [1, 0]
+
+
+def test_a_closed_index_is_still_sound(store: Store) -> None:
+    """Nothing beside it is needed once everybody let go of it."""
+    play(store, messages=["some words", "reply"])
+    with closing(open_search(store.path)) as index:
+        index.extend()
+    assert not list(store.path.parent.glob("search.db-*"))
+    with closing(open_search(store.path)) as index:
+        assert index.extend() == 0
+        assert index.search("words")
 
 
 def test_hits_can_be_of_one_speaker_or_one_benchmark(store: Store, index: Search) -> None:
