@@ -41,7 +41,7 @@ _SUSPECT: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_LONG_RUN: Final = re.compile(rf"[^\w\s\x00-\x7f]{{{MARKS_IN_A_ROW + 1},}}")
+_LONG_RUN: Final = re.compile(rf"[^\x00-\x7f\w\s]{{{MARKS_IN_A_ROW + 1},}}")
 """Where too many combining marks could be: they are neither letters nor blanks."""
 
 

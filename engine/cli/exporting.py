@@ -41,7 +41,7 @@ def export(arguments: argparse.Namespace) -> int:
         counter: Counter[str] = Counter()
         found = _counted(_conversations(session, reader, selection), counter)
         if is_folder:
-            documents = ((_path(one), _lines(document(one))) for one in found)
+            documents = ((_path(one), "\n".join([*document(one), ""])) for one in found)
             write_folder(arguments.out, documents)
         else:
             lines = (csv_lines if arguments.format == "csv" else json_lines)(found)
@@ -101,8 +101,3 @@ def _write(arguments: argparse.Namespace, lines: Iterable[str]) -> None:
 
 def _path(one: Conversation) -> str:
     return f"{one.benchmark}/{one.take.key}.md"
-
-
-def _lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield line + "\n"

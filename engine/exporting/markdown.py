@@ -12,8 +12,14 @@ from engine.exporting.selection import Conversation
 from engine.store.mirror_rows import SCRIPTED_NOTE
 from engine.store.records import StoredMessage, StoredVerdict
 
-_ACTS: Final = re.compile(r"[\\`*_\[\]<>&~|$@{}]|(?<=[A-Za-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
-"""What Markdown, or a common extension of it, would take for more than a character."""
+_ACTS: Final = "\\`*_[]<>&~|$@{}"
+"""What Markdown, or a common extension of it, would take for more than a character; the backslash
+comes first, as the others are given one."""
+_LINKS: Final = (
+    re.compile(r":(?=//)(?<=[A-Za-z]:)", re.IGNORECASE),
+    re.compile(r"\.(?<=www\.)", re.IGNORECASE),
+)
+"""The same within an address. A character is found many times as quick as a look behind it."""
 _BEGINS: Final = re.compile(r"([#+=!-]|\d{1,9}[.)])")
 """The same where a line begins."""
 _ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
@@ -21,50 +27,67 @@ _ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
 
 def escaped(text: str) -> str:
     """One line of foreign text, shown as it is and read as nothing else."""
-    plain = _ACTS.sub(r"\\\g<0>", clean(text.expandtabs(4)))
-    blank = len(plain) - len(plain.lstrip(" "))
-    rest = plain[blank:]
+    return _begun(_inert(clean(text.expandtabs(4))))
+
+
+def _inert(plain: str) -> str:
+    """Nothing within a line is read as more than a character; of several lines at once."""
+    for one in _ACTS:
+        if one in plain:
+            plain = plain.replace(one, f"\\{one}")
+    for link in _LINKS:
+        plain = link.sub(r"\\\g<0>", plain)
+    return plain
+
+
+def _begun(line: str) -> str:
+    """Nor is how the line begins."""
+    if line[:1].isalpha():
+        return line
+    rest = line.lstrip(" ")
     begins = _BEGINS.match(rest)
     if begins is not None:
         at = begins.end() - 1
         rest = f"{rest[:at]}\\{rest[at:]}"
-    return "&nbsp;" * blank + rest
+    return "&nbsp;" * (len(line) - len(line.lstrip(" "))) + rest
 
 
-def quoted(text: str) -> Iterator[str]:
-    """Foreign text as a block that nothing in it can end; its line breaks stay."""
+def quoted(text: str) -> list[str]:
+    """Foreign text as lines of a block that nothing in it can end; its line breaks stay."""
+    lines = _shown_lines(text)
+    return [
+        ">" if line is None else f"> {line}" if follows is None else f"> {line}\\"
+        for line, follows in zip(lines, [*lines[1:], None], strict=True)
+    ]
+
+
+def _shown_lines(text: str) -> list[str | None]:
+    """At least one; None for a blank one."""
     lines = text.splitlines() or [""]
-    for line, follows in zip(lines, [*lines[1:], ""], strict=True):
-        if not line.strip():
-            yield ">"
-            continue
-        broken = "\\" if follows.strip() else ""
-        yield f"> {escaped(line)}{broken}"
+    if not all(map(str.isprintable, lines)):
+        return [escaped(line) if line.strip() else None for line in lines]
+    if not text.isascii():  # what is printable is escaped all at once
+        lines = [line if line.isascii() else clean(line) for line in lines]
+    return [
+        line if line[:1].isalpha() else _begun(line) if line.strip() else None
+        for line in _inert("\n".join(lines)).split("\n")
+    ]
 
 
-def document(one: Conversation) -> Iterator[str]:
+def document(one: Conversation) -> list[str]:
     """Its lines."""
-    take = one.take
-    yield f"# {escaped(str(take.key))}"
-    yield ""
+    lines = [f"# {escaped(str(one.take.key))}", ""]
     if one.scripted:
-        yield f"*{SCRIPTED_NOTE[0].upper()}{SCRIPTED_NOTE[1:]}.*"
-        yield ""
-    yield from _facts(one)
-    yield ""
-    yield from _scenario(one)
-    yield "## Conversation"
+        lines += (f"*{SCRIPTED_NOTE[0].upper()}{SCRIPTED_NOTE[1:]}.*", "")
+    lines += (*_facts(one), "", *_scenario(one), "## Conversation")
     for message in one.messages:
-        yield ""
-        yield from _message(message)
-    yield ""
-    yield "## Verdicts"
+        lines += _message(message)
+    lines += ("", "## Verdicts")
     for verdict in one.verdicts:
-        yield ""
-        yield from _verdict(verdict)
+        lines += _verdict(verdict)
     if not one.verdicts:
-        yield ""
-        yield "There is none yet."
+        lines += ("", "There is none yet.")
+    return lines
 
 
 def _facts(one: Conversation) -> Iterator[str]:
@@ -102,25 +125,26 @@ def _scenario(one: Conversation) -> Iterator[str]:
     yield ""
 
 
-def _message(message: StoredMessage) -> Iterator[str]:
+def _message(message: StoredMessage) -> list[str]:
     who = "User" if message.speaker is Speaker.USER else "Target"
-    yield f"### Turn {message.turn}, {who}"
+    lines = ["", f"### Turn {message.turn}, {who}"]
     if message.landmark:
-        yield from ("", f"Landmark: {escaped(one_line(message.landmark, 2000))}")
-    yield ""
-    yield from quoted(message.text)
+        lines += ("", f"Landmark: {escaped(one_line(message.landmark, 2000))}")
+    lines += ("", *quoted(message.text))
     if message.thought:
-        yield from ("", "Thought:", "", *quoted(message.thought))
+        lines += ("", "Thought:", "", *quoted(message.thought))
     if message.reasoning:
-        yield from ("", "Reasoning:", "", *quoted(message.reasoning))
+        lines += ("", "Reasoning:", "", *quoted(message.reasoning))
+    return lines
 
 
-def _verdict(verdict: StoredVerdict) -> Iterator[str]:
+def _verdict(verdict: StoredVerdict) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
     told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
-    yield f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}"
-    yield from ("", escaped(one_line(told)), "", *quoted(verdict.justification))
+    lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}"]
+    lines += ("", escaped(one_line(told)), "", *quoted(verdict.justification))
     for quote in verdict.quotes:
         where = "not found in the transcript" if quote.turn is None else f"turn {quote.turn}"
-        yield from ("", f"Evidence, {where}:", "", *quoted(quote.text))
+        lines += ("", f"Evidence, {where}:", "", *quoted(quote.text))
+    return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import Final
 
 from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
-from engine.store.replaced_file import NewFile
+from engine.store.replaced_file import NewFile, sync_folder
 
 _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
@@ -54,33 +55,53 @@ def write_file(place: Path, pieces: Iterable[str]) -> None:
             new.discard()
 
 
-def write_folder(place: Path, documents: Iterable[tuple[str, Iterable[str]]]) -> int:
+def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
     """Each document under its path in the folder; how many. A new folder appears when it is
-    complete; in one that is there, each file is replaced and no other is touched.
+    complete; in one that is there, each file is replaced when all are complete, and no other is
+    touched.
 
     Raises `StoreError`.
     """
     with _told(place):
-        if place.exists():
-            return _filled(place, documents)
-        unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        is_new = not place.exists()
+        unfinished = (place.parent if is_new else place) / f".{place.name}.{secrets.token_hex(4)}"
         try:
             unfinished.mkdir()
-            count = _filled(unfinished, documents)
-            unfinished.rename(place)
+            names = _filled(unfinished, documents)
+            os.sync()  # once: waiting for each of thirty thousand files takes minutes
+            if is_new:
+                unfinished.rename(place)
+            else:
+                _moved(names, unfinished, place)
+            sync_folder(place.parent)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-        return count
+        return len(names)
 
 
-def _filled(folder: Path, documents: Iterable[tuple[str, Iterable[str]]]) -> int:
-    count = 0
-    for name, pieces in documents:
+def _filled(folder: Path, documents: Iterable[tuple[str, str]]) -> list[str]:
+    """The names of what was written."""
+    names: list[str] = []
+    made: set[Path] = set()
+    for name, text in documents:
         path = folder / name
+        if path.parent not in made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            made.add(path.parent)
+        path.write_bytes(text.encode())
+        names.append(name)
+    return names
+
+
+def _moved(names: Iterable[str], unfinished: Path, place: Path) -> None:
+    folders = {place}
+    for name in names:
+        path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, pieces)
-        count += 1
-    return count
+        (unfinished / name).replace(path)
+        folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
 
 
 @contextmanager

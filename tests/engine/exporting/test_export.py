@@ -159,7 +159,48 @@ def test_what_markdown_would_read_is_escaped(text: str, shown: str) -> None:
 
 
 def test_lines_of_a_message_stay_lines_and_none_leaves_its_block() -> None:
-    assert list(quoted("a\nb\n\n> c")) == ["> a\\", "> b", ">", r"> \> c"]
+    assert quoted("a\nb\n\n> c") == ["> a\\", "> b", ">", r"> \> c"]
+
+
+@pytest.mark.parametrize("mark", ["\t", "\r", "\x1b", "\u2028", "\u200b", "é", "👩\u200d🚀", ""])
+def test_a_text_of_many_lines_is_escaped_as_each_of_them_is(mark: str) -> None:
+    lines = ["www.here.org", "see http://there", "   ", "2) *so* it is", "", "  # no", "end."]
+    lines.insert(3, f"before{mark}after | `a` \\ {mark}")
+    shown = [None if not line.strip() else escaped(line) for line in "\n".join(lines).splitlines()]
+    follows = [*shown[1:], None]
+    assert quoted("\n".join(lines)) == [
+        ">" if line is None else f"> {line}" + "\\" * (after is not None)
+        for line, after in zip(shown, follows, strict=True)
+    ]
+
+
+def test_a_folder_of_documents_waits_for_the_disk_once(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = []
+    monkeypatch.setattr("os.sync", lambda: waited.append("sync"))
+    monkeypatch.setattr("os.fsync", lambda descriptor: waited.append("fsync"))
+    assert export(root, "--format", "md", "--out", str(tmp_path / "out")) == 0
+    assert waited == ["sync", "fsync"]
+
+
+def test_a_folder_that_is_there_stays_as_it_was_where_an_export_fails(
+    root: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert export(root, "--format", "md", "--out", str(out)) == 0
+    (out / "mine.txt").write_text("mine")
+    for path in out.rglob("*.md"):
+        path.write_text("of last week")
+    before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
+    with closing(sqlite3.connect(root / "crosswind.db")) as connection:
+        connection.execute(
+            "UPDATE message SET text = 'other' WHERE seq = (SELECT max(seq) FROM message)"
+        )
+        connection.commit()
+    assert export(root, "--format", "md", "--out", str(out), "--force") == 2
+    assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
+    assert {path.suffix for path in before} == {".md", ".txt"}
 
 
 @pytest.mark.parametrize(
