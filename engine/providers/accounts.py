@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.providers.course import Patience
 from engine.providers.endpoint import Wire
 from engine.providers.ladder import Memory, ShortMemory
-from engine.providers.limiter import Limiter
+from engine.providers.limiter import Gate, Limiter
 from engine.providers.line import Door, Line
 from engine.providers.prices import Prices
 from engine.providers.reach import Knock, Reach
@@ -23,14 +23,25 @@ OpenLine = Callable[[Address], Line]
 
 @dataclass(slots=True)
 class Account:
-    """One key at one address."""
+    """One key at one address. What is let through is found out for each model by itself, as that is
+    how providers and gateways limit; where a number is shared after all, the models settle within
+    it as connections on one line do."""
 
     line: Line
-    limiter: Limiter
+    world: World
+    gate: Gate
+    """Closed while the server asks for no request at all, whatever the model."""
+    limiters: dict[str, Limiter] = field(default_factory=dict)
+    """By the model's name."""
     parked: dict[str, str] = field(default_factory=dict)
     """Models that every call to would fail for now, and why."""
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""
+
+    def limiter(self, model: str) -> Limiter:
+        if model not in self.limiters:
+            self.limiters[model] = Limiter(self.world.clock, self.world.sleep, self.gate)
+        return self.limiters[model]
 
 
 def _open_line(where: Address) -> Line:
@@ -79,8 +90,8 @@ class Accounts:
         async with self._opening:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
-                limiter = Limiter(self.world.clock, self.world.sleep)
-                self._open[name] = Account(self._open_line(where), limiter)
+                gate = Gate(self.world.clock)
+                self._open[name] = Account(self._open_line(where), self.world, gate)
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:

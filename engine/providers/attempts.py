@@ -234,6 +234,20 @@ def _by_status(status: int | None) -> Kind:
     return Kind.FATAL_REQUEST if 400 <= status < 500 else Kind.TRANSIENT
 
 
+_OF_THE_KEY: Final = re.compile(
+    r"\bfor (?:this |your )?(?:api[ _-]?key|key|user|team|customer|end[ _]user|ip)\b", re.IGNORECASE
+)
+
+
+def concerns_account(failure: Failure) -> bool:
+    """Whether a wait that comes with it holds for every model of the account: the server itself has
+    too much to do, or it says that its limit is the key's. Any other rate limit is the model's own,
+    and what a server behind a gateway asks for is that server's."""
+    if sort(failure) is Kind.RATE_LIMITED:
+        return _OF_THE_KEY.search(failure.message) is not None
+    return failure.status not in {502, 504}
+
+
 def status_failure(
     status: int, headers: Mapping[str, str], body: object, *, now: datetime
 ) -> Failure:

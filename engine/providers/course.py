@@ -47,7 +47,7 @@ class Again:
     words: str
     """What is being waited for."""
     all_wait_s: float = 0.0
-    """How long no request of the account should be sent, as the server asked."""
+    """How long no such request should be sent, as the server asked."""
 
 
 @dataclass(frozen=True, slots=True)

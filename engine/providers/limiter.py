@@ -1,4 +1,4 @@
-"""How many requests of one account may be in the air, found out from what the server says.
+"""How many requests to one model may be in the air, found out from what the server says.
 
 Servers do not tell their limits, and limits change. So the window opens until a refusal, closes a
 little, and feels its way up again: twice as slowly each time that the same height is refused, so
@@ -127,17 +127,37 @@ class Slot:
     mark: int
 
 
+class Gate:
+    """Until when a server asks to be asked nothing."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._closed_until = -math.inf
+
+    @property
+    def closed_for_s(self) -> float:
+        """From now; 0 where it is open."""
+        return max(0.0, self._closed_until - self._clock())
+
+    def close_for(self, seconds: float) -> None:
+        self._closed_until = max(self._closed_until, self._clock() + seconds)
+
+
 class Limiter:
     """Lets requests through in the order in which they first came, as many as the window allows,
-    and none while the server asks to wait."""
+    and none while the server asks to wait: of these requests, or, by the gate that they share, of
+    others as well."""
 
     def __init__(
-        self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
+        self,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        shared: Gate | None = None,
     ) -> None:
         self.window = Window()
-        self._clock = clock
         self._sleep = sleep
-        self._closed_until = -math.inf
+        self._own = Gate(clock)
+        self._shared = shared or Gate(clock)
         self._tickets = 0
         self._waiting: list[tuple[int, int, asyncio.Future[Slot]]] = []
         self._pushed = 0
@@ -145,7 +165,7 @@ class Limiter:
     @property
     def closed_for_s(self) -> float:
         """How long the server asked to wait from now; 0 where it does not."""
-        return max(0.0, self._closed_until - self._clock())
+        return max(self._own.closed_for_s, self._shared.closed_for_s)
 
     def ticket(self) -> int:
         """A place in the order, kept over all the tries of one call."""
@@ -153,7 +173,7 @@ class Limiter:
         return self._tickets
 
     def close_for(self, seconds: float) -> None:
-        self._closed_until = max(self._closed_until, self._clock() + seconds)
+        self._own.close_for(seconds)
 
     async def enter(self, ticket: int) -> Slot:
         while True:

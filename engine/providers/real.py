@@ -12,6 +12,7 @@ from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
 from engine.providers.anthropic_wire import AnthropicDialect
 from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_key
+from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.openai_wire import OpenAIDialect
 from engine.providers.redaction import Redactor
@@ -109,16 +110,16 @@ class RealModel:
         trouble = accounts.reach.trouble(self.sender.door)
         if trouble is not None:
             return Held(trouble, None)
-        limiters = [account.limiter for account in self._accounts()]
+        limiters = self._limiters()
         closed = max((limiter.closed_for_s for limiter in limiters), default=0.0)
         if closed > 0 and self.sender.waits.calls:
             return Held("429: rate limit", whole_seconds(closed), self.sender.waits.calls)
         return self.sender.waits.soonest(accounts.world.clock())
 
     def limit(self) -> tuple[int, int] | None:
-        """How many calls its account lets through at once and how many of its own wait for that;
+        """How many of its calls are let through at once and how many of its own wait for that;
         None where none does."""
-        windows = [account.limiter.window for account in self._accounts()]
+        windows = [limiter.window for limiter in self._limiters()]
         at_once = sum(int(window.limit) for window in windows if not window.has_room)
         waiting = self.sender.waits.outside
         return (at_once, waiting) if at_once and waiting else None
@@ -132,6 +133,9 @@ class RealModel:
         """Let calls through again, as a person says that the reason is gone."""
         for account in self._accounts():
             account.parked.pop(self.endpoint.model, None)
+
+    def _limiters(self) -> list[Limiter]:
+        return [account.limiter(self.endpoint.model) for account in self._accounts()]
 
     def _accounts(self) -> Sequence[Account]:
         return self.sender.accounts.at(self.endpoint.wire, self.endpoint.base_url)

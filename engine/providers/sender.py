@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts
-from engine.providers.attempts import Cause, Failure, Kind, describe, sort
+from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.course import Again, Course, GiveUp
 from engine.providers.exchange import Heard, Voice, exchange
 from engine.providers.ladder import Learned, Lesson, lesson
-from engine.providers.limiter import Signal
+from engine.providers.limiter import Limiter, Signal
 from engine.providers.line import Door
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.redaction import Redactor
@@ -47,7 +47,7 @@ class Waits:
     _pending: dict[int, tuple[float, str]] = field(default_factory=dict)
     _number: int = 0
     outside: int = 0
-    """Calls that its account's limiter has not let through yet."""
+    """Calls that its limiter has not let through yet."""
 
     @property
     def calls(self) -> int:
@@ -122,10 +122,14 @@ class _Call:
     _priced: tuple[Heard, Usage] | None = None
     """The last attempt and what it used, as looking up a price takes a while."""
 
+    @property
+    def _limiter(self) -> Limiter:
+        return self.account.limiter(self.ask.model)
+
     async def through(self) -> Reply:
         accounts = self.sender.accounts
         course = Course(accounts.patience, accounts.world.chance)
-        ticket = self.account.limiter.ticket()
+        ticket = self._limiter.ticket()
         while True:
             await self._reachable()
             heard = await self._in_turn(ticket)
@@ -150,7 +154,7 @@ class _Call:
 
     async def _in_turn(self, ticket: int) -> Heard:
         """One attempt, when its turn has come."""
-        limiter = self.account.limiter
+        limiter = self._limiter
         self.sender.waits.outside += 1
         try:
             slot = await limiter.enter(ticket)
@@ -188,7 +192,7 @@ class _Call:
                 heard,
                 patience=self.sender.accounts.patience,
                 now=world.now,
-                accepted=self.account.limiter.accepted,
+                accepted=self._limiter.accepted,
             )
             outcome = self._concluded(heard)
             return heard
@@ -299,6 +303,7 @@ class _Call:
             case Again() if kind is Kind.UNREACHABLE and accounts.reach.trouble(door) is not None:
                 course.uncount()
             case Again():
+                self._close(step, failure)
                 await self._pause(step)
 
     def _given_up(self, step: GiveUp) -> str:
@@ -308,9 +313,13 @@ class _Call:
             self.account.parked[self.ask.model] = words
         return f"{self.sender.label}: {words}"
 
-    async def _pause(self, step: Again) -> None:
+    def _close(self, step: Again, failure: Failure) -> None:
+        """Have the calls wait that the server asks to wait."""
         if step.all_wait_s:
-            self.account.limiter.close_for(step.all_wait_s)
+            held = self.account.gate if concerns_account(failure) else self._limiter
+            held.close_for(step.all_wait_s)
+
+    async def _pause(self, step: Again) -> None:
         if not step.after_s:
             return
         world, waits = self.sender.accounts.world, self.sender.waits

@@ -29,6 +29,8 @@ class Fault(StrEnum):
     UNAVAILABLE = "unavailable"
     OVERLOADED = "overloaded"
     """529."""
+    OVERLOADED_SECONDS = "overloaded_seconds"
+    """529 with a Retry-After of `Detail.retry_after`."""
     RATE_LIMITED = "rate_limited"
     """429 without a word on when to come back."""
     RATE_LIMITED_SECONDS = "rate_limited_seconds"

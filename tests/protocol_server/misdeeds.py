@@ -52,6 +52,8 @@ def rejection_of(strike: Strike, request: Request) -> Rejection | None:
             return rate_limit(None)
         case Fault.RATE_LIMITED_SECONDS:
             return rate_limit(detail.retry_after)
+        case Fault.OVERLOADED_SECONDS:
+            return Rejection(529, "Overloaded", headers={"retry-after": detail.retry_after})
         case Fault.RATE_LIMITED_DATE:
             then = datetime.now(UTC) + timedelta(seconds=float(detail.retry_after))
             return rate_limit(format_datetime(then, usegmt=True))

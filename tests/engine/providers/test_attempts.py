@@ -12,6 +12,7 @@ from engine.providers.attempts import (
     Cause,
     Failure,
     Kind,
+    concerns_account,
     describe,
     failure_in,
     retry_after_s,
@@ -235,6 +236,24 @@ def test_a_redirect_says_where_to_whatever_its_page_says(
     failure = status_failure(status, {"location": location}, page, now=NOW)
     assert describe(failure) == f"{status}: the server redirects elsewhere ({shown})"
     assert sort(failure) is Kind.FATAL_TARGET
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "all_of_it"),
+    [
+        (429, "Rate limit reached for gpt-x in organization org-1 on tokens per min", False),
+        (429, "Number of input tokens has exceeded your per-minute rate limit", False),
+        (429, "Rate limit exceeded for model_per_key: 1", False),
+        (429, "Rate limit exceeded for api_key: 1. Limit type: requests.", True),
+        (529, "Overloaded", True),
+        (503, "", True),
+        (502, "", False),
+    ],
+)
+def test_a_wait_is_for_one_model_or_for_all_of_the_account(
+    status: int, message: str, *, all_of_it: bool
+) -> None:
+    assert concerns_account(Failure(Cause.STATUS, message, status)) is all_of_it
 
 
 def test_a_page_for_people_is_told_by_its_title() -> None:

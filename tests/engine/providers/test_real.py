@@ -285,7 +285,7 @@ def test_a_server_that_stays_broken_is_given_up_after_eight_tries(bench: Bench) 
     assert "503: the server is not available" in str(done.error)
 
 
-def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_of_the_account(
+def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
     bench: Bench,
 ) -> None:
     bench.server.plan(Fault.RATE_LIMITED_SECONDS, when=first, detail=Detail(retry_after="12"))
@@ -307,6 +307,43 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_of_the_account(
 
     assert asyncio.run(run()) == "429: rate limit, again in 12 s"
     assert bench.time.slept == [12.0]
+
+
+async def answered_meanwhile(bench: Bench) -> bool:
+    """Whether another model of the account answers while one waits as the server asked."""
+    accounts = bench.accounts()
+    one, other = bench.open(accounts), bench.open(accounts, model="words-3")
+    waits, over = asyncio.Event(), asyncio.Event()
+
+    async def until_over(seconds: float) -> None:
+        bench.time.slept.append(seconds)
+        waits.set()
+        await over.wait()
+        bench.time.seconds += seconds
+
+    object.__setattr__(accounts.world, "sleep", until_over)
+    first = asyncio.create_task(call(one))
+    await waits.wait()
+    second = asyncio.create_task(call(other))
+    done, _ = await asyncio.wait([second], timeout=0.3)
+    over.set()
+    assert text(await first) == WORDS.strip()
+    assert text(await second) == "one word and"
+    await accounts.close()
+    return bool(done)
+
+
+def test_a_rate_limit_of_one_model_holds_up_no_other(bench: Bench) -> None:
+    detail = Detail(retry_after="82")
+    bench.server.plan(Fault.RATE_LIMITED_SECONDS, "words-20", when=first, detail=detail)
+    assert asyncio.run(answered_meanwhile(bench))
+    assert bench.time.slept == [82.0]
+
+
+def test_a_server_that_has_too_much_to_do_is_left_alone_by_every_model(bench: Bench) -> None:
+    detail = Detail(retry_after="82")
+    bench.server.plan(Fault.OVERLOADED_SECONDS, "words-20", when=first, detail=detail)
+    assert not asyncio.run(answered_meanwhile(bench))
 
 
 def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
@@ -485,7 +522,11 @@ def test_a_cancelled_call_leaves_nothing_behind(bench: Bench) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await bench.server.until(lambda counters: counters.concurrent == 0)
-        in_flight = accounts.at(model.endpoint.wire, model.endpoint.base_url)[0].limiter.window
+        in_flight = (
+            accounts.at(model.endpoint.wire, model.endpoint.base_url)[0]
+            .limiter(model.endpoint.model)
+            .window
+        )
         await accounts.close()
         return done, in_flight.in_flight
 
@@ -502,6 +543,23 @@ def test_a_cap_of_the_server_is_found_and_kept(bench: Bench) -> None:
         model = bench.open(accounts)
         try:
             return await asyncio.gather(*(call(model) for _ in range(120)))
+        finally:
+            await accounts.close()
+
+    done = asyncio.run(run())
+    assert all(one.reply for one in done)
+    assert bench.server.counters.refusals <= 120
+    assert bench.server.counters.concurrent_max == 8
+
+
+def test_a_cap_that_two_models_share_is_found_by_both(bench: Bench) -> None:
+    bench.server.settings = Settings(cap=8, latency_ms=2, tokens_per_second=2000)
+
+    async def run() -> list[Call]:
+        accounts = bench.accounts()
+        models = [bench.open(accounts), bench.open(accounts, model="words-19")]
+        try:
+            return await asyncio.gather(*(call(models[n % 2]) for n in range(120)))
         finally:
             await accounts.close()
 
@@ -554,7 +612,7 @@ def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
         object.__setattr__(accounts.world, "sleep", watched)
         await call(model)
         [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
-        account.limiter.close_for(12)
+        account.limiter(model.endpoint.model).close_for(12)
         await asyncio.gather(*(call(model) for _ in range(3)))
         await accounts.close()
         return seen
