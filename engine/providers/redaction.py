@@ -32,6 +32,10 @@ _LOOKS_SECRET: Final = re.compile(
 )
 
 
+_SEVERAL: Final = re.compile(rf"(?:{re.escape(HIDDEN)}){{2,}}")
+"""Parts of one key."""
+
+
 class Redactor:
     """Knows the keys of one account in every spelling a server may echo. Shows none itself."""
 
@@ -64,7 +68,8 @@ class Redactor:
             text = self._pattern.sub(HIDDEN, text)
         # half a character, which a server may send escaped, cannot be written anywhere
         text = text.encode("utf-8", "replace").decode()
-        text = " ".join(_LOOKS_SECRET.sub(HIDDEN, text).split())
+        text = _SEVERAL.sub(HIDDEN, _LOOKS_SECRET.sub(HIDDEN, text))
+        text = " ".join(text.split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
     def _cut(self, text: str) -> str:

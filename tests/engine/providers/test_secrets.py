@@ -79,11 +79,12 @@ def test_no_fault_shows_the_key(
     assert_clean("\n".join([*bench.notes, everything_logged.text]))
 
 
-def test_a_wrong_key_is_told_without_a_word_of_the_server(bench: Bench) -> None:
+def test_a_wrong_key_is_told_in_the_server_s_own_words_without_the_key(bench: Bench) -> None:
     bench.server.settings = Settings(key="sk-another")
     done = bench.call()
     assert str(done.error) == (
-        "target x: 401: the key was refused (parked; check apikey, model and base_url of target x)"
+        "target x: 401: the key was refused (Incorrect API key provided: [hidden].)"
+        " (parked; check apikey, model and base_url of target x)"
     )
 
 
