@@ -51,12 +51,6 @@ class Branch:
         return cls(benchmark, known[swap], model)
 
 
-def original_of(name: str) -> str:
-    """The benchmark that a name belongs to: its own, or that which it is a branch of."""
-    branch = Branch.parse(name)
-    return name if branch is None else branch.benchmark
-
-
 def folder_of(name: str) -> PurePosixPath:
     """Of a benchmark or a branch, relative to the workspace."""
     branch = Branch.parse(name)

@@ -9,7 +9,7 @@ from itertools import count
 from math import sqrt
 from typing import Final
 
-from engine.statistics.distributions import chi_square_tail, critical
+from engine.statistics.distributions import critical
 from engine.statistics.intervals import Interval, wilson
 
 _ROUNDING: Final = 1e-9
@@ -63,30 +63,6 @@ def flip_matrix(left: Sequence[bool | None], right: Sequence[bool | None]) -> Fl
     left_only = sum(a and not b for a, b in pairs)
     right_only = sum(b and not a for a, b in pairs)
     return Flips(both, left_only, right_only, len(pairs) - both - left_only - right_only)
-
-
-@dataclass(frozen=True, slots=True)
-class CochranQ:
-    """Whether raters pass unequally often."""
-
-    q: float
-    freedom: int
-    p: float
-
-
-def cochran_q(ratings: Ratings) -> CochranQ | None:
-    """Over the things that every rater answered; None for fewer than two raters or where no thing
-    divides them. W. G. Cochran, Biometrika 37 (1950) 256-266. Assumes independent things."""
-    rows = [[bool(one) for one in row] for row in ratings if None not in row]
-    raters = len(rows[0]) if rows else 0
-    columns = [sum(column) for column in zip(*rows, strict=True)]
-    sums = [sum(row) for row in rows]
-    spread = raters * sum(sums) - sum(one * one for one in sums)
-    if raters < 2 or not spread:
-        return None
-    uneven = raters * sum(one * one for one in columns) - sum(columns) ** 2
-    q = (raters - 1) * uneven / spread
-    return CochranQ(q, raters - 1, chi_square_tail(q, raters - 1))
 
 
 def agreement(

@@ -48,22 +48,6 @@ def resampled_sums(
         yield _unpack(total, fields)
 
 
-def cluster_bootstrap(
-    strata: Sequence[Sequence[tuple[int, int]]], *, resamples: int = 2000, seed: int = 0
-) -> Interval | None:
-    """The percentile interval of passed / scored; each cluster is such a pair. A check only: with
-    few clusters it is too narrow, and where all pass it has no width. None without a row.
-
-    B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
-    """
-    rates = [
-        passed / scored
-        for passed, scored in resampled_sums(strata, resamples=resamples, seed=seed)
-        if scored
-    ]
-    return percentile_interval(rates) if rates else None
-
-
 def percentile_interval(values: Sequence[float]) -> Interval:
     """Between the values that cut off 2.5 % on either side, taken outward."""
     ordered = sorted(values)

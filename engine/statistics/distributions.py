@@ -53,20 +53,6 @@ def two_sided(value: float, freedom: float) -> float:
     return min(1.0, 2 * student_cdf(-abs(value), freedom))
 
 
-def chi_square_tail(value: float, freedom: float) -> float:
-    """The probability that chi-square with `freedom` > 0 degrees is at least `value`.
-
-    Abramowitz and Stegun, eq. 6.5.29 (series) and 6.5.31 (continued fraction).
-    """
-    if value <= 0:
-        return 1.0
-    half, x = freedom / 2, value / 2
-    scale = exp(half * log(x) - x - lgamma(half))
-    if x < half + 1:
-        return 1 - scale * _gamma_series(half, x)
-    return scale * _gamma_fraction(half, x)
-
-
 def binomial_tail(successes: int, n: int) -> float:
     """The probability of at most `successes` heads in `n` throws of a fair coin."""
     return sum(comb(n, k) for k in range(successes + 1)) / (1 << n)
@@ -98,32 +84,6 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
         odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1))
         d = 1 / _away_from_zero(1 + odd * d)
         c = _away_from_zero(1 + odd / c)
-        value *= d * c
-        if abs(d * c - 1) < _PRECISION:
-            break
-    return value
-
-
-def _gamma_series(a: float, x: float) -> float:
-    term = total = 1 / a
-    step = a
-    while abs(term) > abs(total) * _PRECISION:
-        step += 1
-        term *= x / step
-        total += term
-    return total
-
-
-def _gamma_fraction(a: float, x: float) -> float:
-    b = x + 1 - a
-    c = 1 / _TINY
-    d = 1 / _away_from_zero(b)
-    value = d
-    for step in range(1, 10_000):
-        factor = -step * (step - a)
-        b += 2
-        d = 1 / _away_from_zero(factor * d + b)
-        c = _away_from_zero(b + factor / c)
         value *= d * c
         if abs(d * c - 1) < _PRECISION:
             break

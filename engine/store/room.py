@@ -7,18 +7,12 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StoreError
-
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CANNOT_GROW: Final = frozenset(
     {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE}
 )
 """What SQLite makes of a quota, a limit on the size of files, and a disk that fills while it
 syncs."""
-
-
-class NoRoomError(StoreError):
-    """There is no room for a file. What it held before is still there."""
 
 
 def lacks_room(error: Exception) -> bool:

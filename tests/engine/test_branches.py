@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Role, name_fault
-from engine.branches import Branch, benchmark_fault, folder_of, name_of, original_of
+from engine.branches import Branch, benchmark_fault, folder_of, name_of
 
 
 @pytest.mark.parametrize("model", ["blunt", "gpt-5.4-mini", "a_b", "user-blunt"])
@@ -16,7 +16,6 @@ def test_a_branch_is_read_back_from_its_name_and_from_its_folder(swap: Role, mod
     branch = Branch("own-view", swap, model)
     assert Branch.parse(str(branch)) == branch
     assert name_of(Path("/place") / folder_of(str(branch))) == str(branch)
-    assert original_of(str(branch)) == "own-view"
 
 
 def test_no_benchmark_can_be_called_like_a_branch() -> None:
@@ -42,7 +41,6 @@ def test_no_benchmark_can_be_called_like_a_branch() -> None:
 )
 def test_what_is_no_branch_is_a_name_like_any_other(name: str) -> None:
     assert Branch.parse(name) is None
-    assert original_of(name) == name
 
 
 def test_a_folder_is_a_branch_only_where_branches_are() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.statistics.agreement import agreement, cochran_q
+from engine.statistics.agreement import agreement
 from engine.statistics.clusters import (
     Cluster,
     clustered_error,
@@ -100,13 +100,6 @@ def test_alpha_bears_missing_answers_and_kappa_does_not() -> None:
     assert found.alpha is not None
     assert found.alpha.value == pytest.approx(0.711230, abs=1e-6)
     assert found.kappa is None
-
-
-def test_cochrans_q_is_that_of_the_book() -> None:
-    found = cochran_q(read(RATINGS))
-    assert found is not None
-    assert (found.q, found.freedom) == (4.5, 2)
-    assert found.p == pytest.approx(0.105399, abs=1e-6)
 
 
 def test_ranks_with_ties_correlate_as_published() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from engine.statistics.bootstrap import cluster_bootstrap
 from engine.statistics.clusters import (
     Cluster,
     collapsed,
@@ -12,7 +11,6 @@ from engine.statistics.clusters import (
     intraclass_correlation,
     stratified_error,
 )
-from engine.statistics.missing import scored_of
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
 from engine.statistics.rates import benchmark_rate, metric_rate, new_metrics_rate
 from engine.statistics.signal import no_signal
@@ -77,18 +75,6 @@ def test_metrics_that_differ_narrow_what_is_said_of_them_and_widen_what_is_said_
     assert (these.clusters, others.clusters) == (24, 3)
 
 
-def test_the_bootstrap_comes_to_much_the_same_where_there_is_much_to_go_by() -> None:
-    counts = [(passed, 4) for passed in (4, 2, 3, 0, 4, 1, 2, 4, 3, 3)] * 6
-    drawn = cluster_bootstrap([counts])
-    rate = metric_rate([Cluster.passing(*pair) for pair in counts], 0.3)
-    assert drawn is not None
-    assert rate is not None
-    assert drawn.low == pytest.approx(rate.interval.low, abs=0.03)
-    assert drawn.high == pytest.approx(rate.interval.high, abs=0.03)
-    assert drawn == cluster_bootstrap([counts])
-    assert cluster_bootstrap([]) is None
-
-
 def test_likeness_is_pooled_and_knows_what_it_cannot_say() -> None:
     easy, hard = clusters(2, 1, 2, 1, size=2), clusters(0, 1, 0, 1, size=2)
     assert intraclass_correlation([easy, hard]) == intraclass_correlation([easy]) == 0
@@ -110,14 +96,6 @@ def test_a_stratum_of_one_cluster_is_put_to_another() -> None:
     found = stratified_error([one, two])
     assert found is not None
     assert found.error == pytest.approx((2 * 2 * 0.5**2) ** 0.5 / 8)
-
-
-def test_missing_verdicts_are_counted_and_bounded() -> None:
-    found = scored_of(6, 8, ["refused", "tied", "refused"])
-    assert (found.of, found.unscored) == (11, {"refused": 2, "tied": 1})
-    assert found.bounds is not None
-    assert (found.bounds.low, found.bounds.high) == (6 / 11, 9 / 11)
-    assert scored_of(0, 0, []).bounds is None
 
 
 def test_a_metric_that_all_pass_or_none_tells_nothing_apart() -> None:
