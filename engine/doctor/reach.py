@@ -192,7 +192,7 @@ def _failed(error: Exception, way: _Way) -> tuple[str, Cause]:
 def _failure(error: Exception, way: _Way) -> Failure | None:
     """None where the two sides could not agree on TLS."""
     if isinstance(error, httpx.ProxyError):
-        return Failure(Cause.STATUS, "the proxy refused", way.status)
+        return Failure(Cause.PROXY, status=way.status)
     beneath = list(_beneath(error))
     for fault in beneath:
         match fault:
@@ -273,7 +273,7 @@ def _answered(place: Destination, status: int, location: str, took_ms: int) -> F
             return _finding(
                 place,
                 State.PROBLEM,
-                "the proxy asks for a password (407)",
+                "407: the proxy asks for a password",
                 "write it into the proxy's address, http://name:password@host",
             )
         case 404 | 405:
@@ -304,6 +304,8 @@ def _answered(place: Destination, status: int, location: str, took_ms: int) -> F
 
 
 def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
+    if cause is Cause.PROXY:
+        return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
     if cause is Cause.CERTIFICATE:
         return "add the certificate to those that this system trusts, if it is known to be right"
     if Door.of(place.base_url).local:

@@ -3,65 +3,93 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from engine.store.records import FailedUnit
+
 
 class Ailment(Enum):
-    """A kind of failure: its name, and what to do."""
+    """A kind of failure: its name, what to do, and whether running it again as it is can help."""
 
     REFUSED_ACCOUNT = (
         "the provider refuses the key, the account or the model's name",
         "Mend apikey, model or base_url of this model in config.yaml or .env, then try again.",
+        False,
     )
     NO_CREDIT = (
         "the account has no credit",
         "Add credit at the provider, or take another account; then try again.",
+        False,
     )
     BUDGET = (
         "the budget of this run is spent",
         "Raise the budget in config.yaml, then try again.",
+        False,
+    )
+    PROXY = (
+        "the proxy does not let the calls through",
+        "Look at HTTPS_PROXY, HTTP_PROXY and NO_PROXY, or ask whoever runs the proxy; then try "
+        "again.",
+        False,
+    )
+    CERTIFICATE = (
+        "the server's certificate is not trusted",
+        "Add it to those that this system trusts, or name a file in SSL_CERT_FILE, if it is known "
+        "to be right; then try again.",
+        False,
     )
     TOO_BUSY = (
         "the provider has too much to do",
         "Try again later, or lower how many are played at once; nothing else is wrong.",
+        True,
     )
     OUT_OF_REACH = (
         "the provider could not be reached",
         "Look at the network and at base_url; `crosswind doctor` knocks at each door. "
         "Then try again.",
+        True,
     )
     SILENT = (
         "the model fell silent",
         "Try again. If it comes back, the model may be too slow for the limits of time that are "
         "set for it.",
+        True,
     )
     WRONG_SHAPE = (
         "the answer had not the shape that was asked for",
         "Try again. If it comes back, this model is too weak for this role: take another one.",
+        True,
     )
     NO_EVIDENCE = (
         "the evaluator gave no quote that is found in the transcript",
         "Try again, or judge it with another evaluator.",
+        True,
     )
     WITHHELD = (
         "the model or its provider's filter refused to play its part",
         "Trying again seldom helps: read the scenario, soften it, or give this role to another "
         "model.",
+        False,
     )
     TOO_LONG = (
         "it is longer than the model's context or limit of output",
         "Trying again does not help: play fewer turns, or take a model with more room.",
+        False,
     )
     BAD_REQUEST = (
         "the provider does not accept the request",
         "Read what it says: a parameter of this model in config.yaml is most likely not for it.",
+        False,
     )
     PROVIDER_FAULT = (
         "the provider failed",
         "Try again; if it goes on for long, look at the provider's own status page.",
+        True,
     )
-    OTHER = ("other reasons", "Read the reason, mend what it names, and try again.")
+    OTHER = ("other reasons", "Read the reason, mend what it names, and try again.", True)
 
     @property
     def name_in_words(self) -> str:
@@ -71,20 +99,28 @@ class Ailment(Enum):
     def advice(self) -> str:
         return self.value[1]
 
+    @property
+    def can_pass(self) -> bool:
+        """Whether it may go well when it is tried again and nothing was changed."""
+        return self.value[2]
+
 
 _SIGNS: Final = (
     (Ailment.BUDGET, r"\bbudget\b"),
+    (Ailment.PROXY, r"\bthe proxy (does not let|asks for)"),
+    (
+        Ailment.OUT_OF_REACH,
+        r"could not be reached|no such host|network is down|no connection|connection refused"
+        r"|proxy found no way",
+    ),
+    (Ailment.CERTIFICATE, r"\bcertificate"),
     (Ailment.NO_CREDIT, r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b"),
     (
         Ailment.REFUSED_ACCOUNT,
-        r"\bparked\b|key was refused|may not use this model|no such model|no longer offered"
-        r"|certificate|asks for a password|\b40[134]:",
+        r"key was refused|may not use this model|no such model|no longer offered"
+        r"|redirects elsewhere|\b40[134]:|\bthe variable \w+ is (not set|set, but)",
     ),
     (Ailment.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
-    (
-        Ailment.OUT_OF_REACH,
-        r"could not be reached|no such host|network is down|no connection|connection refused",
-    ),
     (Ailment.SILENT, r"fell silent|stalled|no (first )?token"),
     (
         Ailment.TOO_LONG,
@@ -104,7 +140,32 @@ READ_AT_MOST: Final = 600
 """Characters of a reason: what a server adds behind them says nothing of its kind."""
 
 
+_SAID: Final = re.compile(r"\([^()]*\)?")
+"""What a reason repeats of others' words; half of it where the reason was cut."""
+
+
 def ailment_of(reason: str) -> Ailment:
-    """The first kind whose words are in it."""
+    """The first kind whose words are in it: in our own, or where those do not tell, in what they
+    repeat of the server's."""
     head = reason[:READ_AT_MOST]
-    return next((ailment for ailment, sign in _COMPILED if sign.search(head)), Ailment.OTHER)
+    for text in (_SAID.sub("", head), head):
+        for ailment, sign in _COMPILED:
+            if sign.search(text):
+                return ailment
+    return Ailment.OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """All rows that failed for reasons of one kind, in the order in which they failed."""
+
+    kind: Ailment
+    units: Sequence[FailedUnit]
+
+
+def grouped(failed: Iterable[FailedUnit]) -> list[FailureGroup]:
+    """In the order of the kinds: what a person must mend comes before what passes by itself."""
+    groups: dict[Ailment, list[FailedUnit]] = {kind: [] for kind in Ailment}
+    for unit in failed:
+        groups[ailment_of(unit.reason)].append(unit)
+    return [FailureGroup(kind, units) for kind, units in groups.items() if units]

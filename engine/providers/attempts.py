@@ -33,6 +33,8 @@ class Cause(StrEnum):
     """There is no way to any host: no route, or nobody who resolves names."""
     NO_CONNECTION = "no_connection"
     """The host refuses, or does not answer the door in time."""
+    PROXY = "proxy"
+    """The proxy on the way answered in place of the server, and lets nothing through."""
     CERTIFICATE = "certificate"
     NO_TRUST = "no_trust"
     """What certificates are checked against cannot be read here."""
@@ -171,6 +173,9 @@ def sort(failure: Failure) -> Kind:
     kind = _BY_CAUSE.get(failure.cause)
     if kind is not None:
         return kind
+    if failure.cause is Cause.PROXY:
+        # who it is that was refused is the machine here, and no model: none is parked for it
+        return Kind.UNREACHABLE if (failure.status or 0) >= 500 else Kind.FATAL_REQUEST
     return _by_words(failure) or _by_status(failure.status)
 
 
@@ -223,7 +228,7 @@ def _by_status(status: int | None) -> Kind:
             return Kind.RATE_LIMITED
         case 529:
             return Kind.OVERLOADED
-        case 401 | 402 | 403 | 404 | 405 | 407 | 410:
+        case 401 | 402 | 403 | 404 | 405 | 410:
             return Kind.FATAL_TARGET
         case 408 | 409 | 425 | 499 | None:
             return Kind.TRANSIENT
@@ -253,11 +258,13 @@ def status_failure(
 ) -> Failure:
     """A status that is no success, with what its body says. `headers` are looked up in lower case;
     `body` is parsed JSON, or text where it was none."""
-    failure = failure_in(body, Cause.STATUS, status)
+    # only proxies ask for a password of their own; Squid says so of all that it refuses itself
+    cause = Cause.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
+    failure = failure_in(body, cause, status)
     # what stands in the body of a redirect is for people: where it leads is in a header
     where = _place(headers.get("location", "")) if 300 <= status < 400 else ""
     return Failure(
-        Cause.STATUS,
+        cause,
         where or failure.message,
         status,
         failure.type,
@@ -375,6 +382,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.UNKNOWN_HOST: "there is no such host",
     Cause.NETWORK: "the network is down",
     Cause.NO_CONNECTION: "no connection",
+    Cause.PROXY: "the proxy does not let it through",
     Cause.CERTIFICATE: "the server's certificate is not trusted",
     Cause.NO_TRUST: "the certificates that this system trusts cannot be read",
     Cause.TLS: "the two sides do not agree on TLS",
@@ -394,7 +402,7 @@ _STATUS_WORDS: Final[Mapping[int, str]] = {
     402: "the account has no credit",
     403: "the key may not use this model",
     404: "there is no such model, or the address is wrong",
-    407: "a proxy asks for a password",
+    407: "the proxy asks for a password",
     408: "the server waited too long",
     410: "the model is no longer offered",
     413: "the request is too large",
@@ -420,6 +428,10 @@ def describe(failure: Failure) -> str:
 
 
 def _plain(cause: Cause, status: int | None) -> str:
+    if cause is Cause.PROXY:
+        if (status or 0) >= 500:
+            return "the proxy found no way to the server"
+        return _STATUS_WORDS[407] if status == 407 else _PLAIN_WORDS[cause]
     if status is not None and cause in {Cause.STATUS, Cause.IN_STREAM}:
         if status in _STATUS_WORDS:
             return _STATUS_WORDS[status]

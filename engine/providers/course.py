@@ -9,6 +9,8 @@ from typing import Final
 from engine.providers.attempts import Cause, Failure, Kind, describe
 
 _UNKNOWN_HOST_TRIES: Final = 3
+_ADDRESS: Final = "base_url"
+_CERTIFICATES: Final = "the certificates that this system trusts and base_url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class GiveUp:
     retryable: bool
     parks: bool = False
     """Whether no other call to this model can succeed either."""
+    look_at: str = "apikey, model and base_url"
+    """What of the model's configuration may be to blame, where it parks."""
 
 
 @dataclass(slots=True)
@@ -83,6 +87,8 @@ class Course:
         """
         words = describe(failure)
         match kind:
+            case Kind.FATAL_TARGET if failure.cause is Cause.CERTIFICATE:
+                return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
             case Kind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
             case Kind.RATE_LIMITED | Kind.OVERLOADED:
@@ -99,12 +105,14 @@ class Course:
                 return Again(0.0, words)
             case Kind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
                 if strikes >= _UNKNOWN_HOST_TRIES:
-                    return GiveUp(words, retryable=False, parks=True)
+                    return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
                 return self._again(failure, words, now)
             case Kind.UNREACHABLE if not known:
                 # a host that never answered is a wrong address, or a server that was not started
                 step = self._again(failure, words, now)
-                return replace(step, parks=True) if isinstance(step, GiveUp) else step
+                if isinstance(step, GiveUp):
+                    return replace(step, parks=True, look_at=_ADDRESS)
+                return step
             case Kind.TRANSIENT | Kind.UNREACHABLE:
                 return self._again(failure, words, now)
             case _:

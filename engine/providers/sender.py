@@ -309,7 +309,7 @@ class _Call:
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)
         if step.parks:
-            words += f" (parked; check apikey, model and base_url of {self.sender.label})"
+            words += f" (parked; check {step.look_at} of {self.sender.label})"
             self.account.parked[self.ask.model] = words
         return f"{self.sender.label}: {words}"
 

@@ -32,7 +32,7 @@ class Tunnel(asyncio.Protocol):
         if match is None:
             raise ConnectionFailedError(Failure(Cause.BROKEN))
         if match[1] != b"200":
-            failure = Failure(Cause.STATUS, "the proxy refused", int(match[1]))
+            failure = Failure(Cause.PROXY, status=int(match[1]))
             raise ConnectionFailedError(failure)
 
     def data_received(self, data: bytes) -> None:

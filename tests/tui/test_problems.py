@@ -198,6 +198,20 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
     [
         ("gpt: 401: the key was refused (parked; check apikey)", Ailment.REFUSED_ACCOUNT),
         ("gpt: 402: the account has no credit", Ailment.NO_CREDIT),
+        (
+            "gpt: no connection (econnrefused), after 8 tries (parked; check base_url of gpt)",
+            Ailment.OUT_OF_REACH,
+        ),
+        ("parked: there is no such host (parked; check base_url of gpt)", Ailment.OUT_OF_REACH),
+        ("gpt: the server's certificate is not trusted (parked; check)", Ailment.CERTIFICATE),
+        ("gpt: 403: the proxy does not let it through", Ailment.PROXY),
+        ("gpt: 407: the proxy asks for a password", Ailment.PROXY),
+        ("gpt: 502: the proxy found no way to the server, after 8 tries", Ailment.OUT_OF_REACH),
+        (
+            "gpt: 400: the request was not accepted (credit balance, 429)",
+            Ailment.BAD_REQUEST,
+        ),
+        ("model gpt: the variable GPT_KEY is not set (looked in .env)", Ailment.REFUSED_ACCOUNT),
         ("gpt: 404: there is no such model, or the address is wrong", Ailment.REFUSED_ACCOUNT),
         ("gpt: 429: rate limit (slow down)", Ailment.TOO_BUSY),
         ("HTTP 529: overloaded, 8 of 8 tries", Ailment.TOO_BUSY),

@@ -15,7 +15,7 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
-from engine.pipeline.remedies import Ailment, ailment_of
+from engine.pipeline.remedies import Ailment, ailment_of, grouped
 from engine.store.records import FailedUnit, StoredAttempt
 from engine.watch import Watch
 from tui.background import begin_instead
@@ -54,7 +54,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._list = Entries(id="problems")
         self._detail = Transcript(follow=False, id="detail")
         self._failed: dict[UnitKey, FailedUnit] = {}
-        self._groups: dict[Ailment, list[FailedUnit]] = {}
+        self._groups: dict[Ailment, Sequence[FailedUnit]] = {}
         self._open: set[Ailment] | None = None
         """Groups whose rows are shown; None until there were any."""
         self._parked: dict[str, str] = {}
@@ -169,7 +169,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         finally:
             self._reading = False
         self._failed = {_key(unit): unit for unit in failed}
-        self._groups = _grouped(failed)
+        self._groups = {group.kind: group.units for group in grouped(failed)}
         self._loaded = True
         if self._open is None and failed:
             few = len(failed) < FOLDED_FROM
@@ -222,7 +222,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
         return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
 
-    def _chosen(self) -> list[FailedUnit]:
+    def _chosen(self) -> Sequence[FailedUnit]:
         """What is marked; else what the cursor is on, a group being all of its rows."""
         if self._list.marked:
             return [unit for key, unit in self._failed.items() if key in self._list.marked]
@@ -247,14 +247,6 @@ def _key(unit: FailedUnit) -> UnitKey:
 
 def _row(unit: FailedUnit) -> Row:
     return Row(unit.benchmark, unit.unit)
-
-
-def _grouped(failed: Sequence[FailedUnit]) -> dict[Ailment, list[FailedUnit]]:
-    """In the order of the kinds: what a person must mend comes before what passes by itself."""
-    groups: dict[Ailment, list[FailedUnit]] = {ailment: [] for ailment in Ailment}
-    for unit in failed:
-        groups[ailment_of(unit.reason)].append(unit)
-    return {ailment: units for ailment, units in groups.items() if units}
 
 
 def _parked_entry(target: str, why: str) -> Entry:

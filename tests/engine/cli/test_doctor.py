@@ -472,7 +472,9 @@ def test_a_proxy_that_refuses_is_told_with_its_status(
         found = clinic.only(Area.REACH)
     assert found.state is State.PROBLEM
     assert found.sentence.startswith("501: ")
-    assert found.sentence.endswith("(the proxy refused)")
+    assert found.sentence.endswith("the proxy found no way to the server")
+    assert found.remedy is not None
+    assert "NO_PROXY" in found.remedy
 
 
 def test_a_redirect_is_told_by_its_host_and_not_followed(clinic: Clinic) -> None:

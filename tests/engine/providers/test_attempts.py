@@ -54,6 +54,21 @@ def test_a_status_has_its_class(status: int, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "headers"), [(407, {}), (403, {"x-squid-error": "ERR_ACCESS_DENIED 0"})]
+)
+def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
+    status: int, headers: dict[str, str]
+) -> None:
+    failure = status_failure(status, headers, "<title>no</title>", now=NOW)
+    for one in (failure, Failure(Cause.PROXY, status=status)):
+        assert one.cause is Cause.PROXY
+        assert sort(one) is Kind.FATAL_REQUEST
+        assert "proxy" in describe(one)
+        assert "key" not in describe(one)
+    assert sort(Failure(Cause.PROXY, status=502)) is Kind.UNREACHABLE
+
+
+@pytest.mark.parametrize(
     ("cause", "kind"),
     [
         (Cause.UNKNOWN_HOST, Kind.UNREACHABLE),

@@ -89,7 +89,9 @@ def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
         one.next(failure, Kind.UNREACHABLE, 0.0, strikes=strikes, known=False)
         for strikes in (1, 2, 3)
     ]
-    assert steps[2] == GiveUp("there is no such host", retryable=False, parks=True)
+    assert steps[2] == GiveUp(
+        "there is no such host", retryable=False, parks=True, look_at="base_url"
+    )
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -441,9 +441,9 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
     [
         (
             sized(b"", status=b"407 Proxy Authentication Required"),
-            Failure(Cause.STATUS, "the proxy refused", 407),
+            Failure(Cause.PROXY, status=407),
         ),
-        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", Failure(Cause.STATUS, "the proxy refused", 502)),
+        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", Failure(Cause.PROXY, status=502)),
         (b"", Failure(Cause.BROKEN, "the server closed it")),
         (b"HTTP/1.1 200", Failure(Cause.BROKEN, "the server closed it")),
         (b"hello\r\n\r\n", Failure(Cause.BROKEN)),
