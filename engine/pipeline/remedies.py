@@ -113,7 +113,7 @@ _SIGNS: Final = (
         r"could not be reached|no such host|network is down|no connection|connection refused"
         r"|proxy found no way",
     ),
-    (Ailment.CERTIFICATE, r"\bcertificate"),
+    (Ailment.CERTIFICATE, r"\bcertificate|do not agree on TLS"),
     (Ailment.NO_CREDIT, r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b"),
     (
         Ailment.REFUSED_ACCOUNT,
