@@ -95,6 +95,8 @@ class Board:
     """What the run may spend; None without a limit."""
     limits: Sequence[Limit] = ()
     """Models that could be called more if their servers took more."""
+    between: Mapping[str, int] = field(default_factory=dict)
+    """Conversations that have begun and wait for their next message's turn, by target."""
 
 
 class Command(StrEnum):

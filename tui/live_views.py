@@ -36,13 +36,17 @@ def stage_views(
     tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
     played, judged = tallies[Stage.SIMULATE], tallies[Stage.EVALUATE]
     behind = max(played.done - judged.settled - judged.running, 0)
+    if behind <= at_once.get(Stage.EVALUATE, 0):
+        behind = 0  # it can take up all of them next
+    between = 0 if board is None else sum(board.between.values())
+    waiting = {Stage.SIMULATE: between, Stage.EVALUATE: behind}
     return [
         _stage(
             stage,
             tally,
             where.phase,
             at_once.get(stage),
-            behind if stage is Stage.EVALUATE else 0,
+            waiting.get(stage, 0),
         )
         for stage, tally in tallies.items()
     ]
@@ -162,7 +166,7 @@ def _target(
         name=one_line(target.id),
         simulated=progress.simulate.done,
         to_simulate=progress.simulate.total,
-        running=progress.simulate.running,
+        running=_running(target, progress, board),
         failed=failed,
         judged=progress.evaluate.done,
         to_judge=progress.evaluate.total,
@@ -180,6 +184,12 @@ def _target(
         limited=_limited(target, board),
         problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
     )
+
+
+def _running(target: TargetInfo, progress: TargetProgress, board: Board | None) -> int:
+    """Without those that wait for their next message's turn."""
+    between = 0 if board is None else board.between.get(target.id, 0)
+    return max(progress.simulate.running - between, 0)
 
 
 def _held(target: TargetInfo, board: Board | None) -> str | None:

@@ -77,6 +77,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "limits": [asdict(one) for one in board.limits] if board else [],
         "parked": dict(board.parked) if board else {},
         "concurrency": dict(board.concurrency) if board else {},
+        "between": dict(board.between) if board else {},
         "notices": list(board.notices) if board else [],
     }
     benchmarks = {}

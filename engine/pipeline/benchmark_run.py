@@ -140,7 +140,7 @@ class BenchmarkRun:
         self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
         self._queue(Stage.EVALUATE, sorted(to_judge))
         talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
-        verdicts = FairQueue((one.key.target_id, one) for one in judgings)
+        verdicts = FairQueue(((one.key.target_id, one) for one in judgings), source=talks)
         with contextlib.ExitStack() as notes:
             if playings:
                 notes.enter_context(self._stage(Stage.SIMULATE))
@@ -215,31 +215,43 @@ class BenchmarkRun:
         talker = _Talker(self, verdicts, talk, judging)
 
         async def talk_all() -> None:
-            await self._hand_out(Stage.SIMULATE, talks, talker.talk)
+            await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
             await verdicts.close()
 
-        await together([talk_all(), self._hand_out(Stage.EVALUATE, verdicts, self._judge)])
+        judge_all = self._hand_out(
+            Stage.EVALUATE, verdicts, self._judge, lambda one: len(one.askings)
+        )
+        await together([talk_all(), judge_all])
 
     async def _hand_out(
-        self, stage: Stage, queue: FairQueue[T], work: Callable[[str, T], Awaitable[None]]
+        self,
+        stage: Stage,
+        queue: FairQueue[T],
+        work: Callable[[str, T], Awaitable[None]],
+        calls: Callable[[T], int],
     ) -> None:
-        """Each item to a task of its own, as many at once as the stage may have."""
-        slots = self.bench.control.slots[stage]
+        """Each item, with the calls that it takes, to a task of its own, as many at once as the
+        stage may have."""
+        control = self.bench.control
+        slots = control.slots[stage]
 
         async def one(lane: str, item: T) -> None:
             try:
-                await work(lane, item)
+                async with slots.one(lane, calls(item)):
+                    if await control.may_begin():
+                        await work(lane, item)
             finally:
-                slots.release()
                 queue.done(lane)
+                slots.end()
 
-        async with side_by_side() as group:
-            while (found := await queue.next()) is not None:
-                await slots.acquire()
-                if not await self.bench.control.may_begin():
-                    slots.release()
-                    return
-                group.create_task(one(*found))
+        with slots.doing(queue):
+            async with side_by_side() as group:
+                while (found := await queue.next()) is not None:
+                    await slots.begin()
+                    if not await control.may_begin():
+                        slots.end()
+                        return
+                    group.create_task(one(*found))
 
     async def _judge(self, lane: str, judging: Judging) -> None:
         give = partial(give_verdicts, self.bench, judging)
@@ -293,6 +305,11 @@ class _Talker:
     verdicts: FairQueue[Judging]
     planner: ConversationPlanner
     judging: JudgingPlanner
+
+    def calls(self, playing: Playing) -> int:
+        """At most; how much of it there is already shows when it is opened."""
+        del playing
+        return self.run.bench.config.generation.turns * 2
 
     async def talk(self, lane: str, playing: Playing) -> None:
         unit = str(playing.wanted.key)

@@ -44,6 +44,12 @@ class Control:
             await self._running.wait()
         return not self.draining
 
+    async def next_call(self, stage: Stage, target: str, calls: int) -> None:
+        """A checkpoint between two calls of a row, when it is the row's turn; it has `calls` more
+        to make. Raises `Drained`."""
+        await self.slots[stage].next_call(target, calls)
+        await self.checkpoint()
+
     async def checkpoint(self) -> None:
         """Raise `Drained` where the run is asked to stop: for leaving a row of work half done."""
         if not await self.may_begin():

@@ -203,6 +203,7 @@ class _Table:
         self._key = key
         self._setup = setup_of(bench, playing.wanted.scenario.scenario, playing.wanted.metric)
         self._said = [Utterance(message.speaker, message.text) for message in messages]
+        self._begun = False
         self._user_is_done = bool(messages) and any(message.done for message in messages)
         self._seed = seed_from(bench.name, str(key), playing.number)
         unit, target = str(key), key.target_id
@@ -224,12 +225,22 @@ class _Table:
             if len(self._said) % 2 == 0:
                 if self._user_is_done:
                     return StopReason.USER_ENDED
-                await self._bench.control.checkpoint()
+                await self._next_call()
                 await self._user_speaks(turn)
-            await self._bench.control.checkpoint()
+            await self._next_call()
             if not await self._target_speaks(turn):
                 return StopReason.CONTEXT_FULL
         return StopReason.TURN_LIMIT
+
+    async def _next_call(self) -> None:
+        """Raises `Drained`."""
+        control, left = self._bench.control, 2 * self._setup.turns - len(self._said)
+        if self._begun:
+            await control.next_call(Stage.SIMULATE, self._key.target_id, left)
+        else:
+            # it was just given the slot for this one
+            await control.checkpoint()
+            self._begun = True
 
     async def _user_speaks(self, turn: int) -> None:
         instruction = self._setup.instruction_at(turn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -16,13 +16,23 @@ class FairQueue(Generic[T]):
     More items may be put in until `close`; then `next` gives None once it is empty.
     """
 
-    def __init__(self, items: Iterable[tuple[str, T]] = ()) -> None:
+    def __init__(
+        self, items: Iterable[tuple[str, T]] = (), *, source: FairQueue[Any] | None = None
+    ) -> None:
+        self._source = source
+        """Whose items become items of this one."""
         self._waiting: dict[str, deque[T]] = {}
         self._in_work: Counter[str] = Counter()
         self._changed = asyncio.Condition()
         self._closed = False
         for lane, item in items:
             self._waiting.setdefault(lane, deque()).append(item)
+
+    @property
+    def left(self) -> int:
+        """Items that are not finished, and those that are still to come."""
+        here = sum(map(len, self._waiting.values())) + self._in_work.total()
+        return here + (0 if self._source is None else self._source.left)
 
     async def put(self, lane: str, item: T) -> None:
         async with self._changed:

@@ -202,7 +202,8 @@ async def give_verdicts(bench: Bench, judging: Judging) -> None:
     faults: list[tuple[Asking, str]] = []
     for place, asking in enumerate(judging.askings):
         if place:
-            await bench.control.checkpoint()
+            left = len(judging.askings) - place
+            await bench.control.next_call(Stage.EVALUATE, judging.key.target_id, left)
         fault = await _give(bench, judging, asking, transcript)
         if fault is not None:
             faults.append((asking, fault))

@@ -155,6 +155,7 @@ class Engine:
             waits=[Wait(model, *held) for model, held in models.held().items()],
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
+            between=dict(pipeline.control.slots[Stage.SIMULATE].between),
             notices=self._edited(),
             engine=self._identity,
             said=pipeline.live.said(),

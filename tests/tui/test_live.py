@@ -18,6 +18,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.spotlight import DWELL, ROUND
 from tui.standing_feed import AGAIN_AFTER
 from tui.stillness import PATIENCE
+from tui.widgets.stage_strip import StageState, StageView
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
 from tui.wording import interval_rate
@@ -247,6 +248,24 @@ def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(theatre: T
         assert on_screen(pilot).count("let through") == 2
 
     theatre.perform(script)
+
+
+def test_conversations_that_wait_for_their_turn_do_not_count_as_running(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.concurrency = {Stage.SIMULATE: 2}
+        for scenario in (1, 2, 3):
+            await theatre.begin(scenario, TARGETS[0])
+        await theatre.tick(pilot)
+        assert " 3 running" in on_screen(pilot)
+        theatre.link.between = {TARGETS[0]: 1}
+        await theatre.tick(pilot)
+        assert " 2 running" in on_screen(pilot)
+        assert " 1 wait" in on_screen(pilot)
+
+    theatre.perform(script)
+    wide = StageView("Simulation", StageState.RUNNING, 0, 3, at_once=2, waiting=1)
+    assert wide.words(40) == "running, 2 at once, 1 wait"
 
 
 def test_judges_that_are_behind_are_said_to_be(theatre: Theatre) -> None:

@@ -74,6 +74,7 @@ class ScriptedLink:
     requests: list[Request] = field(default_factory=list)
     identity: Identity | None = field(default_factory=lambda: Identity(ENGINE, "here", START))
     concurrency: dict[Stage, int] = field(default_factory=dict)
+    between: dict[str, int] = field(default_factory=dict)
     parked: dict[str, str] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -91,6 +92,7 @@ class ScriptedLink:
             self.problem,
             parked=self.parked,
             concurrency=self.concurrency,
+            between=self.between,
             waits=self.waits,
             notices=self.notices,
             engine=self.identity,

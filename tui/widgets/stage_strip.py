@@ -47,7 +47,7 @@ class StageView:
     at_once: int | None = None
     """How many rows of it are worked on at once, at most, while it runs."""
     waiting: int = 0
-    """Rows that could be worked on and are not yet."""
+    """Rows that could be worked on and are not yet, where that is worth a word."""
 
     @property
     def count(self) -> str:
@@ -61,14 +61,14 @@ class StageView:
         """As many as there is room for."""
         if self.at_once is None or self.state is not StageState.RUNNING:
             return self.word
-        pace = f"{self.at_once} at once"
-        if self.waiting > self.at_once:
-            # it is behind by more than it can take up next
-            pace = f"{self.waiting} wait"
-        whole = f"{self.word}, {pace}"
-        if len(whole) <= room:
-            return whole
-        return pace if len(pace) <= room and not self.failed else self.word
+        paces = [f"{self.at_once} at once"]
+        if self.waiting:
+            waiting = f"{self.waiting} wait"
+            paces = [f"{paces[0]}, {waiting}", waiting]
+        wholes = [f"{self.word}, {pace}" for pace in paces]
+        shortest = [] if self.failed else [paces[-1]]
+        fitting = (words for words in (*wholes, *shortest) if len(words) <= room)
+        return next(fitting, self.word)
 
 
 class StageStrip(LineView):

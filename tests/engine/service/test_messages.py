@@ -51,6 +51,7 @@ BOARD = Board(
     1.25,
     5.0,
     (Limit("openai:gpt", 8, 42),),
+    {"steadfast": 3},
 )
 ORDER = Order(
     ("a", "b"),

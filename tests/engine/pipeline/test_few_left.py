@@ -1,0 +1,162 @@
+"""The end of a run: where few conversations are left, calls are what is limited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from engine.benchmark import Stage, State
+from engine.pipeline.run import Pipeline
+from engine.pipeline.slots import Slots
+from engine.store.reading import open_reader
+from tests.engine.pipeline.timed_run import NAME, TARGETS, TimedRun
+
+WITHIN = 1.08
+"""Times what no order of the same calls is quicker than."""
+
+
+def varied(model: str, seed: int, messages: int) -> float:
+    return Random(f"{model} {seed} {messages}").uniform(0.5, 1.5)
+
+
+def often_early(seed: int, messages: int) -> bool:
+    return messages // 2 >= Random(seed).randint(1, 6)
+
+
+@pytest.mark.parametrize(("conversations", "at_once"), [(48, 40), (240, 200), (300, 40)])
+def test_slots_do_not_stand_empty_at_the_end(
+    tmp_path: Path, conversations: int, at_once: int
+) -> None:
+    run = TimedRun(tmp_path, conversations, simulate=at_once, evaluate=at_once)
+    took = run.run()
+    assert len(run.calls) == conversations * 13
+    assert took <= WITHIN * run.bound()
+    assert run.most["simulate"] == at_once
+
+
+def test_nor_do_they_where_calls_and_conversations_differ_in_length(tmp_path: Path) -> None:
+    run = TimedRun(
+        tmp_path, 48, simulate=40, evaluate=40, targets=3, takes=varied, ends=often_early
+    )
+    assert run.run() <= WITHIN * run.bound()
+
+
+def test_nor_do_they_beside_a_target_that_takes_four_times_as_long(tmp_path: Path) -> None:
+    def takes(model: str, seed: int, messages: int) -> float:
+        return 4.0 if model == TARGETS[0] else 1.0
+
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, takes=takes)
+    assert run.run() <= WITHIN * run.bound()
+
+
+def test_nor_do_they_where_a_conversation_is_judged_several_times(tmp_path: Path) -> None:
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, passes=3)
+    assert run.run() <= WITHIN * run.bound()
+
+
+def test_verdicts_come_early_while_many_are_left(tmp_path: Path) -> None:
+    run = TimedRun(tmp_path, 100, simulate=10, evaluate=10)
+    took = run.run()
+    judged = [call.ended for call in run.calls if call.model == "evaluator"]
+    # the first ten are judged before any other begins its second message
+    assert sorted(judged)[:10] == [13.0] * 10
+    assert took <= WITHIN * run.bound()
+
+
+def test_a_run_that_is_stopped_then_stops_between_two_messages(tmp_path: Path) -> None:
+    def stop(pipeline: Pipeline) -> None:
+        if run.clock.now == 7.0:
+            pipeline.drain()
+
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, on_call=stop)
+    assert run.run() == 8.0
+    # of those whose turn it was, one had begun to speak
+    assert len(run.calls) == 40 * 7 + 1
+    with closing(open_reader(tmp_path / "crosswind.db")) as reader:
+        states = Counter(row.state for row in reader.units(NAME, Stage.SIMULATE).values())
+    assert states == {State.QUEUED: 48}
+    run.run()
+    assert len(run.calls) == 48 * 13
+
+
+def test_a_pause_then_begins_no_message(tmp_path: Path) -> None:
+    def pause(pipeline: Pipeline) -> None:
+        if run.clock.now == 7.0 and not pipeline.control.paused:
+            pipeline.pause()
+            asyncio.get_running_loop().call_later(0.2, go_on, pipeline)
+
+    def go_on(pipeline: Pipeline) -> None:
+        begun_after.append(run.in_air["simulate"])
+        pipeline.resume()
+
+    begun_after: list[int] = []
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, on_call=pause)
+    run.run()
+    # the one that had begun has ended, and no other has begun
+    assert begun_after == [0]
+    assert len(run.calls) == 48 * 13
+
+
+def test_those_that_wait_for_their_turn_are_told_apart_from_those_that_speak(
+    tmp_path: Path,
+) -> None:
+    def look(pipeline: Pipeline) -> None:
+        between = pipeline.control.slots[Stage.SIMULATE].between
+        seen.add((run.in_air["simulate"], between.total()))
+
+    seen: set[tuple[int, int]] = set()
+    run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, on_call=look)
+    run.run()
+    assert (40, 8) in seen
+    assert max(speaking for speaking, _ in seen) == 40
+    assert run.pipeline is not None
+    assert not run.pipeline.control.slots[Stage.SIMULATE].between.total()
+
+
+def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
+    async def script() -> None:
+        slots = Slots(1)
+
+        async def row(target: str) -> None:
+            async with slots.one(target, 2):
+                await asyncio.sleep(0)
+                await slots.next_call(target, 1)
+
+        async with slots.one("a", 1):
+            waiting = [asyncio.create_task(row("b")) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            await asyncio.sleep(0)
+        waiting[1].cancel()  # it has just been given the slot
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert not waiting[2].cancelled()
+        async with asyncio.timeout(1), slots.one("c", 1):
+            pass
+
+    asyncio.run(script())
+
+
+def test_a_target_that_hangs_leaves_every_other_half_of_its_even_share(tmp_path: Path) -> None:
+    def takes(model: str, seed: int, messages: int) -> float:
+        return 1000.0 if model == TARGETS[0] else 1.0
+
+    run = TimedRun(tmp_path, 30, simulate=8, evaluate=8, turns=2, takes=takes)
+    run.run()
+    quick = [call.ended for call in run.calls if call.model == TARGETS[1]]
+    # 15 conversations of 4 calls: two at a time, at worst
+    assert max(quick) <= 15 * 4 / 2 + 4
+
+
+def test_a_number_that_grows_while_few_are_left_is_used_at_once(tmp_path: Path) -> None:
+    def more(pipeline: Pipeline) -> None:
+        if run.clock.now == 5.0:
+            pipeline.control.slots[Stage.SIMULATE].resize(12)
+
+    run = TimedRun(tmp_path, 12, simulate=8, evaluate=8, on_call=more)
+    run.run()
+    assert run.most["simulate"] == 12
