@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import select
 import ssl
 from collections.abc import Callable
 from typing import Final, cast
@@ -23,6 +24,10 @@ of what stands around and behind the pieces of a body."""
 _TLS_ALERT: Final = 0x15
 """What TLS begins with that says that something else was expected. HTTP begins with a letter."""
 CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
+
+
+class UnansweredError(ConnectionFailedError):
+    """A connection that had carried another request ended before a byte of this one's answer."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -57,6 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether anything of an answer has come."""
         self._bodiless = 0
         """Bytes since the last of a body."""
+        self._used = False
+        """Whether it has carried a request before this one."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when nothing of it is left."""
 
@@ -67,9 +74,21 @@ class Connection(asyncio.BufferedProtocol):
         open_ = transport is not None and not transport.is_closing()
         return open_ and self._reusable and self._asked is None
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come since the last answer, not even the connection's end. Both may
+        lie there unread: servers close what has waited without a word, and some say why first."""
+        transport = self._transport
+        if transport is None:
+            return False
+        looking = select.poll()
+        looking.register(transport.get_extra_info("socket"), select.POLLIN)
+        return not looking.poll(0)
+
     async def ask(self, request: bytes, on_answer: OnAnswer) -> None:
         """Send it and have its answer heard. Raises `ConnectionFailedError`, and what the hearer
-        raises. Afterwards the connection is either `fit` or closing."""
+        raises; `UnansweredError` where the request is worth a fresh connection. Afterwards this
+        one is either `fit` or closing."""
         transport = self._transport
         if transport is None or not self.fit:
             raise ConnectionFailedError(CLOSED)
@@ -84,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._asked
         finally:
             self._asked = self._on_answer = self._on_piece = None
+            self._used = True
             # an answer that came before all was sent leaves the rest of it in the way
             if not self._reusable or transport.get_write_buffer_size():
                 self.abort()
@@ -109,6 +129,9 @@ class Connection(asyncio.BufferedProtocol):
             # nobody asked for it, and it must not be taken for the answer to what is asked next
             self.abort()
             return
+        if not self._begun and self._is_stale:
+            self._fail(UnansweredError(CLOSED))
+            return
         try:
             self._hear(nbytes)
         except Exception as error:  # noqa: BLE001  (whatever a hearer raises is its caller's)
@@ -125,7 +148,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._fail(ConnectionFailedError(self._end(exc)))
+        unanswered = self._used and not self._begun
+        kind = UnansweredError if unanswered else ConnectionFailedError
+        self._fail(kind(self._end(exc)))
         self._on_lost(self)
         if not self.lost.done():
             self.lost.set_result(None)
@@ -154,6 +179,13 @@ class Connection(asyncio.BufferedProtocol):
             self._reusable = self._parser.should_keep_alive()
 
     # Hearing
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether what comes first was on its way before the request was: a part of that is still
+        here. On a fresh connection it is an answer that could not wait."""
+        transport = self._transport
+        return self._used and transport is not None and transport.get_write_buffer_size() > 0
 
     def _hear(self, nbytes: int) -> None:
         if not self._begun:

@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
-from engine.providers.connection import READ_AT_ONCE, Connection
+from engine.providers.connection import READ_AT_ONCE, Connection, UnansweredError
 from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
 from engine.providers.sdk import Address
@@ -50,8 +50,9 @@ class Connections:
         self._hung_up = 0
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
+        """As `Line`."""
         try:
-            await self._ask(self._request(headers, body), on_answer)
+            await self._send(self._request(headers, body), on_answer)
         except ConnectionFailedError as error:
             hung_up = error.failure.cause is Cause.BROKEN and error.failure.message
             if not (hung_up and await self._expects_tls()):
@@ -61,14 +62,27 @@ class Connections:
         # outside of the handler, so that the other failure does not hang on to this one
         raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
 
-    async def _ask(self, request: bytes, on_answer: OnAnswer) -> None:
+    async def _send(self, request: bytes, on_answer: OnAnswer) -> None:
+        """What a kept connection ends without a byte of an answer is sent once more, on a fresh
+        one: the server had closed it, and has most likely not seen the request."""
+
         def answered(status: int, headers: Mapping[str, str]) -> OnBody:
             self._ever_answered = True
             return on_answer(status, headers)
 
-        connection = self._kept() or await self._connected()
+        kept = self._kept()
+        if kept is not None:
+            try:
+                await self._ask(kept, request, answered)
+            except UnansweredError:
+                pass
+            else:
+                return
+        await self._ask(await self._connected(), request, answered)
+
+    async def _ask(self, connection: Connection, request: bytes, on_answer: OnAnswer) -> None:
         try:
-            await connection.ask(request, answered)
+            await connection.ask(request, on_answer)
         finally:
             if connection.fit:
                 self._keep(connection)
@@ -111,8 +125,9 @@ class Connections:
         """The one that was used last, as the server is least likely to have tired of it."""
         while self._idle:
             connection, _ = self._idle.popitem()
-            if connection.fit:
+            if connection.fit and connection.quiet:
                 return connection
+            connection.abort()
         return None
 
     def _keep(self, connection: Connection) -> None:

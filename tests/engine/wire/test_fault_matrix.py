@@ -239,7 +239,10 @@ def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_a_run_ends_and_its_rows_agree_with_what_it_says(group: Group, outcome_of: Any) -> None:
     outcome: Outcome = outcome_of(group)
     assert outcome.result == RunResult(failed=len(outcome.failed), stopped=False)
-    assert len(outcome.attempts) == len(outcome.requests)
+    # what a kept connection ends before a byte of an answer goes out twice as one attempt
+    again = len(outcome.requests) - len(outcome.attempts)
+    resets = {key: times for key, times in outcome.orders.struck.items() if key[0] is Fault.RESET}
+    assert 0 <= again <= sum(resets.values())
     assert CANARY.encode() not in outcome.stored
     spared = group.benchmarks[-1]
     last = f"m{len(group.faults) + 1:02d}"
