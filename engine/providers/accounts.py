@@ -22,6 +22,15 @@ OpenLine = Callable[[Address], Line]
 
 
 @dataclass(slots=True)
+class Prose:
+    """How often asking for JSON in words helped where a server had passed over the form."""
+
+    helped: int = 0
+    failed: int = 0
+    """More often than it helped: the model writes prose however it is asked."""
+
+
+@dataclass(slots=True)
 class Account:
     """One key at one address. What is let through is found out for each model by itself, as that is
     how providers and gateways limit; where a number is shared after all, the models settle within
@@ -37,6 +46,9 @@ class Account:
     """Models that every call to would fail for now, and why."""
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""
+
+    prose: dict[str, Prose] = field(default_factory=dict)
+    """What came of asking in words where a model answered with no JSON, by the model's name."""
 
     def limiter(self, model: str) -> Limiter:
         if model not in self.limiters:

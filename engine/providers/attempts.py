@@ -50,6 +50,8 @@ class Cause(StrEnum):
     OVERSIZED = "oversized"
     EMPTY = "empty"
     """A whole reply without a word in it."""
+    NO_JSON = "no_json"
+    """A whole reply in prose, where the server was asked to hold the model to a shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Kind(StrEnum):
     FILTERED = "filtered"
     """The provider refused to let the model see the request: an answer of a kind."""
     EMPTY = "empty"
+    NO_JSON = "no_json"
+    """The server passed over the shape that it was asked for: it is asked for in another way."""
 
     @property
     def outcome(self) -> str:
@@ -165,6 +169,7 @@ _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.STALLED: Kind.STALLED,
     Cause.OVERSIZED: Kind.FATAL_REQUEST,
     Cause.EMPTY: Kind.EMPTY,
+    Cause.NO_JSON: Kind.NO_JSON,
 }
 
 
@@ -392,6 +397,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.STALLED: "the model fell silent",
     Cause.OVERSIZED: "the reply is too large",
     Cause.EMPTY: "the model answered with nothing",
+    Cause.NO_JSON: "the model answered with no JSON",
     Cause.STATUS: "the server refused",
     Cause.IN_STREAM: "the server reported an error",
 }

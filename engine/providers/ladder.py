@@ -96,6 +96,12 @@ _ABOUT_SHAPE: Final = re.compile(
     re.IGNORECASE,
 )
 _A_BOUND: Final = re.compile(r"\b(?:(?:min|max)(?:Items|imum)|multipleOf)\b")
+_NAMES_FORM: Final = re.compile(
+    r"response_format|json_schema|json_object|output_config|output_format|guided_json",
+    re.IGNORECASE,
+)
+"""What a server says that breaks on a form which it does not know, with a status that is otherwise
+worth another try."""
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """What servers answer to a form that they do not know, where they do not say so."""
 _NO_SYSTEM: Final = re.compile(
@@ -129,12 +135,18 @@ def lesson(
     `sent` names the parameters of the request, `steps` the forms this protocol has, `shaped` says
     whether an answer of a shape was asked for.
     """
+    if failure.cause is Cause.NO_JSON:
+        note = "passes over the form of an answer: asked for JSON in the prompt"
+        return Lesson(replace(learned, step=Step.PROMPT), note, certain=False)
+    broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
-    if failure.cause is not Cause.STATUS or not (kind is Kind.FATAL_REQUEST or refused_pair):
+    teaches = kind is Kind.FATAL_REQUEST or refused_pair or broke_on_form
+    if failure.cause is not Cause.STATUS or not teaches:
         return None
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = _ABOUT_SHAPE.search(text) is not None
-    name = _named(failure, sent)
+    # what a server that broke shows is the whole request, with the names of all that is in it
+    name = None if broke_on_form else _named(failure, sent)
     if name is not None and not (about_shape and shaped and not failure.param):
         return _without(name, learned)
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:

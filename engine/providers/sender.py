@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts
+from engine.providers.accounts import Account, Accounts, Prose
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.course import Again, Course, GiveUp
 from engine.providers.exchange import Heard, Voice, exchange
-from engine.providers.ladder import Learned, Lesson, lesson
+from engine.providers.ladder import Learned, Lesson, Step, lesson
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.line import Door
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
@@ -119,6 +119,8 @@ class _Call:
     on_attempt: OnAttempt | None
     guess: Lesson | None = None
     """Learned from a refusal that did not name its reason; kept if it turns out to help."""
+    _passed_over: bool = False
+    """Whether that was no refusal, but an answer with no JSON in it."""
     _priced: tuple[Heard, Usage] | None = None
     """The last attempt and what it used, as looking up a price takes a while."""
 
@@ -135,7 +137,7 @@ class _Call:
             heard = await self._in_turn(ticket)
             failure = heard.failure
             if failure is None:
-                self._keep_guess()
+                self._settle(heard)
                 return self._reply(heard)
             kind = sort(failure)
             if kind in _ANSWERS:
@@ -209,6 +211,8 @@ class _Call:
             reach.worked(door)
         if heard.failure is None and heard.finish is Finish.STOP and not heard.text.strip():
             heard.failure = Failure(Cause.EMPTY, _thought_only(heard))
+        if heard.failure is None and self._passes_over_form(heard):
+            heard.failure = Failure(Cause.NO_JSON)
         if heard.failure is None:
             return "answer"
         heard.voice.void()
@@ -267,16 +271,45 @@ class _Call:
         if learned is None:
             return False
         self.guess = learned
+        self._passed_over = self._passed_over or kind is Kind.NO_JSON
         if learned.certain:
             self._keep_guess()
         return True
+
+    def _settle(self, heard: Heard) -> None:
+        """Draw what a reply says of the guess that it was asked by."""
+        if self.guess is None or not self._passed_over:
+            self._keep_guess()
+            return
+        prose = self._prose
+        if _is_json(heard.text):
+            prose.helped += 1
+        else:
+            prose.failed += 1
+        if prose.helped >= GUESSES_TO_KEEP and prose.helped > prose.failed:
+            self._remember(self.guess)
+        self.guess = None
+
+    @property
+    def _prose(self) -> Prose:
+        return self.account.prose.setdefault(self.ask.model, Prose())
+
+    def _passes_over_form(self, heard: Heard) -> bool:
+        """Whether the server was asked to hold the model to a form, and did not. That asking in
+        words helps is no longer believed where it did not twice."""
+        ask, prose = self.ask, self._prose
+        asked = ask.schema is not None and ask.learned.step is not Step.PROMPT
+        hopeless = prose.failed >= GUESSES_TO_KEEP and prose.failed >= prose.helped
+        prose_came = heard.finish is Finish.STOP and not _is_json(heard.text)
+        return asked and prose_came and not hopeless
 
     def _keep_guess(self) -> None:
         """Remember what was learned: at once where the server named the reason, else when the same
         guess has helped two calls in a row, as one refusal may have had another reason."""
         doubts, model = self.account.doubts, self.ask.model
         if self.guess is None:
-            doubts.pop(model, None)
+            if self.ask.schema is not None:
+                doubts.pop(model, None)
             return
         guess, self.guess = self.guess, None
         self.ask = replace(self.ask, learned=self.ask.learned | guess.learned)
@@ -284,6 +317,9 @@ class _Call:
             doubts[model] = doubts.get(model, 0) + 1
             if doubts[model] < GUESSES_TO_KEEP:
                 return
+        self._remember(guess)
+
+    def _remember(self, guess: Lesson) -> None:
         known = self._recalled()
         if known | guess.learned != known:
             key = self.sender.memory_key(self.ask.model)
@@ -343,6 +379,8 @@ def _signal(heard: Heard) -> Signal:
     if heard.failure is None:
         return Signal.WELL
     match sort(heard.failure):
+        case Kind.NO_JSON:
+            return Signal.WELL
         case Kind.RATE_LIMITED:
             return Signal.REFUSED
         case Kind.OVERLOADED:
@@ -351,6 +389,12 @@ def _signal(heard: Heard) -> Signal:
             return Signal.TROUBLE
         case _:
             return Signal.NOTHING
+
+
+def _is_json(text: str) -> bool:
+    """Whether it begins as JSON does, by itself or in a fence: under a form it could not begin
+    otherwise."""
+    return text.lstrip().startswith(("{", "```"))
 
 
 def _thought_only(heard: Heard) -> str:

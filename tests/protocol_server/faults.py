@@ -47,6 +47,8 @@ class Fault(StrEnum):
     REJECTS_JSON_SCHEMA = "rejects_json_schema"
     """400 for structured output by schema; other requests are answered."""
     REJECTS_JSON_OBJECT = "rejects_json_object"
+    BREAKS_ON_JSON_SCHEMA = "breaks_on_json_schema"
+    """500 that names `response_format` and shows the request, for structured output by schema."""
     REJECTS_PARAMETER = "rejects_parameter"
     """400 that names `Detail.parameter`, where the request has it."""
     REDIRECT = "redirect"
@@ -100,6 +102,8 @@ class Fault(StrEnum):
     """The right JSON inside a Markdown fence, where a shape was asked for."""
     PROSE = "prose"
     """A sentence, where a shape was asked for."""
+    PASSES_OVER_FORM = "passes_over_form"
+    """The same, where a form was asked of the server; the right JSON, where words alone ask."""
 
 
 SHAPE_FAULTS: Final = frozenset({Fault.WRONG_SCHEMA, Fault.FENCED_JSON, Fault.PROSE})
@@ -178,7 +182,9 @@ class Rule:
         return self.match(request)
 
     def _applies(self, request: Request) -> bool:
-        if self.fault is Fault.REJECTS_JSON_SCHEMA:
+        if self.fault is Fault.PASSES_OVER_FORM:
+            return request.response_format is not None
+        if self.fault in {Fault.REJECTS_JSON_SCHEMA, Fault.BREAKS_ON_JSON_SCHEMA}:
             return request.response_format == "json_schema"
         if self.fault is Fault.REJECTS_JSON_OBJECT:
             return request.response_format == "json_object"

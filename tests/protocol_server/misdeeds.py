@@ -66,6 +66,8 @@ def rejection_of(strike: Strike, request: Request) -> Rejection | None:
             return _echo(request.key or "")
         case Fault.REJECTS_JSON_SCHEMA | Fault.REJECTS_JSON_OBJECT:
             return _no_format(request)
+        case Fault.BREAKS_ON_JSON_SCHEMA:
+            return _broken_by_format(request)
         case Fault.REJECTS_PARAMETER:
             return _no_parameter(detail.parameter, request)
         case fault:
@@ -107,6 +109,18 @@ def _no_format(request: Request) -> Rejection:
     return Rejection(400, message, "response_format")
 
 
+def _broken_by_format(request: Request) -> Rejection:
+    """As a server says it that checks requests by their types and shows what it got."""
+    place = "output_config" if request.dialect is Dialect.ANTHROPIC else "response_format"
+    fault = {
+        "type": "literal_error",
+        "loc": ("body", place, "type"),
+        "msg": "Input should be 'text' or 'json_object'",
+        "input": {name: request.body[name] for name in sorted(request.body) if name != "messages"},
+    }
+    return Rejection(500, str([fault]), code="internal_server_error")
+
+
 def _no_parameter(name: str, request: Request) -> Rejection:
     if request.dialect is Dialect.ANTHROPIC:
         return Rejection(400, f"{name}: this parameter is not supported with this model")
@@ -134,7 +148,7 @@ def altered(answer: Answer, fault: Fault, request: Request) -> Answer:
             return _instead(answer, pieces_of(other_shape(request.schema or {}), None))
         case Fault.FENCED_JSON:
             return _instead(answer, ("```json\n", *answer.pieces, "\n```"))
-        case Fault.PROSE:
+        case Fault.PROSE | Fault.PASSES_OVER_FORM:
             text = "Here is what I think: it depends, and I would rather not put it into a form."
             return _instead(answer, pieces_of(text, None))
         case Fault.HUGE_REPLY:

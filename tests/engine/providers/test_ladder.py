@@ -146,6 +146,16 @@ def test_a_template_without_a_system_role_is_remembered() -> None:
     assert taught("System role not supported", learned=found.learned) is None
 
 
+def test_a_server_that_breaks_on_the_form_teaches_as_one_that_refuses_it() -> None:
+    broken = "[{'loc': ('body', 'response_format'), 'input': {'temperature': 1, 'max_tokens': 9}}]"
+    found = taught(broken, status=500, shaped=True)
+    assert found is not None
+    assert (found.learned, found.certain) == (Learned(Step.JSON_OBJECT), True)
+    assert taught(broken, status=500) is None
+    assert taught("it broke", status=500, shaped=True) is None
+    assert taught(broken, status=503, shaped=True) is None
+
+
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
 def test_other_failures_teach_nothing(status: int) -> None:
     assert taught("temperature is not supported", status=status, shaped=True) is None

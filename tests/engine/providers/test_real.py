@@ -389,6 +389,57 @@ def test_structured_output_is_found_step_by_step_and_remembered(openai_bench: Be
     ]
 
 
+def test_a_server_that_breaks_on_a_schema_is_asked_in_another_form_at_once(bench: Bench) -> None:
+    bench.server.plan(Fault.BREAKS_ON_JSON_SCHEMA)
+    bench.model = "evaluator"
+    done = bench.calls(2, schema=SHAPE)
+    assert [one.outcomes for one in done] == [["transient", "answer"], ["answer"]]
+    assert '"present"' in text(done[0])
+    assert bench.time.slept == []
+
+
+def test_a_form_that_is_passed_over_is_asked_for_in_words_and_remembered_when_that_helped_twice(
+    bench: Bench,
+) -> None:
+    bench.server.plan(Fault.PASSES_OVER_FORM)
+    bench.model = "evaluator"
+    done = bench.calls(4, schema=SHAPE)
+    once_more = ["no_json", "answer"]
+    assert [one.outcomes for one in done] == [once_more, once_more, ["answer"], ["answer"]]
+    assert all('"present"' in text(one) for one in done)
+    assert said(done[0]) == text(done[0])
+    assert done[0].attempts[0].usage.output_tokens
+    assert bench.notes == [
+        "target x passes over the form of an answer: asked for JSON in the prompt"
+    ]
+
+
+def test_a_model_that_writes_prose_however_it_is_asked_costs_two_requests_more_and_no_third(
+    bench: Bench,
+) -> None:
+    bench.server.plan(Fault.PROSE)
+    done = bench.calls(5, schema=SHAPE)
+    answered = [one.outcomes for one in done]
+    assert answered == [["no_json", "answer"]] * 2 + [["answer"]] * 3
+    assert bench.notes == []
+
+
+def test_calls_without_a_shape_do_not_make_a_lesson_forgotten(openai_bench: Bench) -> None:
+    bench = openai_bench
+    bench.server.plan(Fault.BAD_REQUEST, match=lambda r: r.response_format is not None)
+
+    async def run() -> list[list[str]]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        asked = [SHAPE, None, SHAPE, None, SHAPE]
+        done = [await call(model, schema=schema) for schema in asked]
+        await accounts.close()
+        return [one.outcomes for one in done if len(one.attempts) > 1 or one is done[-1]]
+
+    tried_lower = ["fatal_request", "fatal_request", "answer"]
+    assert asyncio.run(run()) == [tried_lower, tried_lower, ["answer"]]
+
+
 def test_a_shape_is_held_to_by_both_protocols(bench: Bench) -> None:
     bench.model = "evaluator"
     done = bench.call(schema=SHAPE)

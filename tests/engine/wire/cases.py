@@ -164,7 +164,7 @@ class Orders:
 
         if moment is Moment.MIDDLE and kind not in {Kind.USER, Kind.TARGET}:
             # such a row is one call, which has a middle only where it is asked again
-            self.server.plan(Fault.PROSE, concerns, first)
+            self.server.plan(Fault.WRONG_SCHEMA, concerns, first)
         detail = Detail(after=2, every_ms=20)
         self.server.plan(fault, concerns, self._counted(fault, model, moment), detail)
 
