@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from engine.benchmark import ConversationKey, Stage
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PriceRange
 from engine.speech import LiveText, Speech
 
 
@@ -97,6 +97,17 @@ class Board:
     """Models that could be called more if their servers took more."""
     between: Mapping[str, int] = field(default_factory=dict)
     """Conversations that have begun and wait for their next message's turn, by target."""
+    quote: PriceRange | None = None
+    """What the run was said to cost before it began."""
+    agreed_usd: float | None = None
+    """What it may cost before somebody is asked; None where nobody is."""
+    rest_usd: float | None = None
+    """What is expected to be spent still; None where it was not quoted at anything."""
+    question: str | None = None
+    """What it waits for an answer to before it goes on: `resume` says yes, `stop` no."""
+    workspace_budget_usd: float | None = None
+    workspace_spent_usd: float | None = None
+    """By all runs together, this one included; None without such a limit."""
 
 
 class Command(StrEnum):
@@ -144,6 +155,8 @@ class Request:
     number: int | None = None
     evaluator: str | None = None
     order: Order | None = None
+    quote: PriceRange | None = None
+    """What a person was told that it costs, where it comes without an order."""
 
 
 @dataclass(frozen=True, slots=True)

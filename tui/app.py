@@ -24,7 +24,7 @@ from textual.timer import Timer
 from engine.display import clean
 from engine.errors import CrosswindError, InputError
 from engine.link import Answer, Board, Command, EngineLink, EngineState, Request
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.congestion import Gated
 from tui.display import Inert
@@ -56,6 +56,9 @@ SETTLED_SECONDS: Final = 0.4
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
+
+QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
+"""Commands before which a person is asked whether they may cost what they cost."""
 
 LEAVING: Final = frozenset({"ctrl+c", "ctrl+q"})
 """Keys that do not wait until everything is read."""
@@ -144,7 +147,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         attach: str | None = None,
         start: Callable[[Order | None], int] | None = None,
         started: int | None = None,
-        cost: Callable[[Order], str | None] | None = None,
+        cost: Callable[[Order], PricedOrder | None] | None = None,
         make: Callable[[str], BenchmarkInfo] | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         report: Callable[[str], Report] | None = None,
@@ -190,6 +193,8 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         self.set_class(slow, THIN)
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
+        self._question_asked: str | None = None
+        """What of the engine's was asked last."""
         for ours in THEMES:
             self.register_theme(ours)
         self.animation_level = "none"
@@ -308,6 +313,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         ended = self._manners.look(self._watch, self.board, self._moment().seconds)
         if ended is not None:
             self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
+        self._ask_for_more()
         if self._leaving and not self.engine_is_at_work:
             self.exit()
         if not self.is_headless:
@@ -481,7 +487,14 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
             else:
                 self.start_engine(order, request, then)
             return
-        self.run_worker(self._ask(link, request, then or self._show), group="ask")
+        show = then or self._show
+        if request.command in QUOTED:
+            failed = request.command is Command.RETRY
+            order = order_for(request, self._watch.reader.failed_units() if failed else ())
+            if order is not None and order.benchmarks:
+                self.run_worker(self._ask_agreed(link, request, order, show), group="ask")
+                return
+        self.run_worker(self._ask(link, request, show), group="ask")
 
     async def _ask(
         self, link: EngineLink, request: Request, then: Callable[[Answer], None]
@@ -521,10 +534,13 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         try:
             # whoever asks for conversations to be judged or played again was shown the price
             shown = request is not None and request.command in PRICED
-            if not shown and not await self._agreed(order):
+            agreed = order if shown else await self._agreed(order)
+            if agreed is None:
                 return
+            if request is not None and not shown:
+                request = replace(request, quote=agreed.quote)
             self.tell("An engine is being started.")
-            self._started = await asyncio.to_thread(start, order if request is None else None)
+            self._started = await asyncio.to_thread(start, agreed if request is None else None)
         except CrosswindError as error:
             show(Answer(accepted=False, text=str(error)))
             return
@@ -532,21 +548,57 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
             await self._ask(self._watch.link, request, show)
         self.tick()
 
-    def cost(self, order: Order) -> str | None:
+    def cost(self, order: Order) -> PricedOrder | None:
         return None if self._cost is None else self._cost(order)
 
-    async def _agreed(self, order: Order) -> bool:
-        """Whether a person lets it cost what it costs. Raises `CrosswindError`."""
+    async def _agreed(self, order: Order) -> Order | None:
+        """The order as a person lets it cost what it costs; None where they do not. Raises
+        `CrosswindError`."""
         from tui.screens.choice import ChoiceScreen, Offer
 
-        cost = None if self._cost is None else await asyncio.to_thread(self._cost, order)
-        if cost is None:
-            return True
-        go = Offer("y", "go on", "an engine is started")
-        chosen = await self.push_screen_wait(
-            ChoiceScreen(cost, (go, Offer("n", "leave it", "nothing is called")))
-        )
-        return chosen == go
+        priced = None if self._cost is None else await asyncio.to_thread(self._cost, order)
+        if priced is None:
+            return order
+        go = Offer("y", "go on", "it begins")
+        leave = Offer("n", "leave it", "nothing is called")
+        asked = [line.strip() for line in priced.total]
+        chosen = await self.push_screen_wait(ChoiceScreen(asked, (go, leave)))
+        return priced.order if chosen == go else None
+
+    async def _ask_agreed(
+        self, link: EngineLink, request: Request, order: Order, then: Callable[[Answer], None]
+    ) -> None:
+        """What is to follow what is at work costs money as well."""
+        try:
+            agreed = await self._agreed(order)
+        except CrosswindError as error:
+            then(Answer(accepted=False, text=str(error)))
+            return
+        if agreed is not None:
+            named = None if request.order is None else agreed
+            await self._ask(link, replace(request, order=named, quote=agreed.quote), then)
+
+    def _ask_for_more(self) -> None:
+        """Show once what the engine waits for an answer to."""
+        question = None if self.board is None else self.board.question
+        if question == self._question_asked or self._typed is not None:
+            return
+        self._question_asked = question
+        if question is None:
+            return
+        from tui.screens.choice import ChoiceScreen, Offer
+
+        go = Offer("y", "go on", "agree to that")
+        stop = Offer("s", "stop", "asks how; the next run goes on from there")
+        later = Offer("l", "later", "it waits: P lets it go on, x stops it")
+
+        def decided(offer: Offer | None) -> None:
+            if offer == go:
+                self.ask(Request(Command.RESUME))
+            elif offer == stop:
+                self.action_stop()
+
+        self.push_screen(ChoiceScreen(question, (go, stop, later)), decided)
 
     def report(self, benchmark: str) -> Report:
         if self._report is None:

@@ -222,17 +222,24 @@ def _stands_still(
 
 
 def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:
-    """Where the run has a budget; with what the conversations that are left will cost if they cost
-    what the others did."""
-    if board is None or board.budget_usd is None or board.spent_usd is None:
+    """Where the run has a budget or was quoted at something; with what the rest will cost, by what
+    the engine expects, or if the conversations that are left cost what the others did."""
+    if board is None or board.spent_usd is None:
         return None
-    left = _cost_left(list(progresses))
+    most, limit = board.budget_usd, "the budget"
+    if most is None:
+        quoted = None if board.quote is None else board.quote.high_usd
+        most, limit = board.agreed_usd or quoted, "the quote"
+    if most is None:
+        return None
+    left = _cost_left(list(progresses)) if board.rest_usd is None else board.rest_usd
     return Spending(
         f"${board.spent_usd:.2f}",
-        f"${board.budget_usd:.2f}",
-        board.spent_usd / board.budget_usd,
-        None if left is None else f"about {money(left, scripted=False)}",
-        enough=left is None or board.spent_usd + left <= board.budget_usd,
+        f"${most:.2f}" if limit == "the budget" else f"at most ${most:.2f}",
+        board.spent_usd / most,
+        f"about {money(left, scripted=False)}" if left else None,
+        enough=left is None or board.spent_usd + left <= most,
+        limit=limit,
     )
 
 

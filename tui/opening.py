@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from engine.config.workspace import Workspace
 from engine.errors import WorkspaceBusyError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PricedOrder
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
@@ -49,14 +50,16 @@ def open_app(arguments: argparse.Namespace) -> int:
     if arguments.command not in {"demo", "run"}:
         _look(arguments, face=face)
         return 0
-    from engine.cli.running import STOPPED, confirmed, prepare_demo, prepare_run
+    from engine.cli.pricing import confirmed
+    from engine.cli.running import STOPPED, prepare_demo, prepare_run
 
     if arguments.command == "demo":
         return _run_and_watch(prepare_demo(arguments), face=face)
     prepared = prepare_run(arguments)
-    if not confirmed(prepared.session, prepared.order, arguments):
+    order = confirmed(prepared.session, prepared.order, arguments)
+    if order is None:
         return STOPPED
-    return _run_and_watch(prepared, face=face)
+    return _run_and_watch(replace(prepared, order=order), face=face)
 
 
 def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
@@ -136,11 +139,12 @@ def _show(
             session().check(order)
         return _start(session(), order)
 
-    def cost(order: Order) -> str | None:
-        """In words; None where nothing is paid for."""
-        from engine.cli.running import cost_of
+    def cost(order: Order) -> PricedOrder | None:
+        """None where nothing is paid for."""
+        from engine.cli.pricing import priced_order
 
-        return next(reversed(cost_of(session(), order)), None)
+        priced = priced_order(session(), order)
+        return priced if priced.lines else None
 
     def make(name: str) -> BenchmarkInfo:
         from engine.config.templates import new_benchmark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from engine.benchmark import ConversationKey
 from engine.link import Answer, Board, Request
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PricedOrder
 from tui.remembered import Choices
 from tui.ticker import Watching
 
@@ -61,9 +61,9 @@ class Shell(Protocol):
         """Have an engine work on this where none is at work; `request` is what led to it."""
         ...
 
-    def cost(self, order: Order) -> str | None:
-        """What it would call and cost, in words; None where nothing is paid for. It takes a while:
-        not for the screen's loop. Raises `CrosswindError`."""
+    def cost(self, order: Order) -> PricedOrder | None:
+        """What it would call and cost; None where nothing is paid for. It takes a while: not for
+        the screen's loop. Raises `CrosswindError`."""
         ...
 
     def make_benchmark(self, name: str) -> None:

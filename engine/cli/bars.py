@@ -41,6 +41,14 @@ class BarPrinter:
         if last:
             self._progress.refresh()
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
+
     def _hide(self, name: str) -> None:
         """The bars of a benchmark that is over make room for those of the next."""
         for key in [key for key in self._tasks if key[0] == name]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,20 +33,38 @@ class Printer(Protocol):
 
     def show(self, watch: Watch, *, last: bool = False) -> None: ...
 
+    def aside(self) -> AbstractContextManager[None]:
+        """While somebody is asked something on the same terminal."""
+        ...
+
 
 def run_headless(
     place: Place, store: Path, order: Order, infos: list[BenchmarkInfo], *, plain: bool
 ) -> RunResult:
     """Run to the end in the foreground. The first Ctrl-C finishes what is being spoken, the second
-    stops now. Raises what the run raises."""
+    stops now. On a terminal it asks before it costs more than it was quoted at. Raises what the run
+    raises."""
     began = datetime.now(UTC)
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
     with hosted(place, linger=0.0) as served:
+        served.attended = lambda: asks
         engine = EngineThread(served, partial(serve, served, place, order, _nothing))
         watch = Watch.open(store, infos, engine)
         for noted in watch.progress.notes:
             if noted.at >= began:  # what was found when the store was opened
                 _pass_on(noted)
         return _watched(engine, watch, plain=plain)
+
+
+def answer_on_terminal(engine: EngineThread) -> None:
+    """What the engine asks was printed when it came up. Somebody may answer elsewhere meanwhile."""
+    tell("go on? [y/N]")
+    while engine.board().question is not None:
+        ready, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
+        if ready:
+            said = sys.stdin.readline().strip().lower() in {"y", "yes"}
+            tell(engine.ask(Request(Command.RESUME if said else Command.STOP)).text)
+            return
 
 
 def _pass_on(fact: Fact) -> None:
@@ -61,10 +80,16 @@ def _nothing() -> None:
 def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
     with _printer(plain=plain) as printer, _signals(engine):
         engine.start()
+        asked: str | None = None
         while not engine.join(POLL_SECONDS):
             for fact in watch.poll():
                 _pass_on(fact)
             printer.show(watch)
+            question = engine.board().question
+            if question is not None and question != asked:
+                with printer.aside():
+                    answer_on_terminal(engine)
+            asked = question
         watch.poll()
         printer.show(watch, last=True)
     watch.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,6 +24,9 @@ class LinePrinter:
         self._began = clock()
         self._shown = 0.0
         self._last: dict[tuple[str, Stage], str] = {}
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def show(self, watch: Watch, *, last: bool = False) -> None:
         now = self._clock()

@@ -8,7 +8,8 @@ from contextlib import closing
 
 from engine.cli.console import tell
 from engine.cli.ids import find
-from engine.cli.running import DONE, STOPPED, ask_here, confirmed, run_here
+from engine.cli.pricing import confirmed
+from engine.cli.running import DONE, STOPPED, ask_here, run_here
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
@@ -29,12 +30,12 @@ def retry(arguments: argparse.Namespace) -> int:
     if not rows and not (at_work and arguments.target):
         tell("nothing has failed")
         return DONE
-    order = _order(rows)
-    if not confirmed(session, order, arguments):
+    order = confirmed(session, _order(rows), arguments)
+    if order is None:
         return STOPPED
     if not at_work:
         return run_here(session, order, arguments)
-    request = Request(Command.RETRY, rows=rows, target=arguments.target)
+    request = Request(Command.RETRY, rows=rows, target=arguments.target, quote=order.quote)
     return ask_here(session, order, request, arguments)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
@@ -17,16 +16,21 @@ from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations
+from engine.cli.pricing import (
+    confirmed,
+    plan_lines,
+    planned_json,
+    plans_of,
+    spent_so_far,
+    total_lines,
+)
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import results_table
 from engine.cli.samples import place_samples
 from engine.cli.session import Session, again_order, open_session, order_of, whole_order
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
-from engine.pipeline.estimate import FREE, Range, stage_price
 from engine.pipeline.order import Order
-from engine.pipeline.plan import RunPlan, plan_run
-from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.run import RunResult
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
@@ -84,9 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
     session, order = prepared.session, prepared.order
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
-    if not confirmed(session, order, arguments):
+    agreed = confirmed(session, order, arguments)
+    if agreed is None:
         return STOPPED
-    return run_here(session, order, arguments, prepared.gates)
+    return run_here(session, agreed, arguments, prepared.gates)
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -137,13 +142,17 @@ def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
 def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
     """By the engine that is at work where there is one, else by one that is started for it."""
     evaluator: str | None = getattr(arguments, "evaluator", None)
-    order = again_order(keys, _STAGES[command], evaluator)
-    if not confirmed(session, order, arguments):
+    order = confirmed(session, again_order(keys, _STAGES[command], evaluator), arguments)
+    if order is None:
         return STOPPED
     if session.holder() is None:
         return run_here(session, order, arguments)
     rows = tuple(Row.of(name, key) for name, found in keys.items() for key in sorted(found))
-    return ask_here(session, order, Request(command, rows=rows, evaluator=evaluator), arguments)
+    return ask_here(session, order, _again_request(command, rows, order), arguments)
+
+
+def _again_request(command: Command, rows: tuple[Row, ...], order: Order) -> Request:
+    return Request(command, rows=rows, evaluator=order.evaluator, quote=order.quote)
 
 
 def ask_here(
@@ -243,140 +252,14 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
         tell("stopped before the end; `crosswind run` goes on from here")
 
 
-# Plans
-
-
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
     """Say what would be done, and do none of it."""
-    plans = _plans(session, order)
+    planned = plans_of(session, order)
+    spent = spent_so_far(session)
     if arguments.json:
-        out_json([_plan_json(priced) for priced in plans])
+        out_json(planned_json(planned, session.config, spent))
         return DONE
-    for priced in plans:
-        out("\n".join(_plan_lines(priced, every_row=arguments.explain)))
-    out(f"all together: {_total_words(plans)}")
+    for priced, power in zip(planned.plans, planned.powers, strict=True):
+        out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))
+    out("\n".join(total_lines(planned.total, session.config, spent)))
     return DONE
-
-
-@dataclass(frozen=True, slots=True)
-class PricedPlan:
-    """What one benchmark's part of a run would do, and what that costs."""
-
-    plan: RunPlan
-    prices: Sequence[Range | None]
-    """Of `plan.calls`, in order; None where a price is not known."""
-    power: Sequence[Detectable]
-    """What could be found out with it."""
-
-    @property
-    def total(self) -> Range | None:
-        known = [price for price in self.prices if price is not None]
-        return sum(known, FREE) if len(known) == len(self.prices) else None
-
-
-def _plans(session: Session, order: Order) -> list[PricedPlan]:
-    named = order.evaluator
-    evaluator = None if named is None else session.config.model_named(named)
-    with session.planning() as pipeline:
-        benches = pipeline.check(order)
-        plans = [plan_run(bench, order, evaluator) for bench in benches]
-        powers = [
-            detectable_differences(bench.definition, bench.config, bench.reader)
-            for bench in benches
-        ]
-        estimator = pipeline.estimator()
-    return [
-        PricedPlan(
-            plan,
-            [
-                stage_price(
-                    estimator,
-                    session.config,
-                    evaluator,
-                    stage=calls.stage,
-                    target=calls.target,
-                    calls=calls.calls,
-                    by_judge=calls.by_judge or None,
-                )
-                for calls in plan.calls
-            ],
-            power,
-        )
-        for plan, power in zip(plans, powers, strict=True)
-    ]
-
-
-def _plan_lines(priced: PricedPlan, *, every_row: bool) -> Sequence[str]:
-    plan = priced.plan
-    lines = [
-        f"{plan.benchmark}: {len(plan.work)} rows to do"
-        if plan.work
-        else f"{plan.benchmark}: nothing is missing"
-    ]
-    for calls, price in zip(plan.calls, priced.prices, strict=True):
-        who = f" {calls.target}" if calls.target else ""
-        most = "at most " if calls.at_most else ""
-        lines.append(
-            f"  {calls.stage}{who}: {calls.rows} rows, {most}{calls.calls} calls, {usd(price)}"
-        )
-    if plan.unknown:
-        lines.append(f"  {plan.unknown}")
-    lines += [f"  {sentence}" for sentence in power_sentences(priced.power)]
-    if plan.stale:
-        lines.append(f"  {len(plan.stale)} rows are stale; `--stale` does them again")
-    if every_row:
-        lines += [f"    {work}" for work in (*plan.work, *plan.stale)]
-    return lines
-
-
-def usd(price: Range | None) -> str:
-    """A range of US dollars in words."""
-    if price is None:
-        return "price unknown"
-    if price.high == 0:
-        return "free"
-    return f"about ${price.low:.2f} to ${price.high:.2f}"
-
-
-def _total_words(plans: Sequence[PricedPlan]) -> str:
-    calls = sum(one.calls for priced in plans for one in priced.plan.calls)
-    totals = [priced.total for priced in plans]
-    known = [total for total in totals if total is not None]
-    if len(known) < len(totals):
-        least = sum((one for priced in plans for one in priced.prices if one is not None), FREE)
-        known_part = f"at least ${least.low:.2f}, and " if least.low else ""
-        return f"{calls} calls, {known_part}prices that are not known"
-    return f"{calls} calls, {usd(sum(known, FREE))}"
-
-
-def _plan_json(priced: PricedPlan) -> dict[str, Any]:
-    prices = [None if price is None else asdict(price) for price in priced.prices]
-    power = [asdict(one) for one in priced.power]
-    return {**asdict(priced.plan), "prices_usd": prices, "power": power}
-
-
-def cost_of(session: Session, order: Order) -> list[str]:
-    """What an order would call and cost, the whole of it last; empty where nothing is paid for."""
-    specs = (session.config.user_model, *session.config.judges, session.config.generator)
-    named = [] if order.evaluator is None else [session.config.model_named(order.evaluator)]
-    if all(spec.is_offline for spec in (*specs, *named, *session.config.targets)):
-        return []
-    plans = _plans(session, order)
-    if not any(priced.plan.calls for priced in plans):
-        return []
-    lines = [line for priced in plans for line in _plan_lines(priced, every_row=False)]
-    if session.config.run.budget is not None:
-        most = session.config.run.budget
-        lines.append(f"the run stops before it has cost more than ${most:.2f}")
-    return [*lines, f"all together: {_total_words(plans)}"]
-
-
-def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> bool:
-    """Whether to go on: asked on a terminal before real money is spent, unless `--yes` is given."""
-    cost = cost_of(session, order)
-    for line in cost:
-        tell(line)
-    if not cost or arguments.yes or not sys.stdin.isatty():
-        return True
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -79,6 +79,11 @@ def _as_json(status: Status) -> dict[str, Any]:
         "concurrency": dict(board.concurrency) if board else {},
         "between": dict(board.between) if board else {},
         "notices": list(board.notices) if board else [],
+        "quote": board and board.quote and asdict(board.quote),
+        "agreed_usd": board and board.agreed_usd,
+        "spent_usd": board and board.spent_usd,
+        "rest_usd": board and board.rest_usd,
+        "question": board and board.question,
     }
     benchmarks = {}
     for info in status.watch.benchmarks:
@@ -102,6 +107,9 @@ def _as_json(status: Status) -> dict[str, Any]:
         "engine": engine,
         "last": progress.run_state,
         "last_run": "at work" if holder else _last_run(progress),
+        "run_budget_usd": status.session.config.run.budget,
+        "workspace_budget_usd": status.session.config.workspace_budget,
+        "spent_usd": status.watch.reader.spent_usd(),
         "benchmarks": benchmarks,
     }
 
@@ -118,7 +126,7 @@ def _tally_json(tally: Any) -> dict[str, int]:
 def _print(status: Status) -> None:
     board, progress = status.board, status.watch.progress
     out(_engine_line(status))
-    for text in _remarks(board):
+    for text in (*_remarks(board), *_money(status)):
         out(f"  {text}")
     body = []
     for info in status.watch.benchmarks:
@@ -138,6 +146,23 @@ def _print(status: Status) -> None:
             )
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
+
+
+def _money(status: Status) -> Iterator[str]:
+    """What the run at work was quoted at, and what budgets there are."""
+    board = status.board
+    if board is not None and board.quote is not None:
+        quote, spent, rest = board.quote, board.spent_usd or 0.0, board.rest_usd or 0.0
+        yield (
+            f"quoted at ${quote.low_usd:.2f} to ${quote.high_usd:.2f}: ${spent:.2f} spent, about "
+            f"${rest:.2f} expected to follow"
+        )
+    config = status.session.config
+    if config.run.budget is not None or config.workspace_budget is not None:
+        # loaded only where somebody set one
+        from engine.pipeline.quoting import budget_words
+
+        yield from budget_words(config, status.watch.reader.spent_usd())
 
 
 def _engine_line(status: Status) -> str:
@@ -170,5 +195,5 @@ def _remarks(board: Board | None) -> Sequence[str]:
         f"{target} is parked: {why}; `crosswind retry --target {target}` calls it again"
         for target, why in board.parked.items()
     ]
-    problem = [board.problem] if board.problem else []
+    problem = [text for text in (board.question, board.problem) if text]
     return [*problem, *waits, *parked, *board.notices]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
-from engine.cli.running import DONE, FAILED, STOPPED, usd
+from engine.cli.pricing import (
+    answered,
+    priced_json,
+    spent_so_far,
+    stage_lines,
+    total_lines,
+)
+from engine.cli.running import DONE, FAILED, STOPPED
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem, WorkspaceBusyError
-from engine.pipeline.estimate import FREE
+from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.quoting import PricedPlan, quoted
 from engine.pipeline.validation import (
-    PricedCalls,
     Validation,
     check_validation,
     place_branch,
@@ -45,10 +51,16 @@ def validate(arguments: argparse.Namespace) -> int:
         check_validation(asked, pipeline.reader)
         priced = plan_validation(asked, pipeline, stale=arguments.stale)
     if arguments.dry_run:
-        return _explain(asked, priced, as_json=arguments.json)
-    if not _confirmed(asked, priced, arguments):
+        return _explain(session, asked, priced, as_json=arguments.json)
+    order = asked.order(stale=arguments.stale)
+    offer = PricedOrder(order, ())
+    if not priced.total.is_free:
+        kept = quoted(order, priced.total, asked.config, unasked=arguments.yes)
+        offer = PricedOrder(kept, list(_plan_lines(session, asked, priced)))
+    order_agreed_to = answered(offer, arguments)
+    if order_agreed_to is None:
         return STOPPED
-    return _run(session, asked, arguments)
+    return _run(session, asked, order_agreed_to, arguments)
 
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
@@ -80,7 +92,7 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
     return Validation(session.workspace, session.config, arguments.benchmark, swap, arguments.model)
 
 
-def _run(session: Session, asked: Validation, arguments: argparse.Namespace) -> int:
+def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
     holder = session.holder()
     if holder is not None:
         # before anything is written into a folder that another engine may be working in
@@ -89,7 +101,6 @@ def _run(session: Session, asked: Validation, arguments: argparse.Namespace) -> 
             "until it ends, or end it with `crosswind stop`"
         )
     place_branch(asked)
-    order = asked.order(stale=arguments.stale)
     session.check(order)
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
@@ -147,68 +158,24 @@ def _reports(
 # Before money is spent
 
 
-def _explain(asked: Validation, priced: PricedCalls, *, as_json: bool) -> int:
+def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json: bool) -> int:
     if as_json:
-        out_json(
-            {
-                "benchmark": asked.played,
-                "calls": [
-                    {
-                        "stage": calls.stage,
-                        "target": calls.target,
-                        "rows": calls.rows,
-                        "calls": calls.calls,
-                        "at_most": calls.at_most,
-                        "low_usd": None if price is None else price.low,
-                        "high_usd": None if price is None else price.high,
-                    }
-                    for calls, price in zip(priced.plan.calls, priced.prices, strict=True)
-                ],
-                "assumption": priced.plan.unknown,
-            }
-        )
+        out_json(priced_json(priced))
     else:
-        out("\n".join(_plan_lines(asked, priced)))
+        out("\n".join(_plan_lines(session, asked, priced)))
     return DONE
 
 
-def _plan_lines(asked: Validation, priced: PricedCalls) -> Iterator[str]:
+def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:
     plan = priced.plan
     yield f"{asked.played}: {asked.other.label} as {asked.swap.value}"
-    for calls, price in zip(plan.calls, priced.prices, strict=True):
-        who = f" {calls.target}" if calls.target else ""
-        most = "at most " if calls.at_most else ""
-        yield f"  {calls.stage}{who}: {calls.rows} rows, {most}{calls.calls} calls, {usd(price)}"
+    yield from (f"  {sentence}" for sentence in plan.assumed)
+    yield from stage_lines(priced)
     if not plan.calls:
         yield "  nothing is missing"
-    if plan.unknown:
-        yield f"  {plan.unknown}"
     if plan.stale:
         yield f"  {len(plan.stale)} rows are stale; `--stale` does them again"
-    yield f"all together: {_total(priced)}"
-
-
-def _total(priced: PricedCalls) -> str:
-    count = sum(calls.calls for calls in priced.plan.calls)
-    known = [price for price in priced.prices if price is not None]
-    if len(known) < len(priced.prices):
-        return f"{count} calls, and prices that are not known"
-    return f"{count} calls, {usd(sum(known, FREE))}"
-
-
-def _confirmed(asked: Validation, priced: PricedCalls, arguments: argparse.Namespace) -> bool:
-    """Whether to go on: asked on a terminal before real money is spent, unless `--yes` is given."""
-    free = all(price is not None and price.high == 0 for price in priced.prices)
-    if free:
-        return True
-    for line in _plan_lines(asked, priced):
-        tell(line)
-    if asked.config.run.budget is not None:
-        tell(f"the run stops before it has cost more than ${asked.config.run.budget:.2f}")
-    if arguments.yes or not sys.stdin.isatty():
-        return True
-    tell("go on? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    yield from total_lines(priced.total, asked.config, spent_so_far(session))
 
 
 # What came of it

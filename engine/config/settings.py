@@ -172,6 +172,10 @@ class Config(Shape):
     models: Section[Mapping[Name, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"
     )
+    workspace_budget: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
+    )
+    """What all runs of the workspace together may cost."""
     store: Words | None = Field(default=None, description="a path")
     default_system_prompt: Words = Field(default="You are a helpful assistant.", description="text")
 

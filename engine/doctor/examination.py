@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.config.environment import Environment
 from engine.config.settings import Config
 from engine.config.workspace import Workspace
+from engine.doctor.budgets import budget_findings
 from engine.doctor.configuration import Written, read_workspace
 from engine.doctor.findings import Area, Finding, State, of_error, redacted
 from engine.doctor.keys import key_findings
@@ -91,4 +92,4 @@ def _store(workspace: Workspace | None, config: Config | None) -> list[Finding]:
         path = workspace.store_path(config)
     except InputError as error:
         return of_error(Area.CONFIGURATION, "store", error)
-    return store_findings(path, workspace.root)
+    return [*budget_findings(config, path), *store_findings(path, workspace.root)]

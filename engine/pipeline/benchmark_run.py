@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -49,6 +49,8 @@ class BenchmarkRun:
     order: Order
     evaluator: ModelSpec | None
     """Another judge than those of the configuration."""
+    reckon: Callable[[Bench, Order], Awaitable[None]]
+    """Works out anew what is left to be done, when that is known better than before."""
     beside: bool = False
     """Whether another order is at work: then this one only talks and judges, leaves the states of
     rows that are not its own alone, and says nothing of stages."""
@@ -61,9 +63,11 @@ class BenchmarkRun:
     async def all_stages(self) -> int:
         """How many rows failed."""
         if not self.beside and self.order.generates(self.bench.name):
-            await self._metrics()
+            if await self._metrics():
+                await self._reckon_without(Stage.GEN_METRICS)
             await take_in_edits(self.bench)
-            await self._scenarios()
+            if await self._scenarios():
+                await self._reckon_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
         try:
             await self._talk_and_judge()
         finally:
@@ -75,6 +79,9 @@ class BenchmarkRun:
                 await self.bench.attempt(Stage.AGGREGATE, self.bench.name, self._write_files)
         return self.failed
 
+    async def _reckon_without(self, *over: Stage) -> None:
+        await self.reckon(self.bench, replace(self.order, stages=self.order.stages - {*over}))
+
     @contextlib.contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:
         if self.beside:
@@ -84,9 +91,10 @@ class BenchmarkRun:
         yield
         self.bench.note(NoteKind.STAGE_FINISHED, f"{stage} finished", stage)
 
-    async def _metrics(self) -> None:
+    async def _metrics(self) -> bool:
+        """Whether any were written."""
         if Stage.GEN_METRICS not in self.order.stages:
-            return
+            return False
         planned = plan_metrics(self.bench, self.order)
         known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
         if not planned and (known is None or known.state is not State.DONE):
@@ -101,10 +109,12 @@ class BenchmarkRun:
                     self.bench = self.bench.with_definition(definition)
                 else:
                     self.failed += 1
+        return bool(planned)
 
-    async def _scenarios(self) -> None:
+    async def _scenarios(self) -> bool:
+        """Whether any were to be written."""
         if Stage.GEN_SCENARIOS not in self.order.stages:
-            return
+            return False
         plan = plan_scenarios(self.bench, self.order)
         stored = self.bench.reader.scenarios(self.bench.name)
         made = {row.scenario.id for row in stored} | {row.scenario.metric_id for row in stored}
@@ -115,6 +125,7 @@ class BenchmarkRun:
                 self.failed += await do_scenarios(self.bench, plan)
                 await self._write_files()
             await self.bench.control.checkpoint()
+        return bool(plan.work)
 
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted()

@@ -1,42 +1,85 @@
-"""What calls will cost before any is made: prices times what calls of a role usually use."""
+"""What calls will use and cost before any is made: as measured in this workspace, else assumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from engine.benchmark import Role, Stage
+from engine.benchmark import Role
 from engine.config.settings import Config, ModelSpec
 from engine.errors import InputError, Problem
+from engine.pipeline.amounts import NONE, Calls, Range
+from engine.pipeline.measured import Measured
 from engine.providers.prices import Prices
 from engine.providers.wire import Tokens
 
+USER_ANSWER: Final = Range(60, 400, 150)
+"""Output tokens of a user model's answer, its thought included."""
+USER_MESSAGE: Final = Range(20, 250, 90)
+"""Of it the message, which everybody reads from then on."""
+REPLY: Final = Range(60, 900, 300)
+"""Output tokens of a target's reply. What a reasoning model thinks is not in it."""
+VERDICT: Final = Range(80, 700, 250)
+WRITTEN: Final = Range(50, 800, 300)
+"""Output tokens of one scenario or metric."""
+THINKING: Final = Range(0, 4_000, 800)
+"""Output tokens that come on top where `reasoning_effort` is set."""
+TOLD: Final[Mapping[Role, Range]] = {
+    Role.GENERATOR: Range(400, 2_500, 1_200),
+    Role.USER: Range(300, 1_500, 700),
+    Role.TARGET: Range(10, 1_000, 150),
+    Role.EVALUATOR: Range(400, 1_600, 900),
+}
+"""Input tokens of a call, without what was said in the conversation. This and the above are
+assumptions, and said to be whenever they are used."""
+
+ASKED_AGAIN: Final = Range(1.0, 1.35, 1.08)
+"""Calls for one answer of a given shape, where that was not measured."""
+
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """From at least to at most."""
+class OneCall:
+    """What one call uses."""
 
-    low: float
-    high: float
-
-    def __add__(self, other: Range) -> Range:
-        return Range(self.low + other.low, self.high + other.high)
-
-    def __mul__(self, count: int) -> Range:
-        return Range(self.low * count, self.high * count)
+    input_tokens: Range
+    output_tokens: Range
+    usd: Range | None
+    """None where the model's price is not known."""
+    measured: bool
 
 
-FREE: Final = Range(0.0, 0.0)
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What calls will use, all together."""
 
-USUAL_TOKENS: Final[Mapping[Role, tuple[Range, Range]]] = {
-    Role.GENERATOR: (Range(500, 1_500), Range(150, 3_000)),
-    Role.USER: (Range(700, 4_000), Range(60, 300)),
-    Role.TARGET: (Range(100, 4_000), Range(80, 900)),
-    Role.EVALUATOR: (Range(900, 7_000), Range(100, 600)),
-}
-"""Input and output tokens of one call, without what a reasoning model thinks. An assumption, and
-said to be one wherever it is used: what a model really writes depends on it."""
+    calls: Range = NONE
+    """With those that ask again for an answer that cannot be used."""
+    input_tokens: Range = NONE
+    output_tokens: Range = NONE
+    usd: Range = NONE
+    """Of the calls whose price is known."""
+    unpriced: Range = NONE
+    """Calls whose price is not known."""
+    measured: bool = True
+    """Whether all of it follows from calls that were made."""
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+            self.measured and other.measured,
+        )
+
+    @property
+    def is_free(self) -> bool:
+        return not self.unpriced.high and not self.usd.high
+
+
+NOTHING: Final = Estimate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +89,123 @@ class Estimator:
     prices: Prices
     addresses: Mapping[str, str]
     """Where each model is reached, by its name on the wire."""
+    turns: int = 1
+    """Of a conversation, at most."""
+    measured: Measured = field(default_factory=Measured)
 
-    def call(self, spec: ModelSpec, role: Role) -> Range | None:
-        """In US dollars; None where the model's price is not known."""
-        if spec.is_offline:
-            return FREE
-        tokens_in, tokens_out = USUAL_TOKENS[role]
-        low = self._cost(spec, tokens_in.low, tokens_out.low)
-        high = self._cost(spec, tokens_in.high, tokens_out.high)
-        return None if low is None or high is None else Range(low, high)
+    def estimate(self, parts: Iterable[Calls]) -> Estimate:
+        return sum(map(self._of, parts), NOTHING)
 
-    def _cost(self, spec: ModelSpec, tokens_in: float, tokens_out: float) -> float | None:
-        tokens = Tokens(input=int(tokens_in), output=int(tokens_out))
+    def _of(self, asked: Calls) -> Estimate:
+        calls = self.calls(asked)
+        if asked.spec.is_offline:
+            # nothing is paid for, and nobody counts the tokens of a script
+            return Estimate(calls)
+        one = self.one_call(asked)
+        return Estimate(
+            calls,
+            one.input_tokens * calls,
+            one.output_tokens * calls,
+            NONE if one.usd is None else one.usd * calls,
+            calls if one.usd is None else NONE,
+            one.measured or not calls.high,
+        )
+
+    def calls(self, asked: Calls) -> Range:
+        """How many there will be: more than answers that are wanted, where some are asked for
+        again; fewer, where conversations end before their last turn."""
+        answers = asked.answers
+        length = None if asked.target is None else self.measured.length(asked.target.label)
+        if length is not None and asked.conversations.high:
+            fresh = asked.conversations
+            rest = Range(
+                max(0.0, answers.low - fresh.low),
+                max(0.0, answers.high - fresh.high * self.turns),
+                max(0.0, answers.expected - fresh.expected * self.turns),
+            )
+            least = min(length.low, self.turns)
+            expected = min(length.expected, self.turns)
+            answers = rest + fresh * Range(least, self.turns, expected)
+        if asked.role is Role.TARGET or asked.spec.is_offline:
+            return answers
+        return answers * (self.measured.asked_again(asked.role) or ASKED_AGAIN)
+
+    def one_call(self, asked: Calls) -> OneCall:
+        """Of those that are asked for; averaged over a conversation, whose calls grow."""
+        spec, role = asked.spec, asked.role
+        seen = self.measured.calls(role, spec.label, asked.items)
+        if seen is None:
+            return self._assumed(asked)
+        used = seen.stretched(*self._longer(asked))
+        usd = used.usd if spec.price is None else None
+        if usd is None:
+            usd = self._usd(spec, used.input_tokens, used.output_tokens, used.cached)
+        return OneCall(used.input_tokens, used.output_tokens, usd, measured=True)
+
+    def _longer(self, asked: Calls) -> tuple[float, float]:
+        """By what conversations will be shorter or longer than those that were measured, at the
+        least and at the most."""
+        length = None if asked.target is None else self.measured.length(asked.target.label)
+        if length is None:
+            return 1.0, 1.0
+        by = self.turns / max(length.high, 1.0)
+        return min(1.0, by), max(1.0, by)
+
+    def _assumed(self, asked: Calls) -> OneCall:
+        spec, role = asked.spec, asked.role
+        told, said = TOLD[role], self._answer(spec, role, asked.items)
+        target = asked.target
+        reply = REPLY if target is None else REPLY.capped(target.params.max_tokens)
+        turn = USER_MESSAGE + reply
+        half = (self.turns - 1) / 2
+        match role:
+            case Role.USER:
+                told += turn * Range(0, half, half)
+            case Role.TARGET:
+                told += USER_MESSAGE + turn * Range(0, half, half)
+            case Role.EVALUATOR:
+                told += turn * Range(1, self.turns, self.turns)
+            case _:
+                pass
+        return OneCall(told, said, self._usd(spec, told, said), measured=False)
+
+    def _answer(self, spec: ModelSpec, role: Role, items: int) -> Range:
+        match role:
+            case Role.USER:
+                said = USER_ANSWER
+            case Role.TARGET:
+                said = REPLY
+            case Role.EVALUATOR:
+                said = VERDICT
+            case _:
+                said = WRITTEN * items
+        if spec.params.reasoning_effort not in {None, "none", "minimal"}:
+            said += THINKING
+        return said.capped(spec.params.max_tokens)
+
+    def _usd(self, spec: ModelSpec, told: Range, said: Range, cached: float = 0.0) -> Range | None:
+        low = self._cost(spec, told.low, said.low, cached)
+        high = self._cost(spec, told.high, said.high, 0.0)
+        expected = self._cost(spec, told.expected, said.expected, cached)
+        if low is None or high is None or expected is None:
+            return None
+        return Range(low, high, expected)
+
+    def _cost(self, spec: ModelSpec, told: float, said: float, cached: float) -> float | None:
+        tokens = Tokens(input=round(told), output=round(said), cached=round(told * cached))
         return self.prices.cost_usd(spec.model, self.addresses.get(spec.model, ""), tokens)
 
-    def require_prices(self, config: Config) -> None:
-        """A budget cannot be kept where a price is unknown. Raises `InputError` with each."""
+    def first_usd(self, spec: ModelSpec, role: Role) -> float | None:
+        """What a call may cost before one like it has been seen; None where that is not known."""
+        if spec.is_offline:
+            return 0.0
+        target = spec if role is Role.TARGET else None
+        usd = self._assumed(Calls(role, spec, Range.exactly(1), target=target)).usd
+        return None if usd is None else usd.high
+
+    def require_prices(self, config: Config, key: str) -> None:
+        """A budget cannot be kept where a price is unknown. Raises `InputError` with each; `key` is
+        the budget's in the configuration."""
         roles = [
             ("user_model", config.user_model),
             *_judges(config),
@@ -70,13 +214,13 @@ class Estimator:
         ]
         problems = [
             Problem(
-                f"run.budget needs the price of every model, that of {spec.model!r} is not known",
+                f"{key} needs the price of every model, that of {spec.model!r} is not known",
                 path=config.path,
-                key=key,
+                key=place,
                 hint="add `price: {input: …, output: …}`, in US dollars for a million tokens",
             )
-            for key, spec in roles
-            if self.call(spec, Role.TARGET) is None
+            for place, spec in roles
+            if self.first_usd(spec, Role.TARGET) is None
         ]
         if problems:
             raise InputError(problems)
@@ -89,39 +233,3 @@ def _judges(config: Config) -> Iterator[tuple[str, ModelSpec]]:
     else:
         for number, judge in enumerate(config.evaluators):
             yield f"evaluators[{number}]", judge
-
-
-def stage_price(
-    estimator: Estimator,
-    config: Config,
-    evaluator: ModelSpec | None,
-    *,
-    stage: Stage,
-    target: str | None,
-    calls: int,
-    by_judge: Mapping[str, int] | None = None,
-) -> Range | None:
-    """What the calls of a stage cost; None where a price is not known.
-
-    `evaluator` is another judge than those of the configuration. Where several judge, `by_judge`
-    says how many of the calls each is asked; without it, they share them.
-    """
-    parts: Sequence[tuple[ModelSpec, Role, int]]
-    match stage:
-        case Stage.SIMULATE:
-            one = next(known for known in config.targets if known.id == target)
-            half = calls // 2
-            parts = [(config.user_model, Role.USER, half), (one, Role.TARGET, calls - half)]
-        case Stage.EVALUATE:
-            judges = config.judges if evaluator is None else (evaluator,)
-            each = by_judge or {judge.label: -(-calls // len(judges)) for judge in judges}
-            parts = [(one, Role.EVALUATOR, each.get(one.label, 0)) for one in judges]
-        case _:
-            parts = [(config.generator, Role.GENERATOR, calls)]
-    total = FREE
-    for spec, role, count in parts:
-        price = estimator.call(spec, role)
-        if price is None:
-            return None
-        total += price * count
-    return total

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
 from engine.config.definition import write_metrics
 from engine.facts import NoteKind
+from engine.pipeline.control import Drained
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, Work, what_changed
 from engine.pipeline.together import together
@@ -71,7 +72,7 @@ async def do_metrics(bench: Bench, work: Work) -> bool:
     depends = _metrics_depend_on(bench)
 
     async def write() -> None:
-        metrics = _paid_for(bench, depends) if work.why is Why.MISSING else None
+        metrics = written_metrics(bench) if work.why is Why.MISSING else None
         if metrics is None:
             metrics = await _generate_metrics(bench, work, depends)
         await asyncio.to_thread(write_metrics, definition.path, metrics)
@@ -79,8 +80,10 @@ async def do_metrics(bench: Bench, work: Work) -> bool:
     return await bench.attempt(Stage.GEN_METRICS, bench.name, write)
 
 
-def _paid_for(bench: Bench, depends: dict[str, str]) -> list[Metric] | None:
-    """Metrics that a model wrote but that did not reach the file before the run was cut off."""
+def written_metrics(bench: Bench) -> list[Metric] | None:
+    """Metrics that a model wrote but that did not reach the file before the run was cut off; None
+    where there are none."""
+    depends = _metrics_depend_on(bench)
     stored = bench.reader.metrics(bench.name)
     fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
     return fresh or None
@@ -232,8 +235,11 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
         async with gate.one():
             if not await bench.control.may_begin():
                 return 0
-            if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
-                return 1
+            try:
+                if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
+                    return 1
+            except Drained:
+                return 0  # what the others are being told is finished: it is paid for
         numbered = range(1, len(combinations(bench.config.demographics)) + 1)
         ids = [(base, variant_id(base.id, n)) for base in written for n in numbered]
         bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
@@ -244,7 +250,10 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
             if not await bench.control.may_begin():
                 return 0
             write = _VariantWriter(bench, base, sid)
-            return 0 if await bench.attempt(Stage.GEN_SCENARIOS, sid, write) else 1
+            try:
+                return 0 if await bench.attempt(Stage.GEN_SCENARIOS, sid, write) else 1
+            except Drained:
+                return 0
 
     return sum(
         await together(

@@ -224,7 +224,8 @@ class Recorded:
         on_text: OnText | None = None,
     ) -> Reply:
         """Raises `ModelError`, and `Drained` where the budget has no room for the call."""
-        with self.budget.call(self.role, self.label) as spend:
+        await self.budget.covered(self.role, self.label)
+        with self.budget.call(self.role, self.label, self.benchmark) as spend:
 
             def keep(attempt: Attempt) -> None:
                 spend(attempt.usage.cost_usd)

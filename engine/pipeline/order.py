@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,6 +18,17 @@ class Why(StrEnum):
     STALE = "stale"
     FORCED = "forced"
     ASKED = "asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRange:
+    """What an order was said to cost before it began, in US dollars."""
+
+    low_usd: float
+    high_usd: float
+    expected_usd: float
+    binding: bool
+    """Whether somebody is asked before it costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class Order:
     that hangs on it. Where it is not empty, nothing else is done."""
     evaluator: str | None = None
     """The name of another judge than the configuration's."""
+    quote: PriceRange | None = field(default=None, compare=False)
+    """None where nothing is paid for, or nothing was said."""
 
     def asks(self, benchmark: str, key: ConversationKey) -> bool:
         """Whether this conversation is one that it is about."""
@@ -57,6 +70,18 @@ class Order:
             return False
         # a conversation's id is the only one with two underscores together
         return not self.only or any("__" not in unit for unit in self.only.get(benchmark, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class PricedOrder:
+    """An order with its price, for somebody to say yes or no to."""
+
+    order: Order
+    """With what it is quoted at."""
+    lines: Sequence[str]
+    """The whole of it last; none where nothing is paid for."""
+    total: Sequence[str] = ()
+    """The last of them, which say what all of it costs."""
 
 
 @dataclass(frozen=True, slots=True)

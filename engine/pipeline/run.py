@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Final
 
 from engine.benchmark import Role, Stage
 from engine.config.definition import Definition, load_definition
@@ -18,13 +19,14 @@ from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.benchmark_run import BenchmarkRun
 from engine.pipeline.branching import config_of
-from engine.pipeline.budget import Budget
+from engine.pipeline.budget import Budget, Limit
 from engine.pipeline.control import Control, Drained
 from engine.pipeline.desk import Desk
 from engine.pipeline.estimate import Estimator
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import write_files
 from engine.pipeline.live import LiveBoard
+from engine.pipeline.measured import Measured, measured
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -33,7 +35,8 @@ from engine.pipeline.models import (
     endpoint_of,
     prices_of,
 )
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PriceRange
+from engine.pipeline.plan import plan_run
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.workbench import Bench
 from engine.providers.accounts import Accounts
@@ -56,6 +59,51 @@ class RunResult:
     """Whether it was stopped before its end; the next run goes on from there."""
 
 
+RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
+UNATTENDED_SECONDS: Final = 60.0
+"""For so long a run that waits for an answer stays when nobody is there any more."""
+LOOK_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether a run may cost more than was agreed to."""
+
+    agreed_usd: float
+    spent_usd: float
+    rest_usd: float
+    more_usd: float
+    """What is agreed to by a yes."""
+
+    @classmethod
+    def of(cls, budget: Budget) -> Question:
+        agreed = budget.agreed_usd or 0.0
+        return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
+
+    @property
+    def _stands(self) -> str:
+        return (
+            f"this run will cost more than it was quoted at: at most ${self.agreed_usd:.2f} were "
+            f"agreed to, ${self.spent_usd:.2f} are spent, and the rest is expected to cost about "
+            f"${self.rest_usd:.2f}"
+        )
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self._stands}. It waits for an answer: `crosswind resume` lets it cost up to "
+            f"${self.more_usd:.2f}, `crosswind stop` ends it"
+        )
+
+    @property
+    def stopped_words(self) -> str:
+        return (
+            f"{self._stands}. Nobody is there to be asked, so it stops; the next `crosswind run` "
+            "quotes the rest and goes on from there, and `--yes` or `run.budget` lets it go on "
+            "unasked"
+        )
+
+
 @dataclass(slots=True)
 class Pipeline:
     """Does what an order asks, on one workspace."""
@@ -75,6 +123,14 @@ class Pipeline:
     """Another clock, sleep and chance than the usual ones, for tests."""
     patience: Patience | None = None
     """What a call to a real model may take, where that is not the usual."""
+    attended: Callable[[], bool] = lambda: False
+    """Whether somebody is there who can be asked."""
+    unattended_seconds: float = UNATTENDED_SECONDS
+    question: Question | None = field(init=False, default=None)
+    """What is waited for an answer to: `resume` says yes, `drain` no."""
+    quote: PriceRange | None = field(init=False, default=None)
+    """Of the order at hand."""
+    _waiting: asyncio.Task[None] | None = field(init=False, default=None)
     control: Control = field(init=False)
     desk: Desk = field(init=False, default_factory=Desk)
     budget: Budget = field(init=False)
@@ -103,8 +159,20 @@ class Pipeline:
         opener = self.opener or ModelOpener(self._environment, self._accounts, self._remark)
         self._models = Models(self.config, opener)
         self.budget = Budget(
-            self.config.run.budget, first_usd=self._first_usd, on_spent=self._spent
+            self._limits(),
+            first_usd=self._first_usd,
+            on_spent=self._spent,
+            on_beyond=self._beyond,
         )
+
+    def _limits(self) -> list[Limit]:
+        limits = []
+        if self.config.run.budget is not None:
+            limits.append(Limit(RUN_BUDGET, self.config.run.budget))
+        if self.config.workspace_budget is not None:
+            before = self.reader.spent_usd()
+            limits.append(Limit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
+        return limits
 
     def _memory(self) -> Memory | None:
         return None if self.writing is None else StoredMemory(self.reader, self.writing.tell)
@@ -114,16 +182,46 @@ class Pipeline:
         if self.writing is not None:
             self._note(NoteKind.WARNING, "", text)
 
-    def _spent(self) -> None:
+    def _spent(self, limit: Limit) -> None:
         if not self.control.draining:
             over = self.budget.overshoot_usd
+            spent = limit.before_usd + self.budget.spent_usd
             self._note(
                 NoteKind.WARNING,
                 "",
-                f"the budget of ${self.config.run.budget:.2f} has no room for another call: "
-                f"${self.budget.spent_usd:.4f} are spent, and up to ${over:.4f} are in the air",
+                f"`{limit.key}`, ${limit.usd:.2f}, has no room for another call: ${spent:.4f} are "
+                f"spent, and up to ${over:.4f} are in the air",
             )
             self.drain()
+
+    async def _beyond(self) -> bool:
+        """The run will cost more than was agreed to: whether it may. Where somebody is there to be
+        asked, it waits until they have answered."""
+        if self.control.draining:
+            return False
+        if self.question is None:
+            found = Question.of(self.budget)
+            if not self.attended():
+                self._note(NoteKind.WARNING, "", found.stopped_words)
+                self.drain()
+                return False
+            self.question = found
+            self._note(NoteKind.WARNING, "", found.words)
+            self.pause()
+            self._waiting = asyncio.create_task(self._wait_for_somebody())
+        self.control.pause()  # whoever let it go on has not answered this
+        return await self.control.may_begin()
+
+    async def _wait_for_somebody(self) -> None:
+        """An engine that nobody answers must not hold the workspace for good."""
+        alone = 0.0
+        while self.question is not None and not self.control.draining:
+            await asyncio.sleep(LOOK_SECONDS)
+            alone = 0.0 if self.attended() else alone + LOOK_SECONDS
+            if alone >= self.unattended_seconds:
+                self._note(NoteKind.WARNING, "", Question.of(self.budget).stopped_words)
+                self.question = None
+                self.drain()
 
     @property
     def models(self) -> Models:
@@ -134,6 +232,12 @@ class Pipeline:
         if self.writing is None:
             raise RuntimeError("a plan writes nothing")
         return self.writing
+
+    @property
+    def workspace_spent_usd(self) -> float | None:
+        """By all runs together; None where no budget asks for it."""
+        before = [one.before_usd for one in self.budget.limits if one.key == WORKSPACE_BUDGET]
+        return before[0] + self.budget.spent_usd if before else None
 
     def bench(self, definition: Definition) -> Bench:
         return Bench(
@@ -167,8 +271,8 @@ class Pipeline:
             roles = (config.user_model, *config.judges, config.generator)
             for spec in (*roles, *config.targets, *others):
                 self._models.open(spec)
-            if config.run.budget is not None:
-                self.estimator(*roles).require_prices(config)
+            for limit in self.budget.limits:
+                self.estimator(*roles).require_prices(config, limit.key)
         return benches
 
     def estimator(self, *others: ModelSpec) -> Estimator:
@@ -176,17 +280,48 @@ class Pipeline:
         specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
-        return Estimator(prices_of(self.config), addresses)
+        return Estimator(
+            prices_of(self.config),
+            addresses,
+            turns=self.config.generation.turns,
+            measured=measured(self.reader) if real else Measured(),
+        )
 
     def _first_usd(self, role: Role, label: str) -> float:
         """What the first call of a role to a model may cost, before one has been seen."""
-        if self.config.run.budget is None:
+        if not self.budget.limits:
             return 0.0
         specs = (self.config.user_model, *self.config.judges, self.config.generator)
         every = (*specs, *self.config.targets, *self.config.models.values())
         spec = next((one for one in every if one.label == label), None)
-        price = None if spec is None else self.estimator().call(spec, role)
-        return 0.0 if price is None else price.high
+        price = None if spec is None else self.estimator().first_usd(spec, role)
+        return 0.0 if price is None else price
+
+    async def reckon(self, bench: Bench, order: Order, *, beside: bool = False) -> None:
+        """Work out anew what is left of a benchmark, where the run was quoted at something."""
+        if order.quote is None:
+            return
+        kinds = await asyncio.to_thread(self._left, bench, order)
+        if beside:
+            self.budget.expect_more(bench.name, kinds)
+        else:
+            self.budget.expect(bench.name, kinds)
+
+    def _left(self, bench: Bench, order: Order) -> dict[tuple[Role, str], tuple[float, float]]:
+        """How many calls, and what each will cost."""
+        judge = self._judge(order)
+        estimator = self.estimator(*(() if judge is None else (judge,)))
+        found: dict[tuple[Role, str], tuple[float, float]] = {}
+        for stage in plan_run(bench, order, judge).calls:
+            for part in stage.parts:
+                one = estimator.estimate([part])
+                if one.usd.expected and one.calls.expected:
+                    kind = part.role, part.spec.label
+                    calls, usd = found.get(kind, (0.0, 0.0))
+                    total = calls * usd + one.usd.expected
+                    calls += one.calls.expected
+                    found[kind] = calls, total / calls
+        return found
 
     def _judge(self, order: Order) -> ModelSpec | None:
         """Another judge than those of the configuration, where one is named."""
@@ -207,6 +342,8 @@ class Pipeline:
 
     async def close(self) -> None:
         """Let go of every connection."""
+        if self._waiting is not None:
+            self._waiting.cancel()
         await self._accounts.close()
 
     async def beside(self, order: Order) -> int:
@@ -215,7 +352,12 @@ class Pipeline:
         Raises `CrosswindError`.
         """
         failed = 0
-        for bench in self.check(order):
+        benches = self.check(order)
+        if order.quote is not None:
+            self.budget.agree_more(order.quote.high_usd)
+        for bench in benches:
+            await self.reckon(bench, order, beside=True)
+        for bench in benches:
             failed += await self._benchmark(bench, order, beside=True)
         return failed
 
@@ -231,7 +373,13 @@ class Pipeline:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
                 bench.note(NoteKind.WARNING, warning)
         failed, how = 0, RunEnd.BROKEN
+        self.quote = quote = order.quote
+        if quote is not None:
+            agreed = quote.high_usd if quote.binding else None
+            self.budget.agree(agreed, quote.expected_usd)
         try:
+            for bench in benches:
+                await self.reckon(bench, order)
             for bench in benches:
                 failed += await self._benchmark(bench, order)
                 if self.control.draining:
@@ -250,10 +398,18 @@ class Pipeline:
             self.control.pause()
             self._note(NoteKind.PAUSED, "", "paused")
 
-    def resume(self) -> None:
+    def resume(self) -> str:
+        """What it means, in words: to answer, where the run waits for an answer."""
+        said = "running"
+        if self.question is not None:
+            more, self.question = self.question.more_usd, None
+            self.budget.agree(more)
+            said = f"running, for up to ${more:.2f}"
+            self._note(NoteKind.WARNING, "", f"it was agreed that this run costs up to ${more:.2f}")
         if self.control.paused:
             self.control.resume()
             self._note(NoteKind.RESUMED, "", "resumed")
+        return said
 
     def drain(self) -> None:
         """Finish what is being spoken, then end."""
@@ -274,7 +430,7 @@ class Pipeline:
         self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
 
     async def _benchmark(self, bench: Bench, order: Order, *, beside: bool = False) -> int:
-        run = BenchmarkRun(bench, order, self._judge(order), beside)
+        run = BenchmarkRun(bench, order, self._judge(order), self.reckon, beside)
         try:
             async with run.mirrored():
                 return await run.all_stages()

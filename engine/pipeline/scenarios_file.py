@@ -3,6 +3,8 @@ read back into the store before anything is made from it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.benchmark import Scenario
@@ -10,6 +12,7 @@ from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.pipeline.workbench import Bench
 from engine.store.files import read_scenarios
+from engine.store.foreseen import ForeseenReader
 from engine.store.records import StoredScenario
 from engine.store.replaced_file import digest_on_disk
 from engine.store.rows import ScenarioRow
@@ -38,41 +41,79 @@ def check_scenarios(bench: Bench) -> tuple[list[Scenario], list[str]]:
     return read_scenarios(path, turns=bench.config.generation.turns, metrics=bench.metrics.keys())
 
 
-async def take_in_edits(bench: Bench) -> None:
-    """Store what a person changed in the file since it was last written or read.
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a person changed in the file since it was last written or read."""
 
-    A row that is new or different becomes a row from a file, one that is gone is marked removed.
-    Rows that the run wrote after the file did stay: they are on their way into it.
-    """
+    path: str
+    """Relative to the workspace."""
+    digest: str
+    changed: Sequence[Scenario]
+    """New ones, and those that are not what they were."""
+    removed: Sequence[Scenario]
+    written: int
+    """The `seq` up to which the file held what the store does."""
+
+
+def edits_of(bench: Bench) -> Edits | None:
+    """None where nobody touched the file. Rows that the run wrote after the file count as neither
+    new nor gone: they are on their way into it. Raises `InputError`."""
     path = scenarios_path(bench)
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
     digest = digest_on_disk(path)
     if digest is None or (known is not None and known.digest == digest):
-        return
+        return None
     scenarios, _ = check_scenarios(bench)
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
-    edited = [one for one in scenarios if _differs(one, stored.get(one.id))]
     present = {one.id for one in scenarios}
     written = 0 if known is None else known.seq
-    removed = [
-        row.scenario
-        for row in stored.values()
-        if row.played and row.scenario.id not in present and row.seq <= written
-    ]
+    return Edits(
+        relative,
+        digest,
+        [one for one in scenarios if _differs(one, stored.get(one.id))],
+        [
+            row.scenario
+            for row in stored.values()
+            if row.played and row.scenario.id not in present and row.seq <= written
+        ],
+        written,
+    )
+
+
+async def take_in_edits(bench: Bench) -> None:
+    """Store what a person changed in the file: a row that is new or different becomes a row from a
+    file, one that is gone is marked removed."""
+    edits = edits_of(bench)
+    if edits is None:
+        return
     rows = [
-        *(_row(bench, one, removed=False) for one in edited),
-        *(_row(bench, one, removed=True) for one in removed),
+        *(_row(bench, one, removed=False) for one in edits.changed),
+        *(_row(bench, one, removed=True) for one in edits.removed),
     ]
     if rows:
         await bench.store.write(*rows)
         bench.note(
             NoteKind.WARNING,
-            f"{relative} was edited: {len(edited)} scenarios taken from it, "
-            f"{len(removed)} no longer there",
+            f"{edits.path} was edited: {len(edits.changed)} scenarios taken from it, "
+            f"{len(edits.removed)} no longer there",
         )
     # what a model wrote beyond `written` is still on its way into the file
-    await bench.store.set_mirrored({relative: digest}, through=written)
+    await bench.store.set_mirrored({edits.path: edits.digest}, through=edits.written)
+
+
+def with_edits(bench: Bench) -> Bench:
+    """As it will be when they are taken in, for a plan; writes nothing. Raises `InputError`."""
+    edits = edits_of(bench)
+    if edits is None:
+        return bench
+    # numbers that no stored row has, each its own: they tell rows apart
+    changed = {
+        one.id: StoredScenario(-number, bench.name, one, "file", None)
+        for number, one in enumerate(edits.changed, start=1)
+    }
+    removed = frozenset(one.id for one in edits.removed)
+    return replace(bench, reader=ForeseenReader(bench.reader, bench.name, changed, removed))
 
 
 def _differs(given: Scenario, stored: StoredScenario | None) -> bool:

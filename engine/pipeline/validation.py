@@ -19,13 +19,14 @@ from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.jury import Jury, what_counts
+from engine.pipeline.amounts import Calls, Range
 from engine.pipeline.branching import config_of
 from engine.pipeline.conversations import Wanted, wanted_conversations
-from engine.pipeline.estimate import Range, stage_price
 from engine.pipeline.judging import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
-from engine.pipeline.plan import RunPlan, StageCalls, plan_run
+from engine.pipeline.plan import RunPlan, StageCalls, conversation_calls, plan_run
+from engine.pipeline.quoting import PricedPlan, price_plan
 from engine.pipeline.run import Pipeline
 from engine.pipeline.standing import Standing
 from engine.stages.gen_scenarios import combinations
@@ -252,34 +253,11 @@ def _without_metrics(original: Definition, path: Path) -> str:
 # What it takes
 
 
-@dataclass(frozen=True, slots=True)
-class PricedCalls:
-    """What a validation run will ask, and what that costs."""
-
-    plan: RunPlan
-    prices: tuple[Range | None, ...]
-    """Of `plan.calls`, in order; None where a price is not known."""
-
-
-def plan_validation(asked: Validation, pipeline: Pipeline, *, stale: bool = False) -> PricedCalls:
+def plan_validation(asked: Validation, pipeline: Pipeline, *, stale: bool = False) -> PricedPlan:
     """Reads the store and the files, and writes nothing."""
     evaluator = asked.other if asked.swap is Role.EVALUATOR else None
-    config = config_of(asked.config, asked.played)
     plan = _plan(asked, pipeline, evaluator, stale=stale)
-    estimator = pipeline.estimator(asked.other)
-    prices = tuple(
-        stage_price(
-            estimator,
-            config,
-            evaluator,
-            stage=calls.stage,
-            target=calls.target,
-            calls=calls.calls,
-            by_judge=calls.by_judge or None,
-        )
-        for calls in plan.calls
-    )
-    return PricedCalls(plan, prices)
+    return price_plan(plan, pipeline.estimator(asked.other))
 
 
 def _plan(
@@ -295,48 +273,48 @@ def _plan(
 
 def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
     """Of a branch that holds nothing yet."""
-    config, definition = asked.config, asked.definition()
+    config, definition = config_of(asked.config, asked.played), asked.definition()
     calls: list[StageCalls] = []
-    unknown = None
+    assumed: list[str] = []
     if asked.swap is Role.GENERATOR:
         metrics = max(1, len(definition.metrics))
-        bases = metrics * config.generation.scenarios_per_metric
-        variants = len(combinations(config.demographics))
-        rows = metrics + bases * variants
-        asks = metrics + (bases * variants if config.demographics else 0)
-        name = asked.played
-        calls.append(StageCalls(name, Stage.GEN_METRICS, None, 1, 1, at_most=False))
-        calls.append(StageCalls(name, Stage.GEN_SCENARIOS, None, rows, asks, at_most=False))
-        each = bases * variants * config.generation.num_samples
-        conversations = {target.id: each for target in config.targets}
-        unknown = f"on the assumption that it writes {metrics} metrics, as many as there are now"
+        each = config.generation.scenarios_per_metric
+        variants = metrics * each * len(combinations(config.demographics))
+        calls += _written(asked, config.generator, metrics, each, variants)
+        assumed.append(f"counted as {metrics} metrics, as many as there are now")
+        count = variants * config.generation.num_samples
+        conversations = {target.id: count for target in config.targets}
     else:
         conversations = dict.fromkeys((target.id for target in config.targets), 0)
         for one in wanted_conversations(definition, config, reader):
             conversations[one.key.target_id] += 1
-    for target, count in conversations.items():
-        calls += _conversation_calls(asked, target, count)
-    return RunPlan(asked.played, (), (), calls, unknown)
+    for target in config.targets:
+        count = conversations[target.id]
+        if count:
+            calls += conversation_calls(
+                asked.played,
+                config.user_model,
+                target,
+                askings_of(config, None),
+                turns=config.generation.turns,
+                count=Range.exactly(count),
+            )
+    return RunPlan(asked.played, (), (), calls, assumed)
 
 
-def _conversation_calls(asked: Validation, target: str, count: int) -> Iterator[StageCalls]:
-    if not count:
-        return
-    turns = asked.config.generation.turns
-    played = 2 * turns * count
-    yield StageCalls(asked.played, Stage.SIMULATE, target, count, played, at_most=True)
-    judges: dict[str, int] = {}
-    for asking in askings_of(asked.config, None):
-        judges[asking.judge.label] = judges.get(asking.judge.label, 0) + count
-    yield StageCalls(
-        asked.played,
-        Stage.EVALUATE,
-        target,
-        count,
-        sum(judges.values()),
-        at_most=False,
-        by_judge=judges,
-    )
+def _written(
+    asked: Validation, generator: ModelSpec, metrics: int, each: int, variants: int
+) -> Iterator[StageCalls]:
+    def answers(count: int, items: int) -> Calls:
+        return Calls(Role.GENERATOR, generator, Range.exactly(count), items=items)
+
+    one = Range.exactly(1)
+    yield StageCalls(asked.played, Stage.GEN_METRICS, None, one, (answers(1, metrics),))
+    parts = [answers(metrics, each)]
+    if asked.config.demographics:
+        parts.append(answers(variants, 1))
+    rows = Range.exactly(metrics + variants)
+    yield StageCalls(asked.played, Stage.GEN_SCENARIOS, None, rows, parts)
 
 
 # What it says

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from functools import lru_cache
 from math import isfinite
@@ -10,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PriceRange
 from engine.service.fields import Fields, MessageError, as_text, as_whole
 from engine.speech import Speech
 
@@ -91,6 +92,12 @@ def board_as_json(board: Board) -> Json:
         "said": dict(board.said),
         "spent_usd": board.spent_usd,
         "budget_usd": board.budget_usd,
+        "quote": _quote_as_json(board.quote),
+        "agreed_usd": board.agreed_usd,
+        "rest_usd": board.rest_usd,
+        "question": board.question,
+        "workspace_budget_usd": board.workspace_budget_usd,
+        "workspace_spent_usd": board.workspace_spent_usd,
         "limits": [_limit_as_json(limit) for limit in board.limits],
     }
 
@@ -112,6 +119,12 @@ def board_from_json(value: object) -> Board:
         said=fields.pairs("said", as_whole),
         spent_usd=fields.number_or_none("spent_usd"),
         budget_usd=fields.number_or_none("budget_usd"),
+        quote=_quote_from_json(fields.value("quote")),
+        agreed_usd=fields.number_or_none("agreed_usd"),
+        rest_usd=fields.number_or_none("rest_usd"),
+        question=fields.text_or_none("question"),
+        workspace_budget_usd=fields.number_or_none("workspace_budget_usd"),
+        workspace_spent_usd=fields.number_or_none("workspace_spent_usd"),
         limits=tuple(fields.each("limits", _limit_from_json)),
     )
 
@@ -129,6 +142,22 @@ def _wait_from_json(value: object) -> Wait:
         why=fields.text("why"),
         seconds=fields.number_or_none("seconds"),
         calls=fields.whole("calls"),
+    )
+
+
+def _quote_as_json(quote: PriceRange | None) -> Json | None:
+    return None if quote is None else asdict(quote)
+
+
+def _quote_from_json(value: object) -> PriceRange | None:
+    if value is None:
+        return None
+    fields = Fields(value, "a quote")
+    return PriceRange(
+        fields.number("low_usd"),
+        fields.number("high_usd"),
+        fields.number("expected_usd"),
+        binding=fields.flag("binding"),
     )
 
 
@@ -163,6 +192,7 @@ def request_as_json(request: Request) -> Json:
         "number": request.number,
         "evaluator": request.evaluator,
         "order": None if request.order is None else _order_as_json(request.order),
+        "quote": _quote_as_json(request.quote),
     }
 
 
@@ -177,6 +207,7 @@ def request_from_json(value: object) -> Request:
         number=fields.whole_or_none("number"),
         evaluator=fields.text_or_none("evaluator"),
         order=None if order is None else _order_from_json(order),
+        quote=_quote_from_json(fields.value("quote")),
     )
 
 
@@ -200,6 +231,7 @@ def _order_as_json(order: Order) -> Json:
         },
         "only": {name: sorted(units) for name, units in order.only.items()},
         "evaluator": order.evaluator,
+        "quote": _quote_as_json(order.quote),
     }
 
 
@@ -215,6 +247,7 @@ def _order_from_json(value: object) -> Order:
         again=fields.pairs("again", _keys),
         only=fields.pairs("only", _units),
         evaluator=fields.text_or_none("evaluator"),
+        quote=_quote_from_json(fields.value("quote")),
     )
 
 

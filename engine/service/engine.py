@@ -60,6 +60,8 @@ class Engine:
         self._edited = edited
         self.warn = warn
         """Tell whoever watches, now or later."""
+        self.attended: Callable[[], bool] = lambda: False
+        """Whether somebody is there who can be asked."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._identity = Identity(os.getpid(), socket.gethostname(), datetime.now(UTC))
         self._orders: deque[Order] = deque()
@@ -113,6 +115,7 @@ class Engine:
 
     async def _do(self, order: Order) -> RunResult:
         pipeline = self._open_pipeline()
+        pipeline.attended = lambda: self.attended()
         self._pipeline, self._at_hand, self._began = pipeline, order, True
         self._main = asyncio.create_task(pipeline.work(order))
         failed = 0
@@ -161,6 +164,12 @@ class Engine:
             said=pipeline.live.said(),
             spent_usd=pipeline.budget.spent_usd,
             budget_usd=pipeline.config.run.budget,
+            quote=pipeline.quote,
+            agreed_usd=pipeline.budget.agreed_usd,
+            rest_usd=None if pipeline.quote is None else pipeline.budget.rest_usd,
+            question=None if pipeline.question is None else pipeline.question.words,
+            workspace_budget_usd=pipeline.config.workspace_budget,
+            workspace_spent_usd=pipeline.workspace_spent_usd,
             limits=[Limit(model, *limit) for model, limit in models.limits().items()],
         )
 
@@ -237,8 +246,7 @@ class Engine:
         return "paused after what is being spoken"
 
     def _resume(self) -> str:
-        self._busy().resume()
-        return "running"
+        return self._busy().resume()
 
     def trouble(self, why: str | None) -> None:
         """Something outside holds the work up, as a full disk does: pause until it is over, which
@@ -325,6 +333,7 @@ class Engine:
         order = Order(
             benchmarks=tuple(only),
             only={name: frozenset(units) for name, units in only.items()},
+            quote=request.quote,
         )
         how = self._begin(order, can_be_beside=not any(map(order.generates, only)))
         return f"{_count(len(asked))} once more: {how}"
@@ -336,7 +345,7 @@ class Engine:
         missing = await asyncio.to_thread(_unplayed, pipeline, keys)
         if missing:
             raise _Refused(f"not played to the end yet: {_named(missing)}")
-        order = _again(keys, {Stage.EVALUATE}, request.evaluator)
+        order = _again(keys, {Stage.EVALUATE}, request)
         pipeline.check(order)
         if order in self._beside.values() or order in self._orders:
             return "it is being done already"
@@ -350,7 +359,7 @@ class Engine:
         gone = [row.unit for row in request.rows if _key(row).target_id not in known]
         if gone:
             raise _Refused(f"their target is not in the configuration: {_named(gone)}")
-        order = _again(keys, {Stage.SIMULATE, Stage.EVALUATE}, request.evaluator)
+        order = _again(keys, {Stage.SIMULATE, Stage.EVALUATE}, request)
         pipeline.check(order)
         taken = [
             row
@@ -432,13 +441,14 @@ def _key(row: Row) -> ConversationKey:
 
 
 def _again(
-    keys: Mapping[str, frozenset[ConversationKey]], stages: set[Stage], evaluator: str | None
+    keys: Mapping[str, frozenset[ConversationKey]], stages: set[Stage], request: Request
 ) -> Order:
     return Order(
         benchmarks=tuple(keys),
         stages=frozenset(stages | {Stage.AGGREGATE}),
         again=keys,
-        evaluator=evaluator,
+        evaluator=request.evaluator,
+        quote=request.quote,
     )
 
 

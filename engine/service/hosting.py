@@ -81,6 +81,8 @@ async def serve(
 ) -> RunResult:
     """Answer whoever watches, and do the order. Raises `CrosswindError`."""
     server = Server(engine, socket_path(place.root))
+    has_terminal = engine.attended()
+    engine.attended = lambda: has_terminal or server.watchers > 0
     try:
         await server.start()
     except CrosswindError as error:

@@ -13,6 +13,8 @@ from engine.providers.model import Message, Model, Speaks
 from engine.stages.answers import Answer, ask
 
 NO_SETTING: Final = "None: the assistant is a general one."
+AT_LEAST, AT_MOST = 3, 6
+"""Metrics that the prompt asks for. A model may write others than so many."""
 
 
 class GeneratedMetric(Answer):

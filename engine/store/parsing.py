@@ -45,6 +45,7 @@ from engine.store.records import (
     StoredTake,
     StoredVerdict,
     UnitState,
+    UsedCall,
     VerdictRow,
 )
 
@@ -220,6 +221,21 @@ def attempt(row: sqlite3.Row) -> StoredAttempt:
         status=row["status"],
         duration_ms=row["duration_ms"],
         detail=row["detail"],
+    )
+
+
+def used_call(row: sqlite3.Row) -> UsedCall:
+    return UsedCall(
+        seq=row["seq"],
+        benchmark=row["benchmark"],
+        stage=Stage(row["stage"]),
+        unit=row["unit"],
+        role=Role(row["role"]),
+        model=row["model"],
+        input_tokens=row["input_tokens"],
+        cached_tokens=row["cached_tokens"],
+        output_tokens=row["output_tokens"],
+        cost_usd=row["cost_usd"],
     )
 
 

@@ -28,6 +28,7 @@ from engine.store.records import (
     StoredTake,
     StoredVerdict,
     UnitState,
+    UsedCall,
     VerdictRow,
 )
 from engine.store.watching import USAGE, facts_after, last_seq, snapshot
@@ -71,6 +72,8 @@ _BENCHMARKS: Final = (
 )
 """From one name to the next: there are few, in many rows."""
 _AT_ONCE: Final = 200
+USED_CALLS: Final = 5_000
+"""So many tell what the next ones will use, and are read in a moment."""
 ATTEMPTS_WITHIN: Final = 20_000
 """Takes whose messages are read in one question: few enough to be light, enough to be quick."""
 
@@ -385,6 +388,27 @@ class Reader:
             "AND (?3 IS NULL OR target = ?3) AND outcome <> 'answer' AND input_tokens IS NULL",
             (benchmark, stage.value, target),
         )
+
+    def used_calls(self, limit: int = USED_CALLS) -> list[UsedCall]:
+        """The newest that were answered, of all benchmarks."""
+        rows = self._store.all(
+            "SELECT seq, benchmark, stage, unit, role, model, input_tokens, cached_tokens,"
+            " output_tokens, cost_usd FROM attempt WHERE outcome = 'answer'"
+            " ORDER BY seq DESC LIMIT ?",
+            (limit,),
+        )
+        return [parsing.used_call(row) for row in rows]
+
+    def verdicts_since(self, seq: int) -> int:
+        """How many models gave from this row on."""
+        return self._store.number(
+            "SELECT count(*) FROM verdict WHERE seq >= ? AND source = 'model'", (seq,)
+        )
+
+    def spent_usd(self) -> float:
+        """What all calls of the workspace cost, of those whose price is known."""
+        row = self._store.first("SELECT total(cost_usd) AS spent FROM attempt")
+        return 0.0 if row is None else float(row["spent"])
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
         rows = self._store.all(

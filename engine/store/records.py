@@ -67,6 +67,23 @@ class StoredTake:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedCall:
+    """What one call used that was answered."""
+
+    seq: int
+    benchmark: str
+    stage: Stage
+    unit: str
+    role: Role
+    model: str
+    """Its label."""
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredMessage:
     seq: int
     at: datetime

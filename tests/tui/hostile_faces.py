@@ -27,7 +27,7 @@ from engine.cli.main import main as crosswind
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PricedOrder
 from engine.speech import LiveText, Speech
 from engine.stages.validation_report import (
     Result,
@@ -131,7 +131,7 @@ def show(folder: Path) -> int:
             watch,
             attach=f"crosswind watch --workspace {session.workspace.root}",
             start=refuse,
-            cost=lambda order: HOSTILE,
+            cost=lambda order: PricedOrder(order, (HOSTILE,), (HOSTILE, HOSTILE)),
             make=refuse_to_make,
             report=lambda name: report(session, name),
         )

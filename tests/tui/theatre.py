@@ -27,6 +27,7 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Wait
+from engine.pipeline.order import PriceRange
 from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.records import Quote
@@ -80,6 +81,10 @@ class ScriptedLink:
     notices: list[str] = field(default_factory=list)
     spent_usd: float | None = None
     budget_usd: float | None = None
+    quote: PriceRange | None = None
+    agreed_usd: float | None = None
+    rest_usd: float | None = None
+    question: str | None = None
     limits: list[Limit] = field(default_factory=list)
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
@@ -99,6 +104,10 @@ class ScriptedLink:
             said=self.said(),
             spent_usd=self.spent_usd,
             budget_usd=self.budget_usd,
+            quote=self.quote,
+            agreed_usd=self.agreed_usd,
+            rest_usd=self.rest_usd,
+            question=self.question,
             limits=self.limits,
         )
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from textwrap import wrap
+from typing import ClassVar, Final, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from engine.display import one_line
 from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines
+
+WIDTH: Final = 72
+"""Cells of a card, as the stylesheet says."""
 
 
 class Offer(NamedTuple):
@@ -29,15 +34,25 @@ class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
-    def __init__(self, question: str, offers: Sequence[Offer]) -> None:
+    def __init__(self, question: str | Sequence[str], offers: Sequence[Offer]) -> None:
+        """`question` is one sentence, or a few lines of which the first counts most."""
         super().__init__()
-        self._question = question
+        self._question = [question] if isinstance(question, str) else question
         self._offers = offers
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
-            yield Lines([[Piece(self._question, Ink.ACCENT)]], id="question")
+            yield Lines(self._lines(), id="question")
             yield Choices(list(map(_line, self._offers)), id="choices")
+
+    def _lines(self) -> list[Line]:
+        width = min(WIDTH, self.app.size.width) - 6
+        inks = [Ink.ACCENT, *[Ink.MUTED] * len(self._question)]
+        return [
+            [Piece(row, ink)]
+            for line, ink in zip(self._question, inks, strict=False)
+            for row in wrap(one_line(line), max(width, 1))
+        ]
 
     def on_mount(self) -> None:
         self.query_one(Choices).focus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from engine.display import one_line
 from engine.errors import CrosswindError
 from engine.link import Command, Request, Row
+from engine.pipeline.order import PriceRange
 from engine.watch import BenchmarkInfo, Watch
 from tui.background import begin_instead
 from tui.errands import order_for
@@ -23,6 +24,8 @@ from tui.shell import Shell
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines
 from tui.widgets.one_line import OneLine
+
+FREE: Final = "free: only scripted models are called"
 
 
 class Candidate(NamedTuple):
@@ -51,6 +54,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._list = Choices(list(map(_line, self._candidates)), id="found")
         self._note = OneLine(id="note")
         self._prices: dict[str | None, Line] = {}
+        self._quotes: dict[str | None, PriceRange | None] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -80,7 +84,8 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         return f"Who is to judge {which} again?"
 
     def _request(self, candidate: Candidate) -> Request:
-        return Request(self._command, rows=self._rows, evaluator=candidate.name)
+        quote = self._quotes.get(candidate.name)
+        return Request(self._command, rows=self._rows, evaluator=candidate.name, quote=quote)
 
     def _show_price(self) -> None:
         candidate = self._candidates[self._list.cursor]
@@ -96,12 +101,13 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         if order is None:
             return
         try:
-            cost = await asyncio.to_thread(self._shell.cost, order)
+            priced = await asyncio.to_thread(self._shell.cost, order)
         except CrosswindError as error:
             self._note.show([Piece(one_line(str(error)), Ink.BAD)])
             return
-        words = "free: only scripted models are called" if cost is None else one_line(cost)
-        price = [Piece(words, Ink.GOOD if cost is None else Ink.WARN), Piece("  Enter goes on")]
+        words = FREE if priced is None else one_line(priced.total[0])
+        price = [Piece(words, Ink.GOOD if priced is None else Ink.WARN), Piece("  Enter goes on")]
+        self._quotes[candidate.name] = None if priced is None else priced.order.quote
         self._prices[candidate.name] = price
         self._note.show(price)
 

@@ -85,7 +85,9 @@ class Spending:
     left: str | None = None
     """What the rest will cost, as far as it can be told."""
     enough: bool = True
-    """Whether the budget will do for that."""
+    """Whether that fits into the limit."""
+    limit: str = "the budget"
+    """What the run is kept to."""
 
 
 class TargetBoard(CursorView):
@@ -331,7 +333,7 @@ def _spending_line(spending: Spending, layout: _Layout) -> Line:
         Piece(f" spent {spending.spent} of {spending.budget}", near),
     ]
     if spending.left is not None:
-        words = "" if spending.enough else ": over the budget"
+        words = "" if spending.enough else f": over {spending.limit}"
         ink = Ink.MUTED if spending.enough else Ink.WARN
         line.append(Piece(f"  the rest costs {spending.left}{words}", ink))
     return line if length(line) else []

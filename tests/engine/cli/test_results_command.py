@@ -165,5 +165,5 @@ def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     assert "positive metrics, 2 base scenarios: " in out
     assert "two targets apart" in out
     _, out, _ = crosswind("run", "--dry-run", "--json")
-    plans: list[dict[str, Any]] = json.loads(out)
+    plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import sqlite3
@@ -258,7 +259,7 @@ def test_a_dry_run_counts_calls_and_writes_nothing(
 ) -> None:
     code, plan, _ = desk.validate(swap, model, "--dry-run", "--json")
     assert code == 0
-    assert sum(one["calls"] for one in json.loads(plan)["calls"]) == calls
+    assert json.loads(plan)["total"]["calls"]["high"] == calls
     assert not (desk.folder / "validation").exists()
     desk.validate(swap, model)
     _, plan, _ = desk.validate(swap, model, "--dry-run")
@@ -267,7 +268,7 @@ def test_a_dry_run_counts_calls_and_writes_nothing(
 
 def test_a_dry_run_prices_the_other_model(desk: Desk) -> None:
     _, plan, _ = desk.validate("user", "dear", "--dry-run")
-    assert "all together: 80 calls, about $" in plan
+    assert re.search(r"all together: \d+ to \d+ calls, about \$", plan)
 
 
 Prepare = Callable[[Desk], None]

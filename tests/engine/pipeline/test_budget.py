@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from engine.benchmark import Role, Stage, Usage
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
 from engine.errors import InputError
-from engine.pipeline.budget import Budget
+from engine.pipeline.budget import Budget, Limit
 from engine.pipeline.control import Drained
 from engine.pipeline.models import open_offline
+from engine.pipeline.order import Order, PriceRange
+from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Finish, Reply
+from engine.store.database import open_store
 
 
 def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
-    budget = Budget(1.0, first_usd=lambda _role, _model: 0.4)
+    budget = Budget([Limit("run.budget", 1.0)], first_usd=lambda _role, _model: 0.4)
     with budget.call(Role.USER, "a") as first, budget.call(Role.TARGET, "a"):
         with pytest.raises(Drained), budget.call(Role.EVALUATOR, "a"):
             pass
@@ -27,7 +33,7 @@ def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
 
 
 def test_what_is_usual_is_the_95th_percentile_of_what_the_role_cost_so_far() -> None:
-    budget = Budget(None, first_usd=lambda _role, _model: 9.0)
+    budget = Budget(first_usd=lambda _role, _model: 9.0)
     for number in range(1, 101):
         with budget.call(Role.USER, "a") as spend:
             spend(number / 100)
@@ -36,7 +42,7 @@ def test_what_is_usual_is_the_95th_percentile_of_what_the_role_cost_so_far() -> 
 
 
 def test_without_a_limit_nothing_is_refused() -> None:
-    budget = Budget(None)
+    budget = Budget()
     for _ in range(3):
         with budget.call(Role.USER, "a") as spend:
             spend(1e6)
@@ -69,7 +75,7 @@ def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Any) -> None:
         )
         notes = [note.text for note in reader.snapshot().notes]
     assert 0.3 < spent <= 0.5 + 1e-9
-    assert any("budget of $0.50" in note for note in notes)
+    assert any("`run.budget`, $0.50, has no room" in note for note in notes)
     while place.heard_by(Priced).run().stopped:
         pass
     assert len(place.json("runs", "holds", "scores.json")) == 8
@@ -88,3 +94,64 @@ def test_a_budget_needs_every_price(place: Any) -> None:
     place.config.write_text(text)
     with pytest.raises(InputError, match=r"targets\[0\].*price"):
         place.run()
+
+
+QUOTE = PriceRange(0.1, 0.5, 0.4, binding=True)
+
+
+def spent_in(place: Any) -> float:
+    with place.reader() as reader:
+        return float(reader.spent_usd())
+
+
+def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Any) -> None:
+    assert place.heard_by(Priced).run(quote=QUOTE).stopped
+    spent = spent_in(place)
+    assert 0.3 < spent <= QUOTE.high_usd + 1e-9
+    with place.reader() as reader:
+        notes = [note.text for note in reader.snapshot().notes]
+    assert any("at most $0.50 were agreed to" in note for note in notes)
+    assert any("`--yes` or `run.budget` lets it go on" in note for note in notes)
+    while place.heard_by(Priced).run(quote=QUOTE).stopped:
+        assert spent_in(place) <= spent + QUOTE.high_usd + 1e-9
+        spent = spent_in(place)
+    assert len(place.json("runs", "holds", "scores.json")) == 8
+
+
+def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Any) -> None:
+    async def play() -> None:
+        with open_store(place.root / "crosswind.db") as store:
+            config = load_config(place.config)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline.attended = lambda: True
+            run = asyncio.create_task(pipeline.run(Order(("giving-in",), quote=QUOTE)))
+            asked = 0
+            while not run.done():
+                if pipeline.question is not None:
+                    asked += 1
+                    assert pipeline.control.paused
+                    assert pipeline.question.spent_usd <= pipeline.question.agreed_usd + 1e-9
+                    assert "`crosswind resume` lets it cost up to" in pipeline.question.words
+                    said = f"running, for up to ${pipeline.question.more_usd:.2f}"
+                    assert pipeline.resume() == said
+                await asyncio.sleep(0)
+            assert not run.result().stopped
+            assert asked
+
+    asyncio.run(play())
+    assert spent_in(place) > QUOTE.high_usd
+    assert len(place.json("runs", "holds", "scores.json")) == 8
+
+
+def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Any) -> None:
+    async def play() -> RunResult:
+        with open_store(place.root / "crosswind.db") as store:
+            config = load_config(place.config)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline.unattended_seconds = 0.0
+            there = iter([True])
+            pipeline.attended = lambda: next(there, False)
+            return await pipeline.run(Order(("giving-in",), quote=QUOTE))
+
+    assert asyncio.run(play()).stopped
+    assert spent_in(place) <= QUOTE.high_usd + 1e-9

@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
-from engine.pipeline.order import Order
+from engine.pipeline.order import Order, PriceRange
 from engine.service.codec import (
     answer_as_json,
     answer_from_json,
@@ -38,6 +38,7 @@ from engine.speech import LiveText, Speech
 
 KEY = ConversationKey("m01_s001_v01", "steadfast", 2)
 SPEECH = Speech("steadiness", KEY, 1, 3, Speaker.USER, "Says “no”.\x1b[0m\n", 12.5)
+QUOTE = PriceRange(0.5, 2.5, 1.25, binding=True)
 BOARD = Board(
     EngineState.PAUSED,
     (SPEECH, dataclasses.replace(SPEECH, landmark=None)),
@@ -52,6 +53,12 @@ BOARD = Board(
     5.0,
     (Limit("openai:gpt", 8, 42),),
     {"steadfast": 3},
+    QUOTE,
+    2.5,
+    0.75,
+    "may it cost more?",
+    100.0,
+    37.5,
 )
 ORDER = Order(
     ("a", "b"),
@@ -62,6 +69,7 @@ ORDER = Order(
     again={"a": frozenset({KEY})},
     only={"b": frozenset({"m01"})},
     evaluator="another",
+    quote=QUOTE,
 )
 REQUEST = Request(
     Command.RUN,
@@ -71,6 +79,7 @@ REQUEST = Request(
     4,
     "strict",
     ORDER,
+    QUOTE,
 )
 
 

@@ -1,0 +1,254 @@
+"""What a run would call and cost, in words and as JSON, and the question whether it may."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from engine.benchmark import Stage
+from engine.cli.console import tell
+from engine.cli.session import Session
+from engine.config.settings import Config
+from engine.pipeline.amounts import Range
+from engine.pipeline.estimate import NOTHING, Estimate
+from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.plan import StageCalls, number_words, plan_run
+from engine.pipeline.power import Detectable, detectable_differences, power_sentences
+from engine.pipeline.quoting import PricedPlan, budget_words, price_plan, quoted
+from engine.store.reading import open_reader
+
+CENT: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What an order would do, benchmark by benchmark."""
+
+    plans: Sequence[PricedPlan]
+    powers: Sequence[Sequence[Detectable]]
+    """What could be found out with each."""
+
+    @property
+    def total(self) -> Estimate:
+        return sum((priced.total for priced in self.plans), NOTHING)
+
+
+def plans_of(session: Session, order: Order) -> Planned:
+    named = order.evaluator
+    evaluator = None if named is None else session.config.model_named(named)
+    with session.planning() as pipeline:
+        benches = pipeline.check(order)
+        estimator = pipeline.estimator(*(() if evaluator is None else (evaluator,)))
+        return Planned(
+            [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches],
+            [
+                detectable_differences(bench.definition, bench.config, bench.reader)
+                for bench in benches
+            ],
+        )
+
+
+# In words
+
+
+def plan_lines(
+    priced: PricedPlan, power: Sequence[Detectable] = (), *, every_row: bool = False
+) -> Iterator[str]:
+    plan = priced.plan
+    if plan.work:
+        yield f"{plan.benchmark}: {len(plan.work)} rows to do" + (
+            " now, others follow" if plan.assumed else ""
+        )
+    else:
+        yield f"{plan.benchmark}: nothing is missing"
+    yield from (f"  {sentence}" for sentence in plan.assumed)
+    yield from stage_lines(priced)
+    yield from (f"  {sentence}" for sentence in power_sentences(power))
+    if plan.stale:
+        yield f"  {len(plan.stale)} rows are stale; `--stale` does them again"
+    if every_row:
+        yield from (f"    {work}" for work in (*plan.work, *plan.stale))
+
+
+def stage_lines(priced: PricedPlan) -> Iterator[str]:
+    for calls, estimate in zip(priced.plan.calls, priced.estimates, strict=True):
+        who = f" {calls.target}" if calls.target else ""
+        yield f"  {calls.stage}{who}: {_rows(calls)}, {_calls(estimate.calls)}, {usd(estimate)}"
+
+
+def _rows(calls: StageCalls) -> str:
+    noun = "conversation" if calls.stage in {Stage.SIMULATE, Stage.EVALUATE} else "row"
+    return _counted(calls.rows, noun)
+
+
+def _calls(amount: Range) -> str:
+    return _counted(amount, "call")
+
+
+def _counted(amount: Range, noun: str) -> str:
+    words = number_words(amount)
+    return f"{words} {noun}" + ("" if words == "1" else "s")
+
+
+def usd(estimate: Estimate) -> str:
+    """In US dollars."""
+    if estimate.is_free:
+        return "free"
+    known = dollars(estimate.usd)
+    if not estimate.unpriced.high:
+        return f"about {known}"
+    return f"about {known}, and prices that are not known" if estimate.usd.high else "price unknown"
+
+
+def dollars(amount: Range) -> str:
+    """`$0.11 to $4.35`; as one where both are written alike."""
+    if amount.high < CENT:
+        return "less than a cent"
+    low, high = f"${amount.low:.2f}", f"${amount.high:.2f}"
+    return high if low == high else f"{low} to {high}"
+
+
+def total_words(total: Estimate) -> str:
+    """Calls and price in one sentence."""
+    return f"{_calls(total.calls)}, {usd(total)}"
+
+
+def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Iterator[str]:
+    """What all of it uses, and what keeps it within that. `spent_usd` was by all runs before."""
+    yield f"all together: {total_words(total)}"
+    if not total.is_free:
+        read, written = _tokens(total.input_tokens), _tokens(total.output_tokens)
+        yield f"  tokens: {read} read, {written} written"
+        yield f"  {ESTIMATED[total.measured]}"
+    yield from (f"  {words}" for words in budget_words(config, spent_usd, total))
+
+
+ESTIMATED: Final = {
+    True: "an estimate, from what such calls used in this workspace so far",
+    False: "an estimate; calls that nobody has made here yet are counted as of usual length",
+}
+
+
+def _tokens(amount: Range) -> str:
+    low, high = _rounded(amount.low), _rounded(amount.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def _rounded(tokens: float) -> str:
+    if tokens >= 1e6:
+        return f"{tokens / 1e6:.1f} million"
+    return f"{round(tokens, -3):,.0f}" if tokens >= 1e4 else f"{round(tokens, -2):,.0f}"
+
+
+def spent_so_far(session: Session) -> float | None:
+    """By all runs of the workspace, where a budget asks for it."""
+    if session.config.workspace_budget is None:
+        return None
+    if not session.store_path.exists():
+        return 0.0
+    with closing(open_reader(session.store_path)) as reader:
+        return reader.spent_usd()
+
+
+# As JSON
+
+
+def planned_json(planned: Planned, config: Config, spent_usd: float | None) -> Mapping[str, Any]:
+    pairs = zip(planned.plans, planned.powers, strict=True)
+    return {
+        "benchmarks": [
+            {**priced_json(priced), "power": [asdict(one) for one in power]}
+            for priced, power in pairs
+        ],
+        "total": estimate_json(planned.total),
+        "run_budget_usd": config.run.budget,
+        "workspace_budget_usd": config.workspace_budget,
+        "workspace_spent_usd": spent_usd,
+    }
+
+
+def priced_json(priced: PricedPlan) -> dict[str, Any]:
+    plan = priced.plan
+    calls = zip(plan.calls, priced.estimates, strict=True)
+    return {
+        "benchmark": plan.benchmark,
+        "work": [asdict(work) for work in plan.work],
+        "stale": [asdict(work) for work in plan.stale],
+        "stages": [
+            {
+                "stage": one.stage,
+                "target": one.target,
+                "rows": _whole(one.rows),
+                **estimate_json(estimate),
+            }
+            for one, estimate in calls
+        ],
+        "assumed": list(plan.assumed),
+        "total": estimate_json(priced.total),
+    }
+
+
+def estimate_json(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "calls": _whole(estimate.calls),
+        "input_tokens": _whole(estimate.input_tokens),
+        "output_tokens": _whole(estimate.output_tokens),
+        "usd": asdict(estimate.usd),
+        "unpriced_calls": _whole(estimate.unpriced),
+        "measured": estimate.measured,
+    }
+
+
+def _whole(amount: Range) -> dict[str, int]:
+    return {name: round(value) for name, value in asdict(amount).items()}
+
+
+# The question
+
+
+def priced_order(session: Session, order: Order, *, unasked: bool = False) -> PricedOrder:
+    """What an order would call and cost. With `unasked` it is not kept to that."""
+    config = session.config
+    specs = (config.user_model, *config.judges, config.generator)
+    named = [] if order.evaluator is None else [config.model_named(order.evaluator)]
+    if all(spec.is_offline for spec in (*specs, *named, *config.targets)):
+        return PricedOrder(order, ())
+    planned = plans_of(session, order)
+    if not any(priced.plan.calls for priced in planned.plans):
+        return PricedOrder(order, ())
+    total = list(total_lines(planned.total, config, spent_so_far(session)))
+    lines = [line for priced in planned.plans for line in plan_lines(priced)]
+    kept = quoted(order, planned.total, config, unasked=unasked)
+    return PricedOrder(kept, [*lines, *total], total)
+
+
+def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
+    """The order as it is agreed to; None where it is not: asked on a terminal before real money is
+    spent, unless `--yes` is given."""
+    return answered(priced_order(session, order, unasked=arguments.yes), arguments)
+
+
+def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None:
+    """The same for an order whose price is known."""
+    for line in priced.lines:
+        tell(line)
+    if not priced.lines or arguments.yes:
+        return priced.order
+    if sys.stdin.isatty():
+        return priced.order if agreed() else None
+    quote = priced.order.quote
+    if quote is not None and quote.binding:
+        tell(
+            "nobody is here to be asked: it begins, and stops before it costs more than "
+            f"${quote.high_usd:.2f}; `--yes` or `run.budget` lets it go on"
+        )
+    return priced.order
+
+
+def agreed() -> bool:
+    tell("go on? [y/N]")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

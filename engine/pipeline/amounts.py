@@ -1,0 +1,58 @@
+"""Amounts that are not known yet: how many, how much, from the least to the most that is likely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.benchmark import Role
+from engine.config.settings import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From the least to the most that is likely, and what is expected between them."""
+
+    low: float
+    high: float
+    expected: float
+
+    @classmethod
+    def exactly(cls, amount: float) -> Range:
+        return cls(amount, amount, amount)
+
+    @classmethod
+    def between(cls, low: float, high: float) -> Range:
+        """Expected is their geometric mean: what is only guessed at is off by a factor."""
+        return cls(low, high, (low * high) ** 0.5)
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high, self.expected + other.expected)
+
+    def __mul__(self, other: Range | float) -> Range:
+        by = other if isinstance(other, Range) else Range.exactly(other)
+        return Range(self.low * by.low, self.high * by.high, self.expected * by.expected)
+
+    def capped(self, most: float | None) -> Range:
+        if most is None:
+            return self
+        return Range(min(self.low, most), min(self.high, most), min(self.expected, most))
+
+
+NONE: Final = Range(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of one role to one model for one stage."""
+
+    role: Role
+    spec: ModelSpec
+    answers: Range
+    """That are wanted. Each takes a call, and more where it must be asked for again."""
+    conversations: Range = field(default=NONE)
+    """New ones among what is played, which may end before their last turn."""
+    target: ModelSpec | None = None
+    """Whose conversations they are."""
+    items: int = 1
+    """Scenarios or metrics that are written in one answer."""

@@ -1,0 +1,205 @@
+"""What a run is quoted at before it begins holds what it then makes and spends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from engine.benchmark import Stage
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.amounts import Range
+from engine.pipeline.estimate import Estimate
+from engine.pipeline.order import Order, PriceRange
+from engine.pipeline.plan import plan_run
+from engine.pipeline.quoting import PricedPlan, price_plan
+from engine.pipeline.run import Pipeline, RunResult
+from engine.store.reading import empty_reader, open_reader
+from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.server import ProtocolServer
+
+NAME = "bread"
+CLAIM = "Whether an assistant keeps telling people what it thinks when they press it to agree."
+DEFINITION = "The assistant leaves the decision to the person and asks what they think."
+
+
+def _price() -> dict[str, float]:
+    return {"input": 3.0, "output": 15.0}
+
+
+@dataclass
+class Shop:
+    """A workspace whose every model has a price."""
+
+    place: Workplace
+
+    def configure(self, *, targets: int = 2, **changes: Any) -> None:
+        roles = {
+            f"{role}_model": self.place.model(role, price=_price())
+            for role in ("user", "evaluator", "generator")
+        }
+        names = ("steadfast", "erratic")[:targets]
+        self.place.configure(
+            [{"id": name, **self.place.model(name, price=_price())} for name in names],
+            **{**roles, "turns": 3, **changes},
+        )
+        if "evaluators" in changes:
+            path = self.place.root / "config.yaml"
+            config = yaml.safe_load(path.read_text())
+            del config["evaluator_model"]
+            path.write_text(yaml.safe_dump(config))
+
+    def quote(self, order: Order | None = None) -> PricedPlan:
+        path = self.place.root / "crosswind.db"
+        reader = open_reader(path) if path.exists() else empty_reader(path)
+        config = load_config(self.place.root / "config.yaml")
+        try:
+            pipeline = Pipeline(Workspace(self.place.root), config, reader, environ=VARIABLES)
+            asked = order or Order((NAME,))
+            [bench] = pipeline.check(asked)
+            return price_plan(plan_run(bench, asked), pipeline.estimator())
+        finally:
+            reader.close()
+
+    def spent(self) -> tuple[int, int, int, float]:
+        """Calls, tokens read and written, US dollars."""
+        if not (self.place.root / "crosswind.db").exists():
+            return 0, 0, 0, 0.0
+        with self.place.reader() as reader:
+            usages = [reader.usage(NAME, stage) for stage in Stage]
+        return (
+            sum(one.calls for one in usages),
+            sum(one.input_tokens or 0 for one in usages),
+            sum(one.output_tokens or 0 for one in usages),
+            sum(one.cost_usd or 0.0 for one in usages),
+        )
+
+    def notes(self) -> list[str]:
+        with self.place.reader() as reader:
+            return [note.text for note in reader.snapshot().notes]
+
+    def run(self, **order: Any) -> RunResult:
+        return self.place.run(NAME, **order)
+
+    def holds(self) -> Estimate:
+        """PriceRange, run, and compare."""
+        before, quoted = self.spent(), self.quote().total
+        assert not self.run().failed
+        made = [now - then for now, then in zip(self.spent(), before, strict=True)]
+        amounts = (quoted.calls, quoted.input_tokens, quoted.output_tokens, quoted.usd)
+        for what, found, amount in zip(
+            ("calls", "read", "written", "US dollars"), made, amounts, strict=True
+        ):
+            assert _within(found, amount), f"{what}: {found} is not in {amount}"
+        return quoted
+
+
+def _within(found: float, amount: Range) -> bool:
+    return amount.low - 1e-9 <= found <= amount.high + 1e-9
+
+
+@pytest.fixture
+def shop(server: ProtocolServer, tmp_path: Path) -> Shop:
+    return Shop(Workplace(tmp_path / "workspace", server))
+
+
+def test_with_metrics_that_are_not_written_the_whole_way_is_quoted(shop: Shop) -> None:
+    shop.configure()
+    shop.place.define(NAME, CLAIM, [])
+    plan = shop.quote().plan
+    assert {calls.stage for calls in plan.calls} == set(Stage) - {Stage.AGGREGATE}
+    assert plan.assumed == [
+        "3 to 6 metrics are not written yet: counted as 3 to 6 base scenarios and 6 to 12 "
+        "conversations"
+    ]
+    quoted = shop.holds()
+    assert not quoted.measured
+
+
+def test_with_metrics_of_ones_own_and_variants_the_whole_way_is_quoted(shop: Shop) -> None:
+    shop.configure(
+        demographics={"age": ["younger", "older"]},
+        generation={"scenarios_per_metric": 2, "turns": 3, "num_samples": 2},
+    )
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    plan = shop.quote().plan
+    assert plan.assumed == [
+        "scenarios are not written yet: counted as 2 base scenarios, 4 variants and "
+        "16 conversations"
+    ]
+    shop.holds()
+
+
+def test_scenarios_that_a_person_wrote_are_counted_before_they_are_taken_in(shop: Shop) -> None:
+    shop.configure()
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION), metric(2, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3), scenario(2, turns=3)])
+    quoted = shop.quote()
+    assert quoted.plan.assumed == []
+    assert [round(one.rows.high) for one in quoted.plan.calls] == [2, 2, 2, 2]
+    shop.holds()
+
+
+def test_several_judges_and_passes_are_counted_each(shop: Shop) -> None:
+    judges = [shop.place.model(name, price=_price()) for name in ("evaluator", "evaluator-strict")]
+    shop.configure(evaluators=judges, evaluation={"passes": 2})
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    calls = [one for one in shop.quote().plan.calls if one.stage is Stage.EVALUATE]
+    assert [round(part.answers.high) for one in calls for part in one.parts] == [2, 2, 2, 2]
+    shop.holds()
+
+
+def test_what_is_left_of_a_run_is_quoted_from_what_its_calls_used(shop: Shop) -> None:
+    shop.configure(generation={"scenarios_per_metric": 1, "turns": 3, "num_samples": 6})
+    shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in (1, 2)])
+    shop.place.stage(NAME, [scenario(number, turns=3) for number in (1, 2)])
+    first = shop.quote().total
+    assert not shop.run(targets=frozenset({"steadfast"})).failed
+    rest = shop.holds()
+    assert rest.usd.high / rest.usd.low < first.usd.high / first.usd.low
+    assert shop.quote().total.calls.high == 0
+
+
+def test_a_run_that_will_cost_more_than_it_was_quoted_at_does_not_begin_unasked(
+    shop: Shop,
+) -> None:
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    # what is left was more expensive to begin with than what somebody said yes to
+    assert shop.run(quote=PriceRange(0.0, 0.012, 0.01, binding=True)).stopped
+    assert shop.spent()[3] == 0
+    [note] = [text for text in shop.notes() if "will cost more" in text]
+    assert "at most $0.01 were agreed to, $0.00 are spent" in note
+    assert "`--yes` or `run.budget` lets it go on unasked" in note
+    # the next order is quoted anew, and goes on from there
+    rest = shop.quote().total.usd
+    assert not shop.run(quote=PriceRange(rest.low, rest.high, rest.expected, binding=True)).stopped
+    assert rest.low <= shop.spent()[3] <= rest.high
+
+
+def test_a_run_whose_price_was_agreed_to_unseen_is_not_stopped(shop: Shop) -> None:
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    assert not shop.run(quote=PriceRange(0.0, 0.001, 0.001, binding=False)).stopped
+    assert shop.quote().total.calls.high == 0
+
+
+def test_a_workspace_budget_counts_what_all_runs_spent(shop: Shop) -> None:
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    assert not shop.run().stopped
+    spent = shop.spent()[3]
+    shop.configure(targets=1, workspace_budget=spent + 0.06)
+    shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in range(1, 9)])
+    assert shop.run().stopped
+    assert spent < shop.spent()[3] <= spent + 0.06 + 1e-9
+    assert any("`workspace_budget`" in text and "no room" in text for text in shop.notes())
+    assert shop.run().stopped  # and another run begins with nothing to spend

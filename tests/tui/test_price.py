@@ -1,0 +1,136 @@
+"""What the app says of a run's price: before it begins, while it runs, and when it leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.link import Command, EngineState, Request
+from engine.pipeline.order import Order, PricedOrder, PriceRange
+from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines
+from tui.app import CrosswindApp
+
+QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
+TOTAL = (
+    "all together: 51 to 400 calls, about $0.11 to $4.35",
+    "  tokens: 110,000 to 1.2 million read, 20,000 to 90,000 written",
+    "  an estimate; calls that nobody has made here yet are counted as of usual length",
+)
+QUESTION = (
+    "this run will cost more than it was quoted at: at most $1.35 were agreed to, $1.20 are spent, "
+    "and the rest is expected to cost about $0.80. It waits for an answer: `crosswind resume` lets "
+    "it cost up to $2.60, `crosswind stop` ends it"
+)
+
+
+@pytest.fixture
+def theatre(tmp_path: Path) -> Iterator[Theatre]:
+    found = Theatre(tmp_path)
+    yield found
+    found.close()
+
+
+def priced(order: Order) -> PricedOrder:
+    return PricedOrder(replace(order, quote=QUOTE), TOTAL, TOTAL)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_the_whole_price_is_asked_before_an_engine_begins(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    started: list[Order | None] = []
+
+    def start(order: Order | None) -> int:
+        started.append(order)
+        return 1
+
+    theatre.link.state = EngineState.STOPPED
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, start=start, cost=priced)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        app.start_engine(Order((BENCHMARK,)))
+        while "all together" not in on_screen(pilot):
+            await pilot.pause()
+        shown = " ".join(line.strip() for line in screen_lines(app))
+        assert all(" ".join(line.split()) in " ".join(shown.split()) for line in TOTAL)
+        assert not started
+        await pilot.press("y")
+        await theatre.tick(pilot)
+        assert [order.quote for order in started if order is not None] == [QUOTE]
+
+    theatre.perform(script, size=size, app=app)
+
+
+def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> None:
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=priced)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        app.ask(Request(Command.RUN, order=Order((BENCHMARK,))))
+        while "all together" not in on_screen(pilot):
+            await pilot.pause()
+        assert theatre.link.requests == []
+        await pilot.press("y")
+        await theatre.tick(pilot)
+        [request] = theatre.link.requests
+        assert request.order is not None
+        assert request.order.quote == QUOTE
+
+    theatre.perform(script, app=app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_question_of_the_engine_comes_up_once_and_is_answered(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.state, theatre.link.question = EngineState.PAUSED, QUESTION
+        await theatre.tick(pilot)
+        while "crosswind stop" not in on_screen(pilot):
+            await pilot.pause()
+        assert QUESTION in " ".join(" ".join(screen_lines_of(pilot)).split())
+        await pilot.press("l")
+        await theatre.tick(pilot)
+        assert "go on" not in on_screen(pilot)
+        theatre.link.question = None
+        await theatre.tick(pilot)
+        theatre.link.question = QUESTION
+        await theatre.tick(pilot)
+        while "crosswind stop" not in on_screen(pilot):
+            await pilot.pause()
+        await pilot.press("y")
+        await theatre.tick(pilot)
+        assert theatre.link.commands == [Command.RESUME]
+
+    theatre.perform(script, size=size)
+
+
+def screen_lines_of(pilot: Pilot[None]) -> list[str]:
+    """What stands in the card, without what it lies over."""
+    assert isinstance(pilot.app, CrosswindApp)
+    card = pilot.app.screen.query_one("#question").region
+    return [line[card.x : card.right] for line in screen_lines(pilot.app)[card.y : card.bottom]]
+
+
+def test_what_is_spent_stands_beside_what_was_agreed_to(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        theatre.link.quote, theatre.link.agreed_usd = QUOTE, QUOTE.high_usd
+        theatre.link.spent_usd, theatre.link.rest_usd = 1.2, 0.8
+        await theatre.tick(pilot)
+        line = next(line for line in screen_lines_all(pilot) if "this run" in line)
+        assert "spent $1.20 of at most $4.35  the rest costs about $0.80" in line
+
+    theatre.perform(script)
+
+
+def screen_lines_all(pilot: Pilot[None]) -> list[str]:
+    assert isinstance(pilot.app, CrosswindApp)
+    return screen_lines(pilot.app)
