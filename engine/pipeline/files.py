@@ -10,7 +10,7 @@ from typing import Any, Final
 from engine.pipeline.conversations import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.workbench import Bench
-from engine.store.mirror import Edits, Mirror, MirrorReport, TargetName
+from engine.store.mirror import Edits, Mirror, MirrorReport, Results, TargetName
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
@@ -67,11 +67,15 @@ def _settle(bench: Bench) -> None:
 
 def _content(bench: Bench, reader: Reader) -> dict[str, Any]:
     """What the files of a benchmark are made from, beside the store."""
-    wanted = list(wanted_conversations(bench.definition, bench.config, reader))
-    rows = benchmark_results(bench.definition, bench.config, reader, wanted)
+    definition, config = bench.definition, bench.config
+
+    def results() -> object | None:
+        wanted = list(wanted_conversations(definition, config, reader))
+        return benchmark_results(definition, config, reader, wanted) if wanted else None
+
     return {
-        "metrics": bench.definition.metrics,
-        "targets": [TargetName(target.id, target.model) for target in bench.config.targets],
-        "results": rows if wanted else None,
-        "jury": bench.config.jury,
+        "metrics": definition.metrics,
+        "targets": [TargetName(target.id, target.model) for target in config.targets],
+        "results": Results(repr((definition, config)), results),
+        "jury": config.jury,
     }

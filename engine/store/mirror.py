@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +32,7 @@ from engine.store.replaced_file import (
 )
 from engine.store.room import lacks_room, room_advice
 
-__all__ = ["Edits", "Mirror", "MirrorReport", "TargetName"]
+__all__ = ["Edits", "Mirror", "MirrorReport", "Results", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """A mirror that was begun on a thread goes on when nobody waits for it any more, and the next must
@@ -54,6 +56,15 @@ class Edits(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Results:
+    """What `results.json` holds, worked out only where it may be another than it was."""
+
+    made_from: str
+    """All that decides it, but for the rows of the benchmark."""
+    work_out: Callable[[], object | None]
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorReport:
     """What became of the files; paths are relative to the workspace."""
 
@@ -67,7 +78,8 @@ class MirrorReport:
     accepted: Mapping[str, str]
     """Digests of the files that a person changed and that stay so, for `Store.set_kept`."""
     digests: Mapping[str, str]
-    """Of the files that are as the store has it, for `Store.set_mirrored`."""
+    """Of the files that are as the store has it, for `Store.set_mirrored`; and of their folder, of
+    how all of them are and what they were made from, where all are as they should be."""
     through: int
     """The last `seq` that is in them, for the same."""
 
@@ -91,16 +103,24 @@ class Mirror:
     ) -> MirrorReport:
         """Write every file of a benchmark that is not as it should be, each in one step.
 
-        `results` is what `results.json` holds; None to leave it. `jury` decides which verdicts
-        count in `scores.json`, `edits` what becomes of files that a person changed. Raises
-        `InputError` and `StoreError`.
+        `results` is what `results.json` holds, or works it out; None to leave it. `jury` decides
+        which verdicts count in `scores.json`, `edits` what becomes of files that a person changed.
+        Raises `InputError` and `StoreError`.
+
+        Where neither the rows of the benchmark nor its files are others than when all was as it
+        should be, nothing of the store is read but how many rows there are.
         """
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
-            content = self._content(benchmark, metrics, targets, jury)
+            _refuse_names(benchmark, [target.id for target in targets])
             files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
+            made_from = self._made_from(benchmark, metrics, targets, results, jury)
+            if files.stand(made_from, _names(targets)):
+                return files.report(through)
+            content = self._content(benchmark, metrics, targets, jury)
             for name, pieces, is_array in _all_files(content, targets, results):
                 files.put(name, pieces, is_array=is_array)
+            files.remember(made_from)
             return files.report(through)
 
     def settle(self, benchmark: str) -> None:
@@ -127,6 +147,23 @@ class Mirror:
             for name, pieces, is_array in _all_files(content, targets, results):
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
 
+    def _made_from(
+        self,
+        benchmark: str,
+        metrics: Sequence[Metric],
+        targets: Sequence[TargetName],
+        results: object | None,
+        jury: Jury | None,
+    ) -> str:
+        """A digest of everything that decides what the files hold."""
+        given = repr((_program(), self._reader.rows_digest(benchmark), metrics, targets, jury))
+        digest = blake2b(given.encode(errors="replace"), digest_size=16)
+        if isinstance(results, Results):
+            digest.update(results.made_from.encode(errors="replace"))
+        elif results is not None:
+            digest.update("".join(json_value(results)).encode())
+        return digest.hexdigest()
+
     def _content(
         self,
         benchmark: str,
@@ -137,6 +174,24 @@ class Mirror:
         _refuse_names(benchmark, [target.id for target in targets])
         by_id = {metric.id: metric for metric in metrics}
         return Content(self._reader, benchmark, by_id, jury)
+
+
+@cache
+def _program() -> str:
+    """A digest of what makes the files: another version of it may write them otherwise."""
+    digest = blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _names(targets: Sequence[TargetName]) -> Iterator[str]:
+    """Of the files of a benchmark."""
+    yield from ("scenarios.json", HISTORY, "cost.json")
+    for target in targets:
+        for name in ("conversations.json", "scores.json", HISTORY, "cost.json"):
+            yield f"runs/{target.id}/{name}"
+    yield "results.json"
 
 
 def _all_files(
@@ -152,7 +207,8 @@ def _all_files(
         yield f"{runs}/scores.json", json_array(content.scores(target)), True
         yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
         yield f"{runs}/cost.json", json_object(content.cost(target)), False
-    yield "results.json", [] if results is None else json_value(results), False
+    found = results.work_out() if isinstance(results, Results) else results
+    yield "results.json", [] if found is None else json_value(found), False
 
 
 def _refuse_names(benchmark: str, targets: Iterable[str]) -> None:
@@ -183,6 +239,40 @@ class _Files:
         self._failed: list[str] = []
         self._accepted: dict[str, str] = {}
         self._digests: dict[str, str] = {}
+        self._stand: dict[str, str | None] = {}
+        """The digest of each file as it is now; None where there is none."""
+
+    def stand(self, made_from: str, names: Iterable[str]) -> bool:
+        """Whether each file is as it was when all of them were right, and `made_from` is the same.
+        Their bytes are read: neither their size nor their time says that nobody changed them."""
+        known = self._reader.mirrored(self._relative(self._folder))
+        if known is None or self._edits is Edits.OVERWRITE:
+            return False
+        for name in names:
+            place = self._folder / name
+            self._refuse_links(place.parent)
+            try:
+                self._stand[self._relative(place)] = digest_on_disk(place)
+            except OSError:
+                return False  # which is told when the file is to be written
+        if known.digest != self._standing(made_from):
+            return False
+        for relative, digest in self._stand.items():
+            if digest is not None and digest in self._ours(relative):
+                self._unchanged.append(relative)
+                self._digests[relative] = digest
+                (self._root / (relative + _BESIDE)).unlink(missing_ok=True)
+        self._digests[known.path] = known.digest
+        return True
+
+    def remember(self, made_from: str) -> None:
+        """Where all files are as they should be, or as a person said that they stay."""
+        if not (self._failed or self._kept or self._accepted):
+            self._digests[self._relative(self._folder)] = self._standing(made_from)
+
+    def _standing(self, made_from: str) -> str:
+        stand = f"{made_from} {sorted(self._stand.items())}"
+        return blake2b(stand.encode(), digest_size=16).hexdigest()
 
     def report(self, through: int) -> MirrorReport:
         return MirrorReport(
@@ -200,7 +290,9 @@ class _Files:
         place = self._folder / name
         try:
             text = self._text(place, pieces, is_array=is_array)
-            if text is not None:
+            if text is None:
+                self._stand[self._relative(place)] = digest_on_disk(place)
+            else:
                 self._refuse_links(place.parent)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 self._settle(place, text)
@@ -255,9 +347,10 @@ class _Files:
             on_disk = digest_on_disk(place)
             is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
             if not is_ours and self._edits is not Edits.OVERWRITE:
+                self._stand[relative] = on_disk
                 self._leave(relative, str(on_disk), new, beside)
                 return
-            self._digests[relative] = new.digest
+            self._digests[relative] = self._stand[relative] = new.digest
             if on_disk == new.digest:
                 self._unchanged.append(relative)
             else:

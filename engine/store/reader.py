@@ -31,6 +31,7 @@ from engine.store.records import (
     UsedCall,
     VerdictRow,
 )
+from engine.store.rows_digest import rows_digest
 from engine.store.watching import USAGE, facts_after, last_seq, snapshot
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ class Reader:
         """A file of the mirror, by its path relative to the workspace."""
         row = self._store.first("SELECT * FROM mirrored WHERE path = ?", (path,))
         return None if row is None else parsing.mirrored(row)
+
+    def rows_digest(self, benchmark: str) -> str:
+        """The same while no row of a benchmark was added or taken away."""
+        return rows_digest(self._store, benchmark)
 
     def kept(self, path: str) -> str | None:
         """The digest of a mirrored file that stays as a person wrote it; None for any other."""
