@@ -139,3 +139,5 @@ class CallMade(Fact):
     output_tokens: int | None
     cost_usd: float | None
     detail: str | None
+    other: str | None = None
+    """The model that answered in place of the one that was asked; None where none did."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import sqrt
 
-from engine.benchmark import Stage, State, Track, Usage
+from engine.benchmark import Role, Stage, State, Track, Usage
 from engine.facts import (
     CallMade,
     Fact,
@@ -23,6 +24,8 @@ ANSWER = "answer"
 """The outcome of an attempt that brought a reply."""
 
 RATE_WINDOW = timedelta(seconds=30)
+MOST_NAMED = 3
+"""Other models that are named of one target."""
 FEWEST_TO_JUDGE = 4
 """Conversations that were played lately, to say how sure their pace is."""
 """Rates are over the last half minute: long enough to be calm, short enough to be true."""
@@ -119,6 +122,17 @@ class Rate:
             self._sum -= self._events.popleft()[1]
 
 
+def others_in_words(others: Mapping[str, int], total: int, what: str) -> str | None:
+    """How many of `what` came from whom else than they were asked of; None where none did."""
+    if not others:
+        return None
+    most, *rest = sorted(others.items(), key=lambda one: (-one[1], one[0]))
+    more = [f"{count:,} from {name}" for name, count in rest[: MOST_NAMED - 1]]
+    left = sum(count for _, count in rest[MOST_NAMED - 1 :])
+    more += [f"{left:,} from others"] if left else []
+    return ", ".join([f"{most[1]:,} of {total:,} {what} came from {most[0]}", *more])
+
+
 @dataclass(slots=True)
 class TargetProgress:
     """What a person who pays for a target wants to know of it."""
@@ -135,6 +149,15 @@ class TargetProgress:
     settled: Rate = field(default_factory=Rate)
     """Conversations played to their end."""
     last_problem: str | None = None
+    replies: int = 0
+    """What the target's own model was asked and answered."""
+    others: dict[str, int] = field(default_factory=dict)
+    """How many of those came from another model than the one that was asked, by its name."""
+
+    @property
+    def served_by_others(self) -> str | None:
+        """How many replies came from whom else; None where none did."""
+        return others_in_words(self.others, self.replies, "replies")
 
     def seconds_left(self, now: datetime) -> float | None:
         """At the present pace; None where nothing is left to do or the pace is not known yet."""
@@ -238,6 +261,10 @@ class Progress:
             used = Usage(
                 1, fact.input_tokens or 0, 0, fact.output_tokens or 0, fact.cost_usd or 0.0
             )
+        if fact.role is Role.TARGET and fact.outcome == ANSWER:
+            target.replies += 1
+            if fact.other is not None:
+                target.others[fact.other] = target.others.get(fact.other, 0) + 1
         target.usage += used
         target.tokens.add(fact.at, fact.output_tokens or 0)
 

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from engine.benchmark import Scenario, Speaker, StopReason
-from engine.display import drawn
+from engine.display import drawn, one_line
 from engine.link import EngineLink
 from engine.speech import LiveText, Speech
 from engine.store.reader import Reader
@@ -171,6 +171,8 @@ def _message_blocks(
     if message.thought and thoughts is not Thoughts.HIDDEN:
         folded = thoughts is Thoughts.FOLDED
         blocks.append(_thought(message.turn, message.thought, folded=folded))
+    if message.served_by is not None:
+        blocks.append(_from_other(message.turn, message.speaker, message.served_by))
     text, styles = _marked(message.text, marks)
     blocks.append(_spoken(message.turn, message.speaker, text, marks=styles))
     return blocks
@@ -184,6 +186,17 @@ def _thought(turn: int, text: str, *, folded: bool) -> Passage:
         Ink.FAINT if folded else Ink.THOUGHT,
         Ink.FAINT if folded else Ink.THOUGHT,
         folded=folded,
+        close=True,
+    )
+
+
+def _from_other(turn: int, speaker: Speaker, served_by: str) -> Passage:
+    return Passage(
+        ("served", speaker, turn),
+        "from",
+        f"{one_line(served_by)}, not the model that was asked",
+        Ink.WARN,
+        Ink.WARN,
         close=True,
     )
 

@@ -35,6 +35,9 @@ def one_verdict(given: StoredVerdict, *, replaced: bool = False) -> list[Block]:
     blocks: list[Block] = [
         Rule(("verdict", given.seq), f"{verdict(given.passed)}  by {by}", note, ink=ink)
     ]
+    if given.served_by is not None:
+        text = f"{one_line(given.served_by)}, not the model that was asked"
+        blocks.append(Passage(("served", given.seq), "from", text, Ink.WARN, Ink.WARN))
     if given.unscored is not None:
         text = drawn(given.unscored)
         blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))

@@ -182,6 +182,7 @@ def _target(
         still=_stands_still(target, progress, board, still),
         held=_held(target, board),
         limited=_limited(target, board),
+        others=_others(progress),
         problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
     )
 
@@ -190,6 +191,11 @@ def _running(target: TargetInfo, progress: TargetProgress, board: Board | None) 
     """Without those that wait for their next message's turn."""
     between = 0 if board is None else board.between.get(target.id, 0)
     return max(progress.simulate.running - between, 0)
+
+
+def _others(progress: TargetProgress) -> str | None:
+    words = progress.served_by_others
+    return None if words is None else one_line(words)
 
 
 def _held(target: TargetInfo, board: Board | None) -> str | None:

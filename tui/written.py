@@ -63,11 +63,15 @@ def _markdown(
         yield f"\n## {message.turn}. {SPEAKER_NAMES[message.speaker]}\n"
         if message.landmark:
             yield f"> landmark: {message.landmark}\n"
+        if message.served_by:
+            yield f"> from {message.served_by}, not the model that was asked\n"
         if message.thought:
             yield f"> thought: {message.thought}\n"
         yield message.text
     for given in verdicts:
         yield f"\n## {verdict(given.passed)}, by {given.judge}\n"
+        if given.served_by:
+            yield f"Given by {given.served_by}, not the model that was asked\n"
         if given.unscored:
             yield f"Unscored: {given.unscored}\n"
         yield given.justification
@@ -94,6 +98,7 @@ def _values(
                 "content": message.text,
                 "landmark": message.landmark,
                 "thought": message.thought,
+                "served_by": message.served_by,
             }
             for message in messages
         ],
@@ -108,6 +113,7 @@ def _values(
                 "unscored": given.unscored,
                 "justification": given.justification,
                 "quotes": [{"text": quote.text, "turn": quote.turn} for quote in given.quotes],
+                "served_by": given.served_by,
             }
             for given in verdicts
         ],

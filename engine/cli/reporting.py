@@ -144,15 +144,15 @@ def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
 def _write_csv(found: Mapping[str, Analysis]) -> None:
     """One line for each benchmark, target and metric."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(
-        ["benchmark", "target", "metric", "pass_rate", "low", "high", "n_passed", "n_total"]
-    )
+    figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others"]
+    writer.writerow(["benchmark", "target", "metric", *figures])
     for name, analysis in found.items():
         for one in analysis.targets:
+            others = "; ".join(str(each) for each in analysis.others if each.target == one.target)
             for metric, cell in one.metrics.items():
                 if cell.scored:
                     names = [_defused(name), _defused(one.target), _defused(metric)]
-                    writer.writerow([*names, *_cells(cell)])
+                    writer.writerow([*names, *_cells(cell), _defused(others)])
 
 
 def _cells(cell: Estimate) -> list[float | int | None]:

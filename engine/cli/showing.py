@@ -13,8 +13,10 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.ids import Named, find
 from engine.cli.session import Session, open_session
 from engine.config.definition import load_definition
+from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored
+from engine.store.others import others_who_spoke
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
@@ -138,10 +140,13 @@ def _conversation(reader: Reader, named: Named) -> Iterator[str]:
         scripted = " · scripted, not language models" if take.scripted else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
+        messages = reader.messages(take.seq)
+        for line in others_who_spoke(messages, take):
+            yield from _wrapped(line, "  ! ")
         scenario = _scenario_of(reader, take)
         if scenario is not None:
             yield from _setup(scenario)
-        yield from _transcript(reader.messages(take.seq))
+        yield from _transcript(messages)
         yield from _verdicts(reader.verdicts(take.seq))
         yield ""
 
@@ -163,25 +168,30 @@ def _transcript(messages: list[StoredMessage]) -> Iterator[str]:
     for message in messages:
         yield ""
         if message.speaker is Speaker.USER:
-            yield f"{message.turn} user"
+            yield f"{message.turn} user{_by_other(message.served_by)}"
             if message.landmark:
                 yield from _wrapped(message.landmark, "  ▸ landmark: ")
             if message.thought:
                 yield from _wrapped(message.thought, "  ▸ thought: ")
         else:
             cut = "" if message.finish == "stop" else f" ({message.finish})"
-            yield f"{message.turn} target{cut}"
+            yield f"{message.turn} target{cut}{_by_other(message.served_by)}"
             if message.reasoning:
                 yield from _wrapped(message.reasoning, "  ▸ reasoning: ")
         for line in message.text.splitlines() or [""]:
             yield from _wrapped(line, "  ") if line.strip() else [""]
 
 
+def _by_other(served_by: str | None) -> str:
+    return "" if served_by is None else f" (from {one_line(served_by)})"
+
+
 def _verdicts(verdicts: list[StoredVerdict]) -> Iterator[str]:
     for verdict in verdicts:
         yield ""
         again = f", pass {verdict.number + 1}" if verdict.number else ""
-        yield f"verdict of {verdict.judge}{again}: {_outcome(verdict)}"
+        other = _by_other(verdict.served_by)
+        yield f"verdict of {verdict.judge}{again}{other}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         for quote in verdict.quotes:
             place = f"turn {quote.turn}" if quote.turn else "not found in the transcript"
@@ -243,6 +253,7 @@ def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
                 "landmark": message.landmark,
                 "finish": message.finish,
                 "reasoning": message.reasoning,
+                "served_by": message.served_by,
             }
             for message in reader.messages(take.seq)
         ],
@@ -256,6 +267,7 @@ def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
                 "unscored": verdict.unscored,
                 "justification": verdict.justification,
                 "quotes": [asdict(quote) for quote in verdict.quotes],
+                "served_by": verdict.served_by,
             }
             for verdict in reader.verdicts(take.seq)
         ],

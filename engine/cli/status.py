@@ -98,6 +98,8 @@ def _as_json(status: Status) -> dict[str, Any]:
                     "calls": progress.target(info.name, target.id).usage.calls,
                     "cost_usd": progress.target(info.name, target.id).usage.cost_usd,
                     "last_problem": progress.target(info.name, target.id).last_problem,
+                    "replies": progress.target(info.name, target.id).replies,
+                    "served_by_others": progress.target(info.name, target.id).others,
                 }
                 for target in info.targets
             },
@@ -146,6 +148,11 @@ def _print(status: Status) -> None:
             )
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
+    for info in status.watch.benchmarks:
+        for target in info.targets:
+            others = progress.target(info.name, target.id).served_by_others
+            if others is not None:
+                out(f"! {info.name}, target {target.id}: {others}, not from {target.label}")
 
 
 def _money(status: Status) -> Iterator[str]:

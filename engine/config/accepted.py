@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -15,6 +15,7 @@ from engine.config.shown import shown
 from engine.config.suggest import did_you_mean
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SERVED: Final = ("any", "same")
 _NO_ADDRESS: Final = "this is no address, expected `https://host/path`"
 
 
@@ -64,6 +65,23 @@ def _usable_pace(value: object) -> object:
     raise ValueError("expected `human`, `instant`, or a number of words a second above 0")
 
 
+def _whom_to_take(word: str) -> str:
+    if word not in _SERVED:
+        hint = did_you_mean(word, _SERVED)
+        raise ValueError(f"found `{shown(word)}`, expected `any` or `same`; {hint}")
+    return word
+
+
+def _names_of_models(value: object) -> object:
+    """One name, or a list of them. Checked whole, as with a pace."""
+    names: list[Any] = [value] if isinstance(value, str) else []
+    if isinstance(value, list | tuple):
+        names = list(value)
+    if not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError("expected a model's name, or a list of them, as the server writes it")
+    return tuple(names)
+
+
 def _usable_url(url: str) -> str:
     """What is wrong is said without the address: it may have a key in it."""
     if VARIABLE.search(url):
@@ -92,6 +110,8 @@ HeaderName = Annotated[str, AfterValidator(_header_name)]
 Effort = Annotated[str, AfterValidator(_known_effort)]
 Pace = Annotated[Literal["human", "instant"] | float | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
+Served = Annotated[str, AfterValidator(_whom_to_take)]
+ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")
 Section = Annotated[T, BeforeValidator(empty_for_none)]

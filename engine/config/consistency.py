@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from engine.config.extra_body import extra_body_problems
 from engine.config.faults import doubles
 from engine.config.secret import Secret
 from engine.config.shown import shown
@@ -120,6 +121,8 @@ def _specs(document: YamlDocument) -> Iterator[_Spec]:
 def _spec_problems(
     spec: _Spec, document: YamlDocument, offline_models: Collection[str]
 ) -> Iterator[Problem]:
+    at = (*spec.at, "extra_body")
+    yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
     source, model = (spec.text("source") or "").strip().lower(), spec.text("model")
     if not source:
         return

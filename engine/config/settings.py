@@ -11,9 +11,11 @@ from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 from engine.config.accepted import (
     Effort,
     HeaderName,
+    ModelNames,
     Name,
     Pace,
     Section,
+    Served,
     Several,
     Shape,
     Source,
@@ -74,6 +76,16 @@ class ModelSpec(Shape):
         default_factory=dict, description="names of headers, each with text"
     )
     params: Section[Params] = Field(default_factory=Params, description="keys and values")
+    extra_body: Section[Mapping[str, Any]] = Field(
+        default_factory=dict, description="keys and values"
+    )
+    """What is put into the body of each request as it is, beside what is sent anyway."""
+    served_model: Served = Field(default="any", description="`any` or `same`")
+    """Whose replies are taken: of any model that the server lets answer, or only of this one."""
+    served_as: ModelNames = Field(
+        default=(), description="a model's name, or a list of them, as the server writes it"
+    )
+    """What else a server calls this model."""
     price: PriceSpec | None = Field(
         default=None, description="`input` and `output`, in US dollars for a million tokens"
     )

@@ -10,6 +10,7 @@ from engine.benchmark import Speaker
 from engine.display import clean, one_line
 from engine.exporting.selection import Conversation
 from engine.store.mirror_rows import SCRIPTED_NOTE
+from engine.store.others import others_who_spoke
 from engine.store.records import StoredMessage, StoredVerdict
 
 _ACTS: Final = "\\`*_[]<>&~|$@{}"
@@ -103,6 +104,7 @@ def _facts(one: Conversation) -> Iterator[str]:
         "take": f"{take.number}, ended: {ended.replace('_', ' ')}",
         "result": f"{_ANSWERS[one.passed]}{reason}",
     }
+    facts["not as asked"] = "; ".join(others_who_spoke(one.messages, take))
     for name, value in facts.items():
         if value:
             yield f"- {name}: {escaped(one_line(value))}"
@@ -127,7 +129,8 @@ def _scenario(one: Conversation) -> Iterator[str]:
 
 def _message(message: StoredMessage) -> list[str]:
     who = "User" if message.speaker is Speaker.USER else "Target"
-    lines = ["", f"### Turn {message.turn}, {who}"]
+    other = "" if message.served_by is None else f", from {escaped(one_line(message.served_by))}"
+    lines = ["", f"### Turn {message.turn}, {who}{other}"]
     if message.landmark:
         lines += ("", f"Landmark: {escaped(one_line(message.landmark, 2000))}")
     lines += ("", *quoted(message.text))
@@ -142,7 +145,8 @@ def _verdict(verdict: StoredVerdict) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
     told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
-    lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}"]
+    other = "" if verdict.served_by is None else f", from {escaped(one_line(verdict.served_by))}"
+    lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
     lines += ("", escaped(one_line(told)), "", *quoted(verdict.justification))
     for quote in verdict.quotes:
         where = "not found in the transcript" if quote.turn is None else f"turn {quote.turn}"

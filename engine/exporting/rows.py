@@ -12,12 +12,14 @@ from engine.benchmark import Speaker
 from engine.display import clean
 from engine.exporting.selection import Conversation
 from engine.store.mirror_rows import SCRIPTED_NOTE
+from engine.store.others import others_of
 from engine.store.records import StoredMessage, StoredVerdict
 
 COLUMNS: Final = (
     "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
     "stop_reason turns demographic passed unscored judge source pass verdict_metric_id "
-    "verdict_present verdict_passed verdict_unscored justification quotes scripted"
+    "verdict_present verdict_passed verdict_unscored justification quotes scripted "
+    "target_served_by user_served_by judge_served_by"
 ).split()
 """Of the CSV: one line for each verdict, and one for a conversation without any."""
 
@@ -69,6 +71,8 @@ def as_object(one: Conversation) -> dict[str, Any]:
 
 def _message(message: StoredMessage) -> dict[str, Any]:
     said = {"role": message.speaker.value, "content": message.text, "turn": message.turn}
+    if message.served_by is not None:
+        said["served_by"] = message.served_by
     if message.speaker is Speaker.USER:
         return {**said, "landmark": message.landmark, "thought": message.thought}
     reasoning = {} if message.reasoning is None else {"reasoning": message.reasoning}
@@ -86,6 +90,7 @@ def _verdict(verdict: StoredVerdict) -> dict[str, Any]:
         "unscored": verdict.unscored,
         "justification": verdict.justification,
         "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
+        **({} if verdict.served_by is None else {"served_by": verdict.served_by}),
     }
 
 
@@ -112,6 +117,9 @@ def _fields(one: Conversation, verdict: StoredVerdict | None) -> dict[str, objec
         "verdict_present": told.get("present"),
         "verdict_passed": told.get("passed"),
         "verdict_unscored": told.get("unscored"),
+        "target_served_by": others_of(one.messages, Speaker.TARGET) or "",
+        "user_served_by": others_of(one.messages, Speaker.USER) or "",
+        "judge_served_by": told.get("served_by"),
     }
 
 

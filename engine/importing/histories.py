@@ -161,6 +161,10 @@ class History:
             ),
             detail=text(one, "detail"),
             first_token_ms=whole(one.get("first_token_ms")),
+            served=text(one, "served"),
+            is_other=one.get("other") == 1,
+            route=text(one, "route"),
+            cost_reported=one.get("reported") == 1,
             at=_time(one.get("at")),
         )
 

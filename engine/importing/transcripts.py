@@ -97,6 +97,7 @@ def _message(
         finish=_finish(said, role, content),
         reasoning=None if is_user else _text(said.get("reasoning")),
         digest=digest,
+        served_by=_of(said.get("served_by"), role),
     )
 
 
@@ -109,9 +110,12 @@ def _unfit(value: object, role: str, at: str) -> UnfitError:
 
 
 def _finish(said: Mapping[str, Any], role: str, content: str | None) -> str:
-    finish = said.get("finish")
-    told = finish.get(role) if isinstance(finish, dict) else None
-    return _text(told) or (NO_CONTENT if content is None else UNKNOWN)
+    return _of(said.get("finish"), role) or (NO_CONTENT if content is None else UNKNOWN)
+
+
+def _of(told: object, role: str) -> str | None:
+    """What is told of each of the two, for one of them."""
+    return _text(told.get(role)) if isinstance(told, dict) else None
 
 
 def _turns(ours: Mapping[str, Any] | None) -> dict[int, Mapping[str, Any]]:

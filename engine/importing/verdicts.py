@@ -149,7 +149,13 @@ def verdicts_of(
             justification=_justification(one),
             quotes=tuple(_quotes(one)),
             jury=court.jury,
+            served_by=_served_by(one),
         )
+
+
+def _served_by(one: Mapping[str, Any]) -> str | None:
+    served = text(one, "served_by")
+    return None if served is None else storable(served)
 
 
 def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:

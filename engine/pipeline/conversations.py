@@ -260,6 +260,7 @@ class _Table:
                 turn,
                 Utterance(Speaker.USER, text),
                 Finish.STOP,
+                served_by=self._user.served_by,
                 thought=said.thought,
                 landmark=instruction,
                 done=said.done,
@@ -282,7 +283,9 @@ class _Table:
                     raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False
             said = Utterance(Speaker.TARGET, reply.text)
-            await self._keep(turn, said, reply.finish, reasoning=reply.reasoning)
+            await self._keep(
+                turn, said, reply.finish, served_by=reply.served_by, reasoning=reply.reasoning
+            )
         return True
 
     async def _keep(
@@ -291,6 +294,7 @@ class _Table:
         said: Utterance,
         finish: Finish,
         *,
+        served_by: str | None,
         thought: str | None = None,
         landmark: str | None = None,
         done: bool = False,
@@ -307,6 +311,7 @@ class _Table:
                 done=done,
                 finish=finish,
                 reasoning=reasoning,
+                served_by=served_by,
             )
         )
         self._said.append(said)

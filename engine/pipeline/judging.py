@@ -242,6 +242,7 @@ async def _give(
             quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
             depends=depends(metric, model_digest(asking.judge), transcript),
             jury=bench.config.jury,
+            served_by=model.served_by,
         )
     )
     return judged.unscored
@@ -269,4 +270,5 @@ def recounted(standing: Standing, jury: Jury) -> Iterator[NewVerdict]:
             quotes=said.quotes,
             depends=said.depends,
             jury=jury,
+            served_by=said.served_by,
         )

@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
 from engine.config.environment import Environment
+from engine.config.extra_body import filled_in
 from engine.config.settings import Config, ModelSpec
 from engine.errors import ModelError
 from engine.identity import digest
 from engine.pipeline.budget import Budget
+from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
-from engine.providers.endpoint import Endpoint, Params, endpoint
+from engine.providers.endpoint import Endpoint, ExtraBody, Params, endpoint, no_extra_body
 from engine.providers.ladder import Learned, Step
 from engine.providers.model import (
     Attempt,
@@ -36,6 +38,42 @@ from engine.store.rows import AttemptRow, LearnedRow
 
 Tell = Callable[[AttemptRow], None]
 
+
+class Other(NamedTuple):
+    """A reply that another model gave than the one that was asked."""
+
+    role: Role
+    target: str | None
+    """On whose behalf it was asked for."""
+    asked: str
+    served: str
+    route: str | None
+
+    @property
+    def words(self) -> str:
+        """What a person should know of it, and can do about it."""
+        is_target = self.role is Role.TARGET
+        who = f"target {self.target}" if is_target else f"the {_ROLE_NAMES[self.role]}"
+        way = "" if self.route is None else f" ({self.route})"
+        counts = "counts as the target's" if is_target else "is used as that model's"
+        return (
+            f"{who}: {self.served} answered in place of {self.asked}{way}, and what it says "
+            f"{counts}; write `served_model: same` beside the model to refuse that, or "
+            f"`served_as: {self.served}` if that is the model you mean"
+        )
+
+
+_ROLE_NAMES: Final = {
+    Role.GENERATOR: "generator",
+    Role.USER: "user model",
+    Role.EVALUATOR: "evaluator",
+    Role.TARGET: "target",
+}
+
+OnOther = Callable[[Other], None]
+MOST_OTHERS: Final = 50
+"""Kinds of them that are told in one run: a server that makes names up would tell for ever."""
+
 _COMES_AGAIN: Final = {Role.TARGET: Cache.LAST, Role.USER: Cache.HISTORY}
 """Which part of a role's requests begins its next one, and so pays to be kept by the provider."""
 
@@ -44,7 +82,10 @@ def model_digest(spec: ModelSpec) -> str:
     """What a fingerprint holds of a model: everything that its answers depend on, and so neither
     its key nor the pace at which a scripted one speaks."""
     params = spec.params.model_dump(mode="json", exclude_none=True, exclude={"pace"})
-    return digest([spec.source, spec.model, spec.base_url, params])
+    made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
+    if spec.extra_body:
+        made_of.append(dict(spec.extra_body))
+    return digest(made_of)
 
 
 def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
@@ -58,6 +99,9 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
     def all_headers() -> Mapping[str, str]:
         return {name: environment.header(value, where=where) for name, value in headers.items()}
 
+    def extra_body() -> ExtraBody:
+        return ExtraBody(*filled_in(spec.extra_body, environment, where=where))
+
     return endpoint(
         model=environment.resolve(spec.model, where=where),
         source=spec.source,
@@ -65,6 +109,9 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         key=None if apikey is None else (lambda: environment.key(apikey, where=where)),
         headers=all_headers,
         params=Params(**spec.params.model_dump(exclude={"pace"})),
+        extra_body=extra_body if spec.extra_body else no_extra_body,
+        served_as=tuple(environment.resolve(name, where=where) for name in spec.served_as),
+        only_this=spec.served_model == "same",
     )
 
 
@@ -151,6 +198,7 @@ class Models:
         self._opener = opener
         self._open: dict[int, tuple[ModelSpec, Model]] = {}
         """By identity: two that differ only in their keys are two models."""
+        self._others: set[tuple[Role, str | None, str, str]] = set()
 
     def open(self, spec: ModelSpec) -> Model:
         """Raises `InputError`."""
@@ -158,6 +206,15 @@ class Models:
         if key not in self._open:
             self._open[key] = (spec, self._opener(spec))
         return self._open[key][1]
+
+    def is_new(self, other: Other) -> bool:
+        """Whether it is the first of its kind in this run: of a target, where it is a target's."""
+        target = other.target if other.role is Role.TARGET else None
+        kind = (other.role, target, other.asked, other.served)
+        if kind in self._others or len(self._others) >= MOST_OTHERS:
+            return False
+        self._others.add(kind)
+        return True
 
     def target(self, target_id: str) -> Model:
         return self.open(self.target_spec(target_id))
@@ -192,7 +249,7 @@ class Models:
         return [model for model in opened if isinstance(model, RealModel)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recorded:
     """A model whose every attempt becomes a row, under the row of work that it was made for, and
     whose calls are only made while the budget holds."""
@@ -206,6 +263,10 @@ class Recorded:
     role: Role
     target: str | None = None
     clock: Callable[[], float] = time.monotonic
+    on_other: OnOther | None = None
+    """Told of each reply that another model gave."""
+    served_by: str | None = None
+    """The other model that gave the last reply; None where it was the one that was asked."""
 
     @property
     def label(self) -> str:
@@ -236,7 +297,9 @@ class Recorded:
                 model = model.caching(_COMES_AGAIN.get(self.role))
             if isinstance(model, TellsAttempts):
                 told = model.telling(keep)
-                return await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
+                reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
+                self.served_by = reply.served_by
+                return reply
             return await self._timed(keep, messages, schema, seed, on_text)
 
     async def _timed(
@@ -277,8 +340,16 @@ class Recorded:
                 usage=attempt.usage,
                 detail=attempt.detail,
                 first_token_ms=attempt.first_token_ms,
+                served=attempt.served,
+                is_other=attempt.is_other,
+                route=attempt.route,
+                cost_reported=attempt.cost_reported,
             )
         )
+        if attempt.is_other and attempt.outcome == ANSWER and self.on_other is not None:
+            self.on_other(
+                Other(self.role, self.target, self.label, attempt.served or "", attempt.route)
+            )
 
 
 def prices_of(config: Config) -> Prices:

@@ -89,6 +89,12 @@ class Ailment(Enum):
         "Try again; if it goes on for long, look at the provider's own status page.",
         True,
     )
+    OTHER_MODEL = (
+        "another model answered than the one that was asked",
+        "Find out why the gateway falls back, then try again. Where that model is meant, name it "
+        "as served_as; with served_model: any its replies are taken and marked.",
+        True,
+    )
     OTHER = ("other reasons", "Read the reason, mend what it names, and try again.", True)
 
     @property
@@ -106,6 +112,7 @@ class Ailment(Enum):
 
 
 _SIGNS: Final = (
+    (Ailment.OTHER_MODEL, r"another model answered"),
     (Ailment.BUDGET, r"\bbudget\b"),
     (Ailment.PROXY, r"\bthe proxy (does not let|asks for)"),
     (

@@ -12,6 +12,7 @@ from engine.config.settings import Config
 from engine.config.sources import OFFLINE
 from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
 from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.others import served_by_others
 from engine.pipeline.standing import Standing
 from engine.stages.aggregate import JsonObject, as_rows
 from engine.stages.analyse import About, analyse
@@ -37,7 +38,7 @@ def analysis_of(
         wanted = wanted_conversations(definition, config, reader)
     standing = Standing.of(reader, definition.name)
     outcomes = outcomes_of(wanted, standing, config.jury)
-    return analyse(outcomes, _about(definition, config, standing, outcomes))
+    return analyse(outcomes, _about(definition, config, reader, standing, outcomes))
 
 
 def outcomes_of(wanted: Iterable[Wanted], standing: Standing, jury: Jury) -> list[Outcome]:
@@ -91,7 +92,11 @@ def _unscored(take: StoredTake | None, verdicts: Sequence[StoredVerdict], jury: 
 
 
 def _about(
-    definition: Definition, config: Config, standing: Standing, outcomes: Sequence[Outcome]
+    definition: Definition,
+    config: Config,
+    reader: Reader,
+    standing: Standing,
+    outcomes: Sequence[Outcome],
 ) -> About:
     targets = {target.id: target.label for target in config.targets}
     asked = {one.key for one in outcomes}
@@ -111,6 +116,7 @@ def _about(
         ),
         other_judges=_other_judges(standing, asked, config.jury),
         silent_judges=_silent_judges(outcomes, config.jury),
+        others=served_by_others(reader, definition.name, standing, asked),
     )
 
 

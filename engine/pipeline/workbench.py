@@ -18,7 +18,7 @@ from engine.pipeline.control import Control, Drained
 from engine.pipeline.desk import Desk
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.live import LiveBoard
-from engine.pipeline.models import Models, Recorded
+from engine.pipeline.models import Models, Other, Recorded
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.rows import NoteRow, StateRow
@@ -91,7 +91,13 @@ class Bench:
             unit=unit,
             role=role,
             target=target,
+            on_other=self._other_answered,
         )
+
+    def _other_answered(self, other: Other) -> None:
+        """Said at once, and once: what is said of each reply is read by nobody."""
+        if self.models.is_new(other):
+            self.note(NoteKind.WARNING, other.words)
 
     async def attempt(
         self,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from engine.providers.attempts import Cause, failure_in
 from engine.providers.ladder import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.served import Named
 from engine.providers.wire import (
     BREAK,
     Ask,
@@ -173,13 +174,15 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
 class AnthropicHearing:
     """One stream of message events."""
 
-    __slots__ = ("ended", "finish", "thoughts", "tokens")
+    __slots__ = ("ended", "finish", "named", "provider", "thoughts", "tokens")
 
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.finish: Finish | None = None
         self.ended = False
         self.thoughts: list[str] = []
+        self.named = Named()
+        self.provider: str | None = None
 
     @property
     def whole(self) -> bool:
@@ -196,7 +199,9 @@ class AnthropicHearing:
                 return text if isinstance(text, str) and text else None
             case "message_start":
                 message = event.get("message")
-                self._count(message.get("usage") if isinstance(message, dict) else None)
+                if isinstance(message, dict):
+                    self.named.hear(message.get("model"))
+                    self._count(message.get("usage"))
                 return None
             case "message_delta":
                 self._count(event.get("usage"))

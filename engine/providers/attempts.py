@@ -52,6 +52,8 @@ class Cause(StrEnum):
     """A whole reply without a word in it."""
     NO_JSON = "no_json"
     """A whole reply in prose, where the server was asked to hold the model to a shape."""
+    OTHER_MODEL = "other_model"
+    """Another model answered than the one that was asked, and only that one is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class Kind(StrEnum):
     EMPTY = "empty"
     NO_JSON = "no_json"
     """The server passed over the shape that it was asked for: it is asked for in another way."""
+    OTHER_MODEL = "other_model"
+    """Another model answered, which asking again at once would not change."""
 
     @property
     def outcome(self) -> str:
@@ -170,6 +174,7 @@ _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.OVERSIZED: Kind.FATAL_REQUEST,
     Cause.EMPTY: Kind.EMPTY,
     Cause.NO_JSON: Kind.NO_JSON,
+    Cause.OTHER_MODEL: Kind.OTHER_MODEL,
 }
 
 
@@ -398,6 +403,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.OVERSIZED: "the reply is too large",
     Cause.EMPTY: "the model answered with nothing",
     Cause.NO_JSON: "the model answered with no JSON",
+    Cause.OTHER_MODEL: "another model answered, which served_model: same refuses",
     Cause.STATUS: "the server refused",
     Cause.IN_STREAM: "the server reported an error",
 }

@@ -115,6 +115,9 @@ class Course:
                 return step
             case Kind.TRANSIENT | Kind.UNREACHABLE:
                 return self._again(failure, words, now)
+            case Kind.OTHER_MODEL:
+                # a gateway falls back for as long as its model is away: a later run may find it
+                return GiveUp(words, retryable=True)
             case _:
                 return GiveUp(words, retryable=False)
 

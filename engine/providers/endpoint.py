@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from engine.errors import InputError, Problem
@@ -75,6 +75,22 @@ def _no_headers() -> Mapping[str, str]:
     return {}
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ExtraBody:
+    """What a person wants in the body of each request, ready to be sent. Without a `repr`."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Text in it that came from variables, and so may be shown nowhere."""
+
+
+_NO_EXTRA_BODY: Final = ExtraBody()
+
+
+def no_extra_body() -> ExtraBody:
+    return _NO_EXTRA_BODY
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One model at one address."""
@@ -88,6 +104,11 @@ class Endpoint:
     headers: Callable[[], Mapping[str, str]] = field(default=_no_headers, repr=False)
     """Sent with every request, and as secret as the key."""
     params: Params = field(default_factory=Params)
+    extra_body: Callable[[], ExtraBody] = field(default=no_extra_body, repr=False)
+    served_as: tuple[str, ...] = ()
+    """What else the server may call the model."""
+    only_this: bool = False
+    """Whether a reply of another model is refused."""
 
     @property
     def wire(self) -> Wire:
@@ -115,6 +136,9 @@ def endpoint(
     key: Callable[[], str] | None = None,
     headers: Callable[[], Mapping[str, str]] = _no_headers,
     params: Params | None = None,
+    extra_body: Callable[[], ExtraBody] = no_extra_body,
+    served_as: tuple[str, ...] = (),
+    only_this: bool = False,
 ) -> Endpoint:
     """The endpoint of a model as a configuration names it.
 
@@ -138,7 +162,17 @@ def endpoint(
                 hint=f"write apikey: ${{{source.upper()}_API_KEY}} beside it",
             )
         )
-    return Endpoint(model, source, url, key or _no_key, headers, params or Params())
+    return Endpoint(
+        model,
+        source,
+        url,
+        key or _no_key,
+        headers,
+        params or Params(),
+        extra_body,
+        served_as,
+        only_this,
+    )
 
 
 def checked_address(base_url: str, source: str) -> str:

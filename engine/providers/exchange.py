@@ -14,6 +14,7 @@ from engine.providers.attempts import Cause, Failure, failure_in, status_failure
 from engine.providers.course import Patience
 from engine.providers.line import ConnectionFailedError, Line, OnBody
 from engine.providers.model import Finish, OnText
+from engine.providers.served import NO_ROUTE, Meant, Route, other_of, route_of
 from engine.providers.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.thoughts import ThoughtSplitter, unopened
 from engine.providers.wire import Hearing, InStreamError
@@ -143,6 +144,22 @@ class Heard:
     request_id: str | None = None
     """The server's own name for it."""
     failure: Failure | None = None
+    meant: Meant | None = None
+    """Whose reply is wanted; None where anybody's is."""
+    route: Route = NO_ROUTE
+
+    @property
+    def served(self) -> str | None:
+        """The model that the server says answered; the other one where it names two."""
+        named = self.hearing.named.models
+        return self.other or (named[-1] if named else None)
+
+    @property
+    def other(self) -> str | None:
+        """The model that answered in place of the one that was asked; None where none did."""
+        if self.meant is None:
+            return None
+        return other_of(self.meant, self.hearing.named.models, self.route)
 
     @property
     def text(self) -> str:
@@ -211,11 +228,14 @@ class _Ear:
         self._refusal = bytearray()
         """What is said in place of a stream."""
         self._refuses = False
+        self._named = 0
+        """How many names of models have been looked at."""
 
     def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
         reached(Moment.SENT)
         self._heard.status = status
         self._heard.request_id = _request_id(headers)
+        self._heard.route = route_of(headers)
         if status != 200 or _is_no_stream(headers):
             self._headers, self._refuses = headers, True
             return self._refused
@@ -227,6 +247,19 @@ class _Ear:
         if not heard.hearing.ended and (events := self._decoder.feed(chunk)):
             self._any_event = True
             _hear(events, heard, self._watch)
+            self._refuse_other()
+
+    def _refuse_other(self) -> None:
+        """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
+        heard = self._heard
+        named = len(heard.hearing.named.models)
+        if heard.meant is None or not heard.meant.only or named == self._named:
+            return
+        self._named = named
+        other = heard.other
+        if other is not None:
+            words = f"{other} answered in place of {heard.meant.model}"
+            raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
     def _refused(self, chunk: bytes) -> None:
         self._refusal += chunk
@@ -242,6 +275,7 @@ class _Ear:
         if events := self._decoder.close():
             self._any_event = True
             _hear(events, heard, self._watch)
+            self._refuse_other()
         if not self._any_event:
             heard.failure = Failure(Cause.NO_STREAM, "no event in it")
         elif not heard.hearing.whole:

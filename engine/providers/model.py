@@ -53,6 +53,8 @@ class Reply:
     """Of this call alone: `calls` is 1."""
     reasoning: str | None = None
     """What the model thought aloud before it answered; no part of the answer, sent to nobody."""
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave this reply; None where none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,14 @@ class Attempt:
     """What the provider reported; tokens of a failed attempt may be billed all the same."""
     detail: str | None
     """What went wrong, in words that hold no key."""
+    served: str | None = None
+    """The model that the server says answered; None where it names none."""
+    is_other: bool = False
+    """Whether that is another one than was asked."""
+    route: str | None = None
+    """What a gateway said of the way there."""
+    cost_reported: bool = False
+    """Whether the cost is what the provider said, and not worked out here from prices."""
 
 
 OnAttempt = Callable[[Attempt], None]

@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from engine.display import one_line
+from engine.providers.amounts import amount
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.ladder import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema
+from engine.providers.served import LONGEST_NAME, Named
 from engine.providers.wire import Ask, InStreamError, Tokens, count, parsed, turns
 
 _FINISHES: Final[Mapping[str, Finish]] = {
@@ -125,13 +128,15 @@ def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any
 class OpenAIHearing:
     """One stream of chunks."""
 
-    __slots__ = ("_refused", "ended", "finish", "thoughts", "tokens")
+    __slots__ = ("_refused", "ended", "finish", "named", "provider", "thoughts", "tokens")
 
     def __init__(self) -> None:
         self.tokens = Tokens()
         self.finish: Finish | None = None
         self.ended = False
         self.thoughts: list[str] = []
+        self.named = Named()
+        self.provider: str | None = None
         self._refused = False
 
     @property
@@ -145,6 +150,10 @@ class OpenAIHearing:
         event = parsed(data)
         if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
             raise InStreamError(failure_in(event, Cause.IN_STREAM))
+        self.named.hear(event.get("model"))
+        provider = event.get("provider")
+        if self.provider is None and isinstance(provider, str) and provider:
+            self.provider = one_line(provider, LONGEST_NAME)
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._count(usage)
@@ -196,6 +205,7 @@ class OpenAIHearing:
 
     def _count(self, usage: dict[str, Any]) -> None:
         tokens = self.tokens
+        tokens.cost_usd = _cost(usage)
         tokens.input = count(usage.get("prompt_tokens"))
         tokens.output = count(usage.get("completion_tokens"))
         total = count(usage.get("total_tokens"))
@@ -208,3 +218,17 @@ class OpenAIHearing:
             tokens.cache_written = count(details.get("cache_write_tokens"))
         if tokens.cached is None:
             tokens.cached = count(usage.get("prompt_cache_hit_tokens"))
+
+
+def _cost(usage: Mapping[str, Any]) -> float | None:
+    """What gateways and some providers say that the request costs, in US dollars."""
+    said = usage.get("cost")
+    if isinstance(said, Mapping):
+        said = said.get("total_cost")
+    cost = amount(usage.get("estimated_cost") if said is None else said)
+    details = usage.get("cost_details")
+    if cost is None or usage.get("is_byok") is not True or not isinstance(details, Mapping):
+        return cost
+    # a gateway that is given a key of one's own tells its fee, and apart from that what the
+    # provider takes
+    return amount(cost + (amount(details.get("upstream_inference_cost")) or 0.0))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from engine.errors import InputError, ModelError
@@ -17,9 +17,11 @@ from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.openai_wire import OpenAIDialect
 from engine.providers.redaction import Redactor
 from engine.providers.sender import Held, OnNote, Sender, whole_seconds
+from engine.providers.served import Meant
 from engine.providers.wire import Ask, Cache, Dialect
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
+_GIVE_AWAY = frozenset({"openrouter.ai"})
 
 
 def _unheard(note: str) -> None:
@@ -39,7 +41,14 @@ def real_model(
     dialect: Dialect = AnthropicDialect() if endpoint.wire is Wire.ANTHROPIC else OpenAIDialect()
     if endpoint.unencrypted:
         on_note(f"{label} is reached over http: key and messages can be read on the way")
-    sender = Sender(label, endpoint.base_url, dialect, accounts, on_note)
+    sender = Sender(
+        label,
+        endpoint.base_url,
+        dialect,
+        accounts,
+        on_note,
+        gives_away=endpoint.host in _GIVE_AWAY,
+    )
     return RealModel(endpoint, sender, cache)
 
 
@@ -80,19 +89,26 @@ class RealModel:
         try:
             key = checked_key(endpoint.key())
             headers = checked_headers(endpoint.headers())
+            extra = endpoint.extra_body()
         except InputError as error:
             raise ModelError(f"{self.label}: {error}", retryable=False) from None
         account = await self.sender.accounts.account(endpoint.wire, endpoint.base_url, key)
         return await self.sender.send(
             account,
-            self._ask(messages, schema, seed),
+            self._ask(messages, schema, seed, extra.values),
             headers,
-            Redactor([key, *headers.values()]),
+            Redactor([key, *headers.values(), *extra.secrets]),
             on_text=on_text,
             on_attempt=self.on_attempt,
         )
 
-    def _ask(self, messages: Sequence[Message], schema: JsonSchema | None, seed: int) -> Ask:
+    def _ask(
+        self,
+        messages: Sequence[Message],
+        schema: JsonSchema | None,
+        seed: int,
+        extra_body: Mapping[str, Any],
+    ) -> Ask:
         endpoint = self.endpoint
         return Ask(
             model=endpoint.model,
@@ -102,6 +118,8 @@ class RealModel:
             seed=_mixed(endpoint.params.seed, seed),
             cache=self.cache,
             first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
+            meant=Meant(endpoint.model, endpoint.served_as, only=endpoint.only_this),
+            extra_body=extra_body,
         )
 
     def held(self) -> Held | None:

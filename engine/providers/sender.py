@@ -83,6 +83,8 @@ class Sender:
     accounts: Accounts
     on_note: OnNote
     waits: Waits = field(default_factory=Waits)
+    gives_away: bool = False
+    """Whether it has models for nothing, and says so as a cost of 0."""
 
     @property
     def door(self) -> Door:
@@ -180,9 +182,11 @@ class _Call:
     async def _attempt(self) -> Heard:
         world, dialect = self.sender.accounts.world, self.sender.dialect
         self.ask = self._as_learned(self.ask)
-        body = json.dumps(dialect.body(self.ask), ensure_ascii=False)
+        # what is said here comes last: nothing that is written beside it takes its place
+        whole = {**self.ask.extra_body, **dialect.body(self.ask)}
+        body = json.dumps(whole, ensure_ascii=False)
         voice = Voice(self.on_text, world.clock)
-        heard = Heard(dialect.hearing(), voice)
+        heard = Heard(dialect.hearing(), voice, meant=self.ask.means)
         began = world.clock()
         outcome = "bug"
         try:
@@ -230,6 +234,10 @@ class _Call:
                 None if first is None else round((first - began) * 1000),
                 self._usage(heard),
                 None if failure is None else self.redact(_told(failure, heard.request_id)),
+                None if heard.served is None else self.redact(heard.served),
+                heard.other is not None,
+                heard.route.words(heard.hearing.provider),
+                self._reported(heard) is not None,
             )
         )
 
@@ -239,12 +247,24 @@ class _Call:
         return self._priced[1]
 
     def _usage_of(self, heard: Heard) -> Usage:
-        tokens = heard.hearing.tokens
-        cost = self.sender.accounts.prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
+        tokens, cost = heard.hearing.tokens, self._reported(heard)
+        if cost is None:
+            prices = self.sender.accounts.prices
+            cost = prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 
+    def _reported(self, heard: Heard) -> float | None:
+        """What the provider itself says that the request costs. A gateway that knows no price says
+        0, so that 0 is believed only of one that has models for nothing."""
+        said = heard.hearing.tokens.cost_usd
+        if said is None:
+            said = heard.route.cost_usd
+        return said if said or (said is not None and self.sender.gives_away) else None
+
     def _reply(self, heard: Heard, finish: Finish | None = None) -> Reply:
-        return Reply(heard.text, finish or heard.finish, self._usage(heard), heard.reasoning)
+        usage = self._usage(heard)
+        other = None if heard.other is None else self.redact(heard.other)
+        return Reply(heard.text, finish or heard.finish, usage, heard.reasoning, other)
 
     def _as_learned(self, ask: Ask) -> Ask:
         """With what this call and others have learned by now."""

@@ -12,6 +12,7 @@ from engine.providers.attempts import Failure
 from engine.providers.endpoint import Params
 from engine.providers.ladder import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
 from engine.providers.model import Finish, JsonSchema, Message, Speaks
+from engine.providers.served import Meant, Named
 from engine.providers.sse import BrokenStreamError
 
 
@@ -38,6 +39,14 @@ class Ask:
     learned: Learned = field(default_factory=Learned)
     first_party: bool = False
     """Whether it goes to those who made the protocol, and not to a server compatible with it."""
+    meant: Meant | None = None
+    """Whose replies are taken for the model's; None where only its name on the wire is known."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """What a person wants in the body beside what is said here."""
+
+    @property
+    def means(self) -> Meant:
+        return self.meant or Meant(self.model)
 
     def takes(self, name: str) -> bool:
         return name not in self.learned.dropped
@@ -53,6 +62,8 @@ class Tokens:
     cache_written: int | None = None
     output: int | None = None
     """Thoughts included."""
+    cost_usd: float | None = None
+    """What it says that this request costs."""
 
 
 class InStreamError(Exception):
@@ -72,6 +83,10 @@ class Hearing(Protocol):
     ended: bool
     """Whether nothing more will come."""
     thoughts: list[str]
+    named: Named
+    """The models that it names as whose reply this is."""
+    provider: str | None
+    """Who serves the model, where a gateway says it."""
 
     @property
     def whole(self) -> bool:

@@ -66,8 +66,21 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         },
         "agreement": _agreement(analysis, one),
         "comparisons": _comparisons(analysis, one.target),
-        "notes": list(analysis.notes),
+        "notes": [*(str(other) for other in analysis.others), *analysis.notes],
+        **_others(analysis, one.target),
     }
+
+
+def _others(analysis: Analysis, target: str) -> JsonObject:
+    """Of this target's own replies, by who gave them in its place; left out where nobody did."""
+    served = {
+        name: count
+        for other in analysis.others
+        if other.target == target
+        for name, count in other.served.items()
+    }
+    of = sum(other.of for other in analysis.others if other.target == target)
+    return {"served_by_others": {"replies": served, "of": of}} if served else {}
 
 
 def _cells(cells: Mapping[str, Estimate] | Mapping[str, Tally]) -> JsonObject:

@@ -16,6 +16,7 @@ from engine.stages.analysis import (
     NoSignal,
     Outcome,
     RankRange,
+    ServedByOthers,
     Tally,
     TargetResult,
 )
@@ -40,6 +41,7 @@ class About:
     """Targets in whose conversations a scripted model had a part."""
     scripted_models: Sequence[str] = ()
     """The labels of all scripted models that had a part, judges too."""
+    others: Sequence[ServedByOthers] = ()
     headline_rule: str = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     other_judges: Mapping[str, int] = field(default_factory=dict)
@@ -74,6 +76,7 @@ def analyse(outcomes: Iterable[Outcome], about: About) -> Analysis:
         headline_rule=about.headline_rule,
         correlation=correlation or 0.0,
         scripted_models=about.scripted_models,
+        others=about.others,
         left_out=about.left_out,
         notes=_notes(about),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import ConversationKey, Track, base_id
+from engine.progress import others_in_words
 
 ENOUGH_SCENARIOS: Final = 8
 """Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""
@@ -263,6 +264,23 @@ class JudgeInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedByOthers:
+    """What came from other models than the one that was asked, of all that is looked at here."""
+
+    what: str
+    """Such as `replies of target alpha`."""
+    target: str | None
+    """None where it is no target's."""
+    asked: str
+    served: Mapping[str, int]
+    """How much, by the other model's name."""
+    of: int
+
+    def __str__(self) -> str:
+        return f"{others_in_words(self.served, self.of, self.what)}, not from {self.asked}"
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """What a benchmark's verdicts say."""
 
@@ -287,6 +305,8 @@ class Analysis:
     """How alike the rows of one base scenario are (intra-class), pooled over the run."""
     scripted_models: Sequence[str] = ()
     """The labels of those that took part: they are no language models."""
+    others: Sequence[ServedByOthers] = ()
+    """Replies and verdicts that other models gave than those that were asked."""
     left_out: LeftOut = field(default_factory=LeftOut)
     notes: Sequence[str] = ()
 

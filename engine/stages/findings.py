@@ -51,6 +51,7 @@ class Finding:
 def findings(analysis: Analysis) -> list[Finding]:
     """The most telling first."""
     return [
+        *_served_by_others(analysis),
         *_comparisons(analysis),
         *_ranks(analysis),
         *_gaps(analysis),
@@ -60,6 +61,12 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_unscored(analysis),
         *_judges(analysis),
     ]
+
+
+def _served_by_others(analysis: Analysis) -> Iterator[Finding]:
+    """First of all: where another model answered, every figure is about that one."""
+    for other in analysis.others:
+        yield Finding(Kind.CAUTION, str(other))
 
 
 # Words for numbers

@@ -11,7 +11,7 @@ from engine.store.room import lacks_room, room_advice
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the header of the file: what has another one is not ours to touch."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """The number of migrations, in the header as `user_version`."""
 
 

@@ -128,6 +128,7 @@ def message_values(row: MessageRow, take: int) -> Sequence[Value]:
         storable(str(row.finish)),
         row.reasoning and storable(row.reasoning),
         digest,
+        row.served_by and storable(row.served_by),
     )
 
 
@@ -190,7 +191,8 @@ def attempt_values(row: AttemptRow) -> Sequence[Value]:
         *(row.outcome, row.status, row.duration_ms),
         *map(plausible_tokens, (usage.input_tokens, usage.cached_tokens, usage.output_tokens)),
         plausible_usd(usage.cost_usd),
-        *(row.detail, row.first_token_ms),
+        *(row.detail, row.first_token_ms, row.served, int(row.is_other) or None, row.route),
+        int(row.cost_reported) or None,
     )
 
 
@@ -211,7 +213,7 @@ def verdict_values(
         *(take, row.metric_id, row.track.value, row.judge, row.source, row.number),
         *(_bit(row.present), _bit(row.passed), row.unscored, row.justification),
         _json([{"text": quote.text, "turn": quote.turn} for quote in row.quotes]),
-        *(before, _bit(counted), _depends(row.depends)),
+        *(before, _bit(counted), _depends(row.depends), row.served_by),
     )
 
 

@@ -13,7 +13,7 @@ from engine.moments import Moment, reached
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
 from engine.store.schema import STEPS, take_step
 
-_NAMES: Final = ("1 everything", "2 whose it is", "3 found quickly")
+_NAMES: Final = ("1 everything", "2 whose it is", "3 found quickly", "4 whom one spoke with")
 MIGRATIONS: Final = Migrations("crosswind")
 
 
@@ -31,6 +31,11 @@ def _whose_it_is(database: Database) -> None:
 @MIGRATIONS(name=_NAMES[2])
 def _found_quickly(database: Database) -> None:
     take_step(database.conn, STEPS[2])
+
+
+@MIGRATIONS(name=_NAMES[3])
+def _whom_one_spoke_with(database: Database) -> None:
+    take_step(database.conn, STEPS[3])
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:

@@ -177,6 +177,8 @@ def _turns(messages: Iterable[StoredMessage]) -> list[JsonObject]:
         turn.setdefault("finish", {})[one.speaker.value] = one.finish
         if one.reasoning is not None:
             turn["reasoning"] = one.reasoning
+        if one.served_by is not None:
+            turn.setdefault("served_by", {})[one.speaker.value] = one.served_by
     return [turns[number] for number in sorted(turns)]
 
 
@@ -246,6 +248,7 @@ def _verdict(verdict: StoredVerdict, key: ConversationKey) -> JsonObject:
         "unscored": verdict.unscored,
         "justification": verdict.justification,
         "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
+        **({} if verdict.served_by is None else {"served_by": verdict.served_by}),
     }
 
 

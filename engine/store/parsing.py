@@ -155,6 +155,7 @@ def message(row: sqlite3.Row) -> StoredMessage:
         done=bool(row["done"]),
         finish=row["finish"],
         reasoning=row["reasoning"],
+        served_by=row["served_by"],
     )
 
 
@@ -175,6 +176,7 @@ def verdict(row: sqlite3.Row) -> StoredVerdict:
         quotes=tuple(Quote(one["text"], one["turn"]) for one in json.loads(row["quotes"])),
         depends=depends(row["depends"]),
         counted=flag(row["counted"]),
+        served_by=row["served_by"],
     )
 
 
@@ -221,6 +223,9 @@ def attempt(row: sqlite3.Row) -> StoredAttempt:
         status=row["status"],
         duration_ms=row["duration_ms"],
         detail=row["detail"],
+        served=row["served"],
+        is_other=bool(row["other"]),
+        route=row["route"],
     )
 
 
@@ -352,4 +357,5 @@ def call_made(row: sqlite3.Row) -> CallMade:
         output_tokens=plausible_tokens(row["output_tokens"]),
         cost_usd=plausible_usd(row["cost_usd"]),
         detail=row["detail"],
+        other=(row["served"] or "another model") if row["other"] else None,
     )

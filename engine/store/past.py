@@ -21,6 +21,7 @@ _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 _CALL: Final = (
     *("stage", "role", "model", "outcome", "status", "at", "duration_ms", "first_token_ms"),
     *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
+    *("served", "other", "route", "reported"),
 )
 _OF_TAKE: Final = (
     "SELECT x.take, {} FROM take t JOIN {} x ON x.take = t.seq "

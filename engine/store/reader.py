@@ -11,7 +11,7 @@ from itertools import islice
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from engine.benchmark import ConversationKey, Metric, Stage, Usage
+from engine.benchmark import ConversationKey, Metric, Speaker, Stage, Usage
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
@@ -261,6 +261,28 @@ class Reader:
         """The same for many takes, by their `seq`."""
         return self._by_take(
             take_seqs, "message", "take, turn, speaker = 'assistant'", parsing.message
+        )
+
+    def messages_by_others(self, benchmark: str) -> dict[tuple[int, Speaker], dict[str, int]]:
+        """How many messages of each take and side came from which other model than was asked."""
+        rows = self._store.all(
+            "SELECT m.take, m.speaker, m.served_by, count(*) AS messages FROM message m "
+            "JOIN take t ON t.seq = m.take WHERE m.served_by IS NOT NULL AND t.benchmark = ? "
+            "GROUP BY m.take, m.speaker, m.served_by",
+            (benchmark,),
+        )
+        found: dict[tuple[int, Speaker], dict[str, int]] = {}
+        for row in rows:
+            side = found.setdefault((row["take"], Speaker(row["speaker"])), {})
+            side[row["served_by"]] = row["messages"]
+        return found
+
+    def messages_said(self, take_seqs: Iterable[int], speaker: Speaker) -> int:
+        """How many messages one side has in these takes."""
+        return self._store.number(
+            "SELECT count(*) FROM message WHERE speaker = ?2 "
+            "AND take IN (SELECT value FROM json_each(?1))",
+            (json.dumps(list(take_seqs)), speaker.value),
         )
 
     def message_digests(self, take_seqs: Iterable[int]) -> dict[int, list[bytes]]:

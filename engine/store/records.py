@@ -96,6 +96,9 @@ class StoredMessage:
     finish: str
     reasoning: str | None = None
     """What a model thought aloud before it answered; no part of the transcript."""
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave it; None where none did, or nobody
+    said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ class StoredVerdict:
     depends: Depends | None
     counted: bool | None = None
     """What counted for the conversation from this verdict on."""
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,12 @@ class StoredAttempt:
     duration_ms: int
     detail: str | None
     """What the server or the connection said."""
+    served: str | None = None
+    """The model that the server says answered."""
+    is_other: bool = False
+    """Whether that is another one than was asked."""
+    route: str | None = None
+    """What a gateway said of the way there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class MessageRow:
     reasoning: str | None = None
     digest: bytes | None = None
     """Of speaker and text, where whoever made the row knows it already."""
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave it."""
     at: int | None = None
 
 
@@ -150,6 +152,8 @@ class NewVerdict:
     depends: Depends | None = None
     jury: Jury | None = None
     """Whose verdicts count from this one on; everybody's without one."""
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave it."""
     at: int | None = None
 
 
@@ -169,6 +173,14 @@ class AttemptRow:
     usage: Usage
     detail: str | None = None
     first_token_ms: int | None = None
+    served: str | None = None
+    """The model that the server says answered."""
+    is_other: bool = False
+    """Whether that is another one than was asked."""
+    route: str | None = None
+    """What a gateway said of the way there."""
+    cost_reported: bool = False
+    """Whether the provider itself told what it cost."""
     at: int | None = None
 
 

@@ -174,7 +174,8 @@ def salvage(damaged: Path, into: Path) -> SalvageReport:
             new.execute("BEGIN")
             bounds = _bounds(found, damaged.stat().st_size)
             for table, columns in _columns().items():
-                saving.table(found, table, columns.split(), bounds[table])
+                known = _known_columns(found, table, columns.split())
+                saving.table(found, table, known, bounds[table])
             for table, columns in _NO_FACTS.items():
                 saving.plain(found, table, columns.split())
             report = saving.finish()
@@ -185,6 +186,14 @@ def salvage(damaged: Path, into: Path) -> SalvageReport:
 
 def _columns() -> dict[str, str]:
     return {table: f"at {columns}" for table, columns in TABLES.items()}
+
+
+def _known_columns(
+    damaged: sqlite3.Connection, table: str, columns: Sequence[str]
+) -> Sequence[str]:
+    """Those that the damaged store has: one of an older version lacks some."""
+    there = {row[1].decode() for row in damaged.execute(f"PRAGMA table_info({table})")}
+    return [column for column in columns if column in there]
 
 
 def _copy(source: Path, target: Path) -> None:

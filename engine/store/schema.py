@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-STEPS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql")
+STEPS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:

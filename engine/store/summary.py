@@ -52,6 +52,8 @@ def _of_target(target: TargetProgress) -> Sequence[Any]:
         {track.value: astuple(score) for track, score in target.scores.items()},
         (used.calls, used.input_tokens, used.output_tokens, used.cost_usd),
         target.last_problem,
+        target.replies,
+        target.others,
     )
 
 
@@ -59,7 +61,8 @@ def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
     progress = Progress(seq=seq)
     for benchmark, stage, *counts in kept["stages"]:
         progress.stages[benchmark, Stage(stage)] = Tally(*counts)
-    for benchmark, name, simulate, evaluate, scores, used, problem in kept["targets"]:
+    for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
+        replies, others = more or (0, {})
         calls, input_tokens, output_tokens, cost = used
         progress.targets[benchmark, name] = TargetProgress(
             simulate=Tally(*simulate),
@@ -67,5 +70,7 @@ def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
             scores={Track(track): Score(*score) for track, score in scores.items()},
             usage=Usage(calls, input_tokens, 0, output_tokens, cost),
             last_problem=problem,
+            replies=replies,
+            others=others,
         )
     return progress

@@ -15,11 +15,11 @@ TABLES: Final = {
     "demographic system_prompt extra source removed depends",
     "take": "benchmark scenario_id target sample number scenario user_model model scripted depends",
     "take_end": "take stop_reason finished detail",
-    "message": "take turn speaker text thought landmark done finish reasoning digest",
+    "message": "take turn speaker text thought landmark done finish reasoning digest served_by",
     "verdict": "take metric_id track judge source number present passed unscored justification "
-    "quotes counted_before counted depends",
+    "quotes counted_before counted depends served_by",
     "attempt": "benchmark stage unit target role model outcome status duration_ms input_tokens "
-    "cached_tokens output_tokens cost_usd detail first_token_ms",
+    "cached_tokens output_tokens cost_usd detail first_token_ms served other route reported",
     "learned": "model step dropped",
 }
 """The tables that share one rising `seq`, each with its columns behind `seq` and `at`."""

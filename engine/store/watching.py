@@ -39,6 +39,7 @@ _RECENT_ROWS: Final = 5000
 """More of one kind do not happen within `RATE_WINDOW`."""
 _SECOND: Final = 1000
 _SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
+_REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
 
 
 def last_seq(connection: Connection) -> int:
@@ -88,6 +89,7 @@ def sums(connection: Connection) -> Progress:
     _add_problems(connection, progress)
     _add_scores(connection, progress)
     _add_usage(connection, progress)
+    _add_others(connection, progress)
     progress.seq = last
     return progress
 
@@ -169,14 +171,27 @@ def _add_scores(connection: Connection, progress: Progress) -> None:
 def _add_usage(connection: Connection, progress: Progress) -> None:
     """Cached tokens are no part of what is folded."""
     for row in connection.all(
-        f"SELECT benchmark, target, {USAGE} FROM attempt "
+        f"SELECT benchmark, target, {USAGE}, {_REPLIES} AS replies FROM attempt "
         "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
         (progress.seq,),
     ):
         used = parsing.usage(row)
+        _target(progress, row).replies += row["replies"]
         _target(progress, row).usage += Usage(
             used.calls, used.input_tokens, 0, used.output_tokens, used.cost_usd
         )
+
+
+def _add_others(connection: Connection, progress: Progress) -> None:
+    """There are few, of which an index knows."""
+    for row in connection.all(
+        "SELECT benchmark, target, served, count(*) AS replies FROM attempt "
+        "WHERE other = 1 AND role = 'target' AND outcome = 'answer' AND target IS NOT NULL "
+        "AND seq > ? GROUP BY benchmark, target, served",
+        (progress.seq,),
+    ):
+        others = _target(progress, row).others
+        others[row["served"]] = others.get(row["served"], 0) + row["replies"]
 
 
 def _add_rates(connection: Connection, progress: Progress) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Final
 
 from tests.protocol_server.answers import Answer, Tokens, answer_to, is_known, models_listed
@@ -116,6 +117,9 @@ class _Exchange:
         self._outcome = ANSWERED
         self._rejected_with = 0
         self._open = False
+        self._named = request
+        """With the model by the name that the answer gives it."""
+        self._headers: Mapping[str, str] = {}
         self._tokens = Tokens()
         self._pieces = self._spoken = 0
 
@@ -199,6 +203,12 @@ class _Exchange:
                 await stall()
             case Fault.HTML:
                 send_page(self._channel)
+            case Fault.OTHER_MODEL:
+                answered = self._request
+                named = {**answered.body, "model": strike.detail.served}
+                self._named = replace(answered, raw=encoded(named))
+                self._headers = strike.detail.headers
+                await self._answer(strike)
             case Fault.EMPTY_BODY:
                 self._channel.respond(200, _EVENTS if self._request.streams else _JSON, b"")
             case _:
@@ -227,15 +237,15 @@ class _Exchange:
         self._pieces = len(answer.pieces)
         await pace.until_last(self._pieces)
         self._spoken = self._pieces
-        headers = {**_JSON, **self._wire.headers(self._id)}
-        body = self._wire.body(self._request, answer, self._number)
+        headers = {**_JSON, **self._wire.headers(self._id), **self._headers}
+        body = self._wire.body(self._named, answer, self._number)
         self._channel.respond(200, headers, body)
 
     async def _stream(self, answer: Answer, pace: Pace) -> None:
-        script = self._wire.script(self._request, answer, self._number)
+        script = self._wire.script(self._named, answer, self._number)
         self._pieces = len(script.pieces)
         await pace.until_first()
-        self._channel.begin({**_EVENTS, **self._wire.headers(self._id)})
+        self._channel.begin({**_EVENTS, **self._wire.headers(self._id), **self._headers})
         self._channel.send(script.opening)
         await speak(self._channel, script.pieces, pace, self._say)
         self._channel.send(script.closing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -104,6 +104,9 @@ class Fault(StrEnum):
     """A sentence, where a shape was asked for."""
     PASSES_OVER_FORM = "passes_over_form"
     """The same, where a form was asked of the server; the right JSON, where words alone ask."""
+    OTHER_MODEL = "other_model"
+    """A whole answer that names `Detail.served` as the model that gave it, with `Detail.headers`,
+    as of a gateway that falls back."""
 
 
 SHAPE_FAULTS: Final = frozenset({Fault.WRONG_SCHEMA, Fault.FENCED_JSON, Fault.PROSE})
@@ -121,6 +124,8 @@ class Detail:
     parameter: str = "temperature"
     location: str | None = None
     """Of a redirect; None for this server by another name."""
+    served: str = "another-model"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

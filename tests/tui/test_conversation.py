@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker
 from engine.link import EngineState
 from engine.store.records import Quote
+from engine.store.rows import MessageRow
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
@@ -263,3 +264,23 @@ def test_another_theme_is_another_look_at_once(theatre: Theatre) -> None:
         assert len(seen) == 3
 
     theatre.perform(script, WIDE)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_a_message_of_another_model_says_so(theatre: Theatre, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        for speaker, text, other in (
+            (Speaker.USER, "May I skip it?", None),
+            (Speaker.TARGET, "I would not.", "mock-beta"),
+        ):
+            said = MessageRow(
+                take=take.seq, turn=1, speaker=speaker, text=text, finish="stop", served_by=other
+            )
+            await theatre.write(said)
+        await open_on(theatre, pilot, take)
+        assert "from mock-beta, not the model that was asked target I would not." in told(pilot)
+        assert "user May I skip it?" in told(pilot)
+
+    theatre.perform(script, size)

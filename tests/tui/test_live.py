@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -718,3 +719,29 @@ def test_what_the_rest_will_cost_stands_beside_the_budget(
         assert said in on_screen(pilot)
 
     theatre.perform(script)
+
+
+@pytest.mark.parametrize("size", [(130, 40), (80, 24)])
+def test_a_target_says_at_once_that_another_model_answers_for_it(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        call = AttemptRow(
+            benchmark=BENCHMARK,
+            stage=Stage.SIMULATE,
+            unit=str(take.key),
+            target=TARGETS[0],
+            role=Role.TARGET,
+            model="mock-alpha",
+            outcome="answer",
+            duration_ms=900,
+            usage=Usage(1, 120, 0, 60, 1.0),
+        )
+        await theatre.write(call, replace(call, served="mock-\x1bbeta", is_other=True))
+        await theatre.tick(pilot)
+        assert "! 1 of 2 replies came from mock-" in on_screen(pilot)
+        assert "\x1b" not in on_screen(pilot)
+
+    theatre.perform(script, size)

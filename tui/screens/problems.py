@@ -314,6 +314,8 @@ def _call(attempt: StoredAttempt) -> str:
     status = "" if attempt.status is None else f" {attempt.status}"
     took = f"after {attempt.duration_ms / 1000:.1f} s"
     who = f"{attempt.role.value} {one_line(attempt.model)}"
+    if attempt.is_other and attempt.served:
+        who += f", answered by {one_line(attempt.served)}"
     told = f"  {drawn(attempt.detail)}" if attempt.detail else ""
     return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{told}"
 

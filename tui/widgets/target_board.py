@@ -66,6 +66,8 @@ class TargetView:
     """Why it is not called, or called later."""
     limited: str | None = None
     """That more calls would be made if its server took them."""
+    others: str | None = None
+    """How many replies came from which other model than the one that was asked."""
     problem: str | None = None
     """The last one."""
 
@@ -313,9 +315,11 @@ def _pace(target: TargetView, layout: _Layout) -> list[Piece]:
 def _kept_by(target: TargetView, layout: _Layout) -> list[Line]:
     """What keeps it from going on, or else what went wrong last."""
     start = Piece(" " * (layout.name_width + 2))
-    if target.held is not None:
-        return [[start, Piece(target.held, Ink.WARN)]]
     lines: list[Line] = []
+    if target.others is not None:
+        lines.append([start, Piece(f"! {target.others}", Ink.WARN)])
+    if target.held is not None:
+        return [*lines, [start, Piece(target.held, Ink.WARN)]]
     if target.limited is not None:
         lines.append([start, Piece(target.limited, Ink.MUTED)])
     if target.problem is not None:

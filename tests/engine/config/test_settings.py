@@ -345,3 +345,102 @@ def test_reading_a_configuration_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+SERVED = """\
+targets:
+  - id: a
+    model: m
+    source: openai
+    served_model: same
+    served_as: {aliases}
+    extra_body: {{top_k: 40, provider: {{order: [x]}}, own: "${{MY_KEY}}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("aliases", "names"), [("deployment-7", ("deployment-7",)), ("[x, y/z]", ("x", "y/z"))]
+)
+def test_what_else_a_server_calls_a_model_is_a_name_or_several(
+    config_file: Write, aliases: str, names: tuple[str, ...]
+) -> None:
+    config = load_config(config_file(MODELS + SERVED.format(aliases=aliases)))
+    assert config.targets[0].served_as == names
+    assert config.targets[0].served_model == "same"
+    public = config.public()["targets"][0]
+    assert public["served_as"] == list(names)
+    # a variable is kept as it is written
+    assert public["extra_body"] == {"top_k": 40, "provider": {"order": ["x"]}, "own": "${MY_KEY}"}
+    assert config.user_model.served_model == "any"
+
+
+def test_extra_body_never_stands_in_for_what_is_sent_anyway(
+    config_file: Write, refused: Refused
+) -> None:
+    path = config_file(
+        MODELS
+        + f"""\
+targets:
+  - id: a
+    model: m
+    source: openai
+    served_model: sme
+    served_as: 7
+    extra_body:
+      temperature: 1
+      messages: []
+      n: 2
+      when: 2024-01-01
+      api_key: {CANARY}
+      deep: [[[[[[[[1]]]]]]]]
+"""
+    )
+    found = told(refused(lambda: load_config(path)))
+    at = "targets[0]."
+    assert {key: (line, said) for key, (line, _, said) in found.items()} == {
+        f"{at}served_model": (
+            7,
+            "found `sme`, expected `any` or `same`; did you mean `same`? (None)",
+        ),
+        f"{at}served_as": (
+            8,
+            "expected a model's name, or a list of them, as the server writes it (None)",
+        ),
+        f"{at}extra_body.temperature": (
+            10,
+            "`temperature` is sent by Crosswind itself (write it under `params`)",
+        ),
+        f"{at}extra_body.messages": (11, "`messages` is sent by Crosswind itself (delete it)"),
+        f"{at}extra_body.n": (
+            12,
+            "`n` is sent by Crosswind itself (each request is for one reply; "
+            "`generation: {num_samples: 2}` asks for several)",
+        ),
+        f"{at}extra_body.when": (
+            13,
+            "found a date that JSON cannot hold, expected text or a number (put it in quotes)",
+        ),
+        f"{at}extra_body.api_key": (
+            14,
+            "this seems to be a key in plain text, and would be kept with every run (put it into "
+            '.env and write its variable here, as in "${NAME}")',
+        ),
+        f"{at}extra_body.deep[0][0][0][0][0][0][0]": (
+            15,
+            "this is nested too deeply, expected at most 8 levels (None)",
+        ),
+    }
+    assert CANARY not in str(found)
+
+
+def test_extra_body_has_room_for_much_and_not_for_everything(
+    config_file: Write, refused: Refused
+) -> None:
+    text = "targets: [{{id: a, model: m, source: openai, extra_body: {{x: {}}}}}]\n"
+    body = load_config(config_file(MODELS + text.format("y" * 16_000))).targets[0].extra_body
+    assert len(body["x"]) == 16_000
+    path = config_file(MODELS + text.format("y" * 17_000))
+    found = told(refused(lambda: load_config(path)))
+    assert found["targets[0].extra_body"][2] == (
+        "this is too long, expected at most 16,384 characters as JSON (None)"
+    )

@@ -274,6 +274,7 @@ class Author:
                     done=is_user and place == len(said) - 2,
                     finish="stop" if text else "refusal",
                     reasoning=None if is_user else "Let me think.",
+                    served_by=f"another {place}" if place % 4 in {0, 3} else None,
                 )
             )
         return take
@@ -304,6 +305,7 @@ class Author:
                 justification=justification,
                 quotes=(Quote(HARD[:20], 1), Quote("nowhere", None)),
                 depends=None if source == "human" else {"evaluator": "ff", "transcript": "gg"},
+                served_by="another judge" if number else None,
                 jury=self.jury,
             )
         )
@@ -339,6 +341,10 @@ class Author:
                 usage=Usage(1, 1000, 900, 50, 0.0123) if is_answer else nothing,
                 detail=None if is_answer else f"it said: {HARD}",
                 first_token_ms=321 if is_answer else None,
+                served="another" if is_answer else None,
+                is_other=is_answer and role is Role.TARGET,
+                route="fallbacks 1" if is_answer else None,
+                cost_reported=is_answer,
             )
         )
 

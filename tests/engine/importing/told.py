@@ -39,16 +39,17 @@ FACTS: Final = {
     "end of a take": f"SELECT {_TAKE}, x.stop_reason, x.finished, x.detail, x.at FROM take_end x"
     f" {_OF_TAKE} WHERE x.seq = (SELECT max(seq) FROM take_end WHERE take = x.take)",
     "message": f"SELECT {_TAKE}, x.turn, x.speaker, x.text, x.thought, x.landmark, x.done,"
-    f" x.finish, x.reasoning, x.digest, x.at FROM message x {_OF_TAKE}",
+    f" x.finish, x.reasoning, x.digest, x.served_by, x.at FROM message x {_OF_TAKE}",
     "verdict": f"SELECT {_TAKE}, (SELECT count(*) FROM verdict v WHERE v.take = x.take"
     "  AND v.seq < x.seq), x.metric_id, x.track, x.judge, x.source, x.number, x.present, x.passed,"
-    f" x.unscored, x.justification, x.quotes, x.depends, x.at FROM verdict x {_OF_TAKE}",
+    f" x.unscored, x.justification, x.quotes, x.depends, x.served_by, x.at"
+    f" FROM verdict x {_OF_TAKE}",
     "what counts": "SELECT t.benchmark, t.scenario_id, t.target, t.sample, x.track, x.counted,"
     f" max(x.seq) * 0 FROM verdict x {_OF_TAKE}"
     " GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, x.track",
     "attempt": "SELECT benchmark, stage, unit, target, role, model, outcome, status, duration_ms,"
-    " first_token_ms, input_tokens, cached_tokens, output_tokens, cost_usd, detail, at"
-    " FROM attempt",
+    " first_token_ms, input_tokens, cached_tokens, output_tokens, cost_usd, detail, at,"
+    " served, other, route, reported FROM attempt",
     "state": "SELECT benchmark, stage, unit, target, state, reason, at FROM state s"
     " WHERE state IN ('done', 'failed', 'dropped') AND seq = (SELECT max(seq) FROM state n"
     "  WHERE n.benchmark = s.benchmark AND n.stage = s.stage AND n.unit = s.unit)",

@@ -18,8 +18,9 @@ from sqlite_utils import Database
 
 from engine.errors import StoreError
 from engine.store.database import Store, open_store
+from engine.store.digest import message_digest
 from engine.store.filesystem import file_system, mounts_as_told, refuse_network
-from engine.store.header import APPLICATION_ID
+from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
 from engine.store.migrations import MIGRATIONS
 from engine.store.reading import open_reader
 from tests.engine.store.building import note, play, write
@@ -121,7 +122,7 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
-    (newer, r"newer Crosswind \(store version 7, this one knows 3\): update Crosswind"),
+    (newer, r"newer Crosswind \(store version 7, this one knows 4\): update Crosswind"),
     (a_folder, "is not a file"),
 ]
 
@@ -168,7 +169,8 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_whoever_writes(pat
     with pytest.raises(StoreError) as refusal:
         open_reader(path)
     assert str(refusal.value) == (
-        f"{path} was written by an older Crosswind (store version 1, this one reads 3): "
+        f"{path} was written by an older Crosswind (store version 1, this one reads "
+        f"{SCHEMA_VERSION}): "
         "`crosswind run` or `crosswind repair` brings it up to date"
     )
     with open_store(path) as store:
@@ -176,6 +178,34 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_whoever_writes(pat
         assert [fact.text for fact in store.reader.facts(0)] == ["old", "new"]  # type: ignore[attr-defined]  # only notes were written
     with open_store(path) as again, closing(open_reader(path)) as reader:
         assert write(again, note()) == [reader.last_seq()]
+
+
+def test_what_was_stored_before_served_models_were_kept_reads_as_unsaid(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        database = Database(connection)
+        MIGRATIONS.apply(database, stop_before="4 whom one spoke with")
+        connection.execute("PRAGMA user_version = 3")
+        connection.execute(
+            "INSERT INTO take VALUES (1, 5, 'b', 's', 't', 0, 0, NULL, 'u', 'm', 0, NULL)"
+        )
+        connection.execute(
+            "INSERT INTO message VALUES (2, 5, 1, 1, 'user', 'Hello.', NULL, NULL, 0, 'stop', NULL,"
+            " ?)",
+            (message_digest("user", "Hello."),),
+        )
+        connection.execute(
+            "INSERT INTO attempt (seq, at, benchmark, stage, unit, target, role, model, outcome,"
+            " duration_ms, input_tokens, output_tokens, cost_usd)"
+            " VALUES (3, 5, 'b', 'simulate', 's__t', 't', 'target', 'm', 'answer', 7, 1, 1, 0.5)"
+        )
+        old = '{"stages":[],"targets":[["b","t",[0,0,0,0,0],[0,0,0,0,0],{},[9,9,9,9.0],null]]}'
+        connection.execute("INSERT INTO summary VALUES (1, 3, ?)", (old,))
+        connection.commit()
+    with open_store(path) as store:
+        [said] = store.reader.messages(1)
+        assert (said.text, said.served_by) == ("Hello.", None)
+        board = store.reader.snapshot().target("b", "t")
+    assert (board.usage.cost_usd, board.replies, board.others) == (0.5, 1, {})
 
 
 KILLED_IN_A_STEP = """
@@ -186,7 +216,7 @@ open_store(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", 3)])
+@pytest.mark.parametrize(("moment", "version"), [("migrating", 1), ("migrated", SCHEMA_VERSION)])
 def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
     path: Path, moment: str, version: int
 ) -> None:
@@ -201,7 +231,7 @@ def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (version,)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        assert (("lease",) in tables.fetchall()) is (version == 3)
+        assert (("lease",) in tables.fetchall()) is (version == SCHEMA_VERSION)
     with open_store(path) as store:
         assert write(store, note()) == [2]
 

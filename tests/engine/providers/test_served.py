@@ -1,0 +1,154 @@
+"""Which name of a model is another model's, and what gateways say of the way to one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from engine.providers.anthropic_wire import AnthropicHearing
+from engine.providers.openai_wire import OpenAIHearing
+from engine.providers.served import LONGEST_NAME, MOST_NAMES, Meant, Named, other_of, route_of
+
+SAME = [
+    ("gpt-4o-mini", "gpt-4o-mini"),
+    ("gpt-4o-mini", "gpt-4o-mini-2024-07-18"),
+    ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
+    ("gpt-4", "gpt-4-0613"),
+    ("claude-x", "claude-x-20250101"),
+    ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+    ("claude-3-5-sonnet", "claude-3-5-sonnet@20240620"),
+    ("anthropic/claude-3.5-sonnet", "claude-3-5-sonnet-20240620"),
+    ("claude-3-haiku", "us.anthropic.claude-3-haiku-20240307-v1:0"),
+    ("gemini-1.5-flash", "models/gemini-1.5-flash-002"),
+    ("gemini-2.5-pro-preview", "gemini-2.5-pro-preview-05-06"),
+    ("mistral-large-latest", "mistral-large-2411"),
+    ("command-r", "command-r-08-2024"),
+    ("openai/gpt-4o-mini", "gpt-4o-mini"),
+    ("gpt-4o", "azure/gpt-4o-2024-08-06"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/llama-3.1-8b-instruct"),
+    ("/models/qwen3/", "qwen3"),
+    ("qwen3", "/srv/models/qwen3.gguf"),
+    ("llama3", "llama3:latest"),
+    ("deepseek/deepseek-r1:free", "deepseek/deepseek-r1"),
+    ("llama3.1:8b", "llama3.1:8b"),
+]
+OTHER = [
+    ("mock-alpha", "mock-beta"),
+    ("gpt-4o", "gpt-4o-mini"),
+    ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"),
+    ("gpt-4", "gpt-4.1"),
+    ("gpt-4", "gpt-4-turbo"),
+    ("llama3:8b", "llama3:70b"),
+    ("claude-3-5-sonnet", "claude-3-5-haiku-20241022"),
+    ("deepseek-chat", "deepseek-reasoner"),
+    ("qwen3", ""),
+]
+
+
+@pytest.mark.parametrize(("asked", "served"), SAME)
+def test_a_snapshot_a_prefix_and_another_spelling_are_the_same_model(
+    asked: str, served: str
+) -> None:
+    assert not Meant(asked).is_other(served)
+    assert not Meant("elsewhere", also=("x", asked)).is_other(served)
+
+
+@pytest.mark.parametrize(("asked", "served"), OTHER)
+def test_another_name_or_another_date_is_another_model(asked: str, served: str) -> None:
+    assert Meant(asked).is_other(served)
+
+
+@pytest.mark.parametrize("piece", ["-2024", "us.", "/", ":latest", "-", "a", "2024-01-01-"])
+def test_the_longest_name_takes_no_time(piece: str) -> None:
+    served = (piece * (1_000_000 // len(piece)))[:1_000_000]
+    began = time.perf_counter()
+    Meant("gpt").is_other(served)
+    Named().hear(served)
+    assert time.perf_counter() - began < 0.05
+
+
+def test_of_the_names_in_a_stream_each_is_kept_once_and_few_of_them() -> None:
+    named = Named()
+    for name in ("", "alpha", "alpha", "beta", None, 7, "alpha", "x" * 10_000, "gamma", "delta"):
+        named.hear(name)
+    assert named.models[:2] == ["alpha", "beta"]
+    assert len(named.models) == MOST_NAMES
+    assert max(map(len, named.models)) == LONGEST_NAME
+
+
+def test_a_change_in_the_midst_of_a_reply_is_another_models() -> None:
+    assert other_of(Meant("alpha"), ["alpha-2024-01-01", "beta"], route_of({})) == "beta"
+
+
+def test_a_fallback_is_one_whatever_it_is_called_unless_it_is_meant() -> None:
+    route = route_of({"x-litellm-attempted-fallbacks": "1"})
+    assert other_of(Meant("alpha"), ["alpha"], route) == "a fallback of alpha"
+    assert other_of(Meant("alpha"), [], route) == "a fallback of alpha"
+    assert other_of(Meant("alpha", also=("beta",)), ["beta"], route) is None
+    assert other_of(Meant("alpha"), ["alpha"], route_of({})) is None
+
+
+@pytest.mark.parametrize("nonsense", ["", "0", "-1", "one", "²", "9" * 5_000, "1.5"])
+def test_a_number_of_fallbacks_that_is_none_says_nothing(nonsense: str) -> None:
+    assert route_of({"x-litellm-attempted-fallbacks": nonsense}).fallbacks == 0
+
+
+def test_what_a_gateway_says_of_the_way_is_kept() -> None:
+    headers = {
+        "x-litellm-attempted-fallbacks": "2",
+        "x-litellm-model-id": "a1b2",
+        "x-litellm-response-cost": "0.00125",
+    }
+    route = route_of(headers)
+    assert route.words("DeepInfra") == "fallbacks 2, provider DeepInfra, model id a1b2"
+    assert route.cost_usd == 0.00125
+    assert route_of({}).words(None) is None
+
+
+@pytest.mark.parametrize("nonsense", ["", "nan", "inf", "-1", "1e10", "free", "9" * 400])
+def test_a_cost_in_a_header_that_is_none_says_nothing(nonsense: str) -> None:
+    assert route_of({"x-litellm-response-cost": nonsense}).cost_usd is None
+
+
+def heard(*events: str) -> OpenAIHearing:
+    hearing = OpenAIHearing()
+    for event in events:
+        hearing.hear(event)
+    return hearing
+
+
+def test_both_protocols_name_the_model() -> None:
+    hearing = heard('{"model": "beta", "provider": "Azure", "choices": []}')
+    assert (hearing.named.models, hearing.provider) == (["beta"], "Azure")
+    other = AnthropicHearing()
+    other.hear('{"type": "message_start", "message": {"model": "beta", "usage": {}}}')
+    assert other.named.models == ["beta"]
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        ('{"cost": 0.0042}', 0.0042),
+        ('{"cost": 0}', 0.0),
+        ('{"cost": {"total_cost": 0.006}}', 0.006),
+        ('{"estimated_cost": 0.001}', 0.001),
+        (
+            '{"cost": 0.01, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.2}}',
+            0.21,
+        ),
+        ('{"cost": 0.01, "cost_details": {"upstream_inference_cost": 0.2}}', 0.01),
+        ('{"cost": -1}', None),
+        ('{"cost": NaN}', None),
+        ('{"cost": 1e308}', None),
+        ('{"cost": 123456789012345678901234567890}', None),
+        ('{"cost": true}', None),
+        ('{"cost": "0.1"}', None),
+        ("{}", None),
+    ],
+)
+def test_the_cost_that_a_stream_tells_is_taken_where_it_can_be_one(
+    usage: str, cost: float | None
+) -> None:
+    tokens = heard(f'{{"choices": [], "usage": {usage}}}').tokens
+    assert tokens.cost_usd == pytest.approx(cost)
