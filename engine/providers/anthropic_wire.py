@@ -26,7 +26,8 @@ VERSION: Final = "2026-10-21"
 VERSION_WITH_SAMPLING: Final = "2023-06-01"
 """The newest version whose requests may carry temperature and top_p."""
 LIMIT_UNASKED: Final = 8192
-"""Tokens of a reply, as this protocol insists on a limit and all its models reach this one."""
+"""Tokens of a reply, as this protocol insists on a limit and all models of Anthropic reach this.
+Where another server has room for fewer, and says so, that is asked for instead."""
 PAYS_FROM: Final = 4000
 """Characters of a prefix, some 1,000 tokens: a shorter one is not kept by the provider."""
 
@@ -61,7 +62,7 @@ class AnthropicDialect:
         output = _output_config(ask)
         body: dict[str, Any] = {
             "model": ask.model,
-            "max_tokens": ask.params.max_tokens or LIMIT_UNASKED,
+            "max_tokens": _limit(ask),
             "system": system or None,
             "messages": _messages(said, ask, len(system)),
             "stream": True,
@@ -85,6 +86,10 @@ class AnthropicDialect:
 
     def hearing(self) -> AnthropicHearing:
         return AnthropicHearing()
+
+
+def _limit(ask: Ask) -> int:
+    return ask.params.max_tokens or min(LIMIT_UNASKED, ask.learned.room or LIMIT_UNASKED)
 
 
 def _samples(ask: Ask) -> bool:

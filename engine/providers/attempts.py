@@ -50,6 +50,8 @@ class Cause(StrEnum):
     OVERSIZED = "oversized"
     EMPTY = "empty"
     """A whole reply without a word in it."""
+    LIMIT = "limit"
+    """The server has no room for a reply as long as the request allows."""
     NO_JSON = "no_json"
     """A whole reply in prose, where the server was asked to hold the model to a shape."""
     OTHER_MODEL = "other_model"
@@ -175,6 +177,7 @@ _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.EMPTY: Kind.EMPTY,
     Cause.NO_JSON: Kind.NO_JSON,
     Cause.OTHER_MODEL: Kind.OTHER_MODEL,
+    Cause.LIMIT: Kind.FATAL_REQUEST,
 }
 
 
@@ -404,6 +407,7 @@ _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.EMPTY: "the model answered with nothing",
     Cause.NO_JSON: "the model answered with no JSON",
     Cause.OTHER_MODEL: "another model answered, which served_model: same refuses",
+    Cause.LIMIT: "max_tokens is more than the model has room for",
     Cause.STATUS: "the server refused",
     Cause.IN_STREAM: "the server reported an error",
 }

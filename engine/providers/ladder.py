@@ -31,12 +31,15 @@ class Learned:
     step: Step = Step.JSON_SCHEMA
     dropped: frozenset[str] = frozenset()
     """Parameters that it refused and that are left out since."""
+    room: int | None = None
+    """Tokens of a reply that it has room for, where more were refused. Not kept beyond a run."""
 
     def __or__(self, other: Learned) -> Learned:
         """What is known from both."""
         order = list(Step)
         step = max(self.step, other.step, key=order.index)
-        return Learned(step, self.dropped | other.dropped)
+        room = min((one.room for one in (self, other) if one.room is not None), default=None)
+        return Learned(step, self.dropped | other.dropped, room)
 
 
 class Memory(Protocol):

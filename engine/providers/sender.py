@@ -20,6 +20,7 @@ from engine.providers.limiter import Limiter, Signal
 from engine.providers.line import Door
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.redaction import Redactor
+from engine.providers.room import FEWEST, Room, room_in
 from engine.providers.wire import Ask, Dialect
 
 GUESSES_TO_KEEP: Final = 2
@@ -219,6 +220,8 @@ class _Call:
             heard.failure = Failure(Cause.NO_JSON)
         if heard.failure is None:
             return "answer"
+        if self._asks_too_much(heard.failure):
+            heard.failure = replace(heard.failure, cause=Cause.LIMIT)
         heard.voice.void()
         return sort(heard.failure).outcome
 
@@ -277,8 +280,47 @@ class _Call:
         accounts = self.sender.accounts
         return accounts.memory.recall(self.sender.memory_key(self.ask.model))
 
+    def _asks_too_much(self, failure: Failure) -> bool:
+        """Whether the limit on the reply is to blame, and not the length of the conversation."""
+        limit = self.ask.params.max_tokens
+        room = room_in(failure.message) if failure.status in _OF_A_LIMIT else None
+        if room is None or failure.cause is not Cause.STATUS:
+            return False
+        if limit is None:
+            return self._fewer(room) is not None
+        return limit >= (room.now + 1 if room.context is None else room.context)
+
+    def _fewer(self, room: Room) -> int | None:
+        """How many tokens to ask for instead of what nobody wrote; None where the request itself
+        leaves no room."""
+        asked = self.sender.dialect.body(self.ask).get("max_tokens")
+        if not isinstance(asked, int):
+            return None
+        fewer = min(room.now, room.always)
+        if fewer >= asked:
+            # its numbers were those of a tokenizer that counts otherwise
+            fewer = asked // 2
+        return fewer if fewer >= FEWEST else None
+
+    def _shorten(self, failure: Failure) -> bool:
+        """Whether a shorter reply can be asked for: of this call at once, of others from now on as
+        many tokens as there is room for beside most requests."""
+        room = room_in(failure.message)
+        fewer = None if room is None or self.ask.params.max_tokens else self._fewer(room)
+        if room is None or fewer is None:
+            return False
+        asked = self.sender.dialect.body(self.ask)["max_tokens"]
+        self.ask = replace(self.ask, learned=replace(self.ask.learned, room=fewer))
+        known = self._recalled()
+        if room.always < asked:
+            note = f"has room for {room.always} tokens of a reply: asked for no more than that"
+            self._remember(Lesson(replace(known, room=room.always), note, certain=True))
+        return True
+
     def _learn(self, failure: Failure, kind: Kind) -> bool:
         """Whether something can be asked differently instead."""
+        if failure.cause is Cause.LIMIT:
+            return self._shorten(failure)
         dialect, ask = self.sender.dialect, self.ask
         learned = lesson(
             failure,
@@ -386,6 +428,7 @@ class _Call:
             waits.end(number)
 
 
+_OF_A_LIMIT: Final = frozenset({400, 422})
 _ANSWERS = {Kind.CONTEXT_FULL: Finish.CONTEXT_FULL, Kind.FILTERED: Finish.CONTENT_FILTER}
 """Refusals that are an end of the conversation and no failure of the call."""
 

@@ -14,6 +14,7 @@ from tests.protocol_server.faults import Fault, Strike
 from tests.protocol_server.misdeeds import (
     Breaking,
     altered,
+    over_context,
     rate_limit,
     rejection_of,
     send_page,
@@ -173,7 +174,7 @@ class _Exchange:
             return wrong
         if not is_known(self._model):
             return unknown_model(request)
-        return self._wire.rejection(request)
+        return self._wire.rejection(request) or over_context(request, self._settings.context)
 
     @property
     def _model(self) -> str:

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from urllib.parse import quote
 
 from engine.providers.model import Finish
-from tests.protocol_server.answers import Answer, other_shape, pieces_of
+from tests.protocol_server.answers import Answer, other_shape, pieces_of, token_count
 from tests.protocol_server.channel import Channel
 from tests.protocol_server.faults import Fault, Strike
 from tests.protocol_server.pacing import OnSpoken, Pace, speak
@@ -78,6 +78,21 @@ def rate_limit(retry_after: str | None) -> Rejection:
     headers = {} if retry_after is None else {"retry-after": retry_after}
     message = "Rate limit reached: too many requests at once."
     return Rejection(429, message, code="rate_limit_exceeded", headers=headers)
+
+
+def over_context(request: Request, context: int | None) -> Rejection | None:
+    """What a server of one's own says to a limit that leaves no room for the request."""
+    limits = (request.body.get("max_completion_tokens"), request.body.get("max_tokens"))
+    asked = next((limit for limit in limits if isinstance(limit, int)), 0)
+    said = sum(token_count(message.text) for message in request.messages)
+    if context is None or said + asked <= context:
+        return None
+    message = (
+        f"'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's maximum"
+        f" context length is {context} tokens and your request has {said} input tokens"
+        f" ({asked} > {context} - {said})."
+    )
+    return Rejection(400, message, "max_tokens")
 
 
 def wrong_key(request: Request) -> Rejection:

@@ -26,6 +26,8 @@ class Settings:
     """Without a pace: hand each piece to the network by itself, as real servers do."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """More names of models, and which model each stands for."""
+    context: int | None = None
+    """How many tokens request and reply share; more is refused, with numbers."""
     lenient: bool = False
     """Whether parameters that the protocol does not know are passed over, as many servers do."""
     cache_minimum: int = 1024

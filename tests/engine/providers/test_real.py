@@ -440,6 +440,58 @@ def test_calls_without_a_shape_do_not_make_a_lesson_forgotten(openai_bench: Benc
     assert asyncio.run(run()) == [tried_lower, tried_lower, ["answer"]]
 
 
+def test_the_limit_that_nobody_wrote_follows_what_the_server_has_room_for(
+    anthropic_bench: Bench,
+) -> None:
+    bench = anthropic_bench
+    bench.server.settings = Settings(context=2048)
+    done = bench.calls(2)
+    assert [one.outcomes for one in done] == [["fatal_request", "answer"], ["answer"]]
+    assert [r.body["max_tokens"] for r in bench.server.requests] == [8192, 1024, 1024]
+    assert bench.notes == [
+        "target x has room for 1024 tokens of a reply: asked for no more than that"
+    ]
+
+
+def test_a_conversation_that_leaves_less_room_is_answered_in_what_is_left_and_then_full(
+    anthropic_bench: Bench,
+) -> None:
+    bench = anthropic_bench
+    bench.server.settings = Settings(context=2048)
+    lengths = [100, 1500, 100, 1900]
+    said = [[Message(Speaks.USER, "word " * length)] for length in lengths]
+
+    async def run() -> list[Call]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        done = [await call(model, messages=messages) for messages in said]
+        await accounts.close()
+        return done
+
+    *answered, full = asyncio.run(run())
+    assert [one.reply.finish for one in answered if one.reply] == [Finish.STOP] * 3
+    assert full.reply is not None
+    assert full.reply.finish is Finish.CONTEXT_FULL
+    limits = [r.body["max_tokens"] for r in bench.server.requests]
+    assert limits == [8192, 1024, 1024, 548, 1024, 1024]
+
+
+def test_a_limit_that_somebody_wrote_is_never_changed_and_told_where_it_cannot_be(
+    bench: Bench,
+) -> None:
+    bench.server.settings = Settings(context=2048)
+    bench.params = Params(max_tokens=4000)
+    done = bench.call()
+    assert done.outcomes == ["fatal_request"]
+    assert str(done.error).startswith(
+        "target x: 400: max_tokens is more than the model has room for ('max_tokens' or"
+    )
+    bench.params = Params(max_tokens=1500)
+    done = bench.call(messages=[Message(Speaks.USER, "word " * 600)])
+    assert done.reply is not None
+    assert done.reply.finish is Finish.CONTEXT_FULL
+
+
 def test_a_shape_is_held_to_by_both_protocols(bench: Bench) -> None:
     bench.model = "evaluator"
     done = bench.call(schema=SHAPE)
