@@ -297,7 +297,9 @@ def build_parser() -> argparse.ArgumentParser:
         "1 something\nelse is: a server, the store. Notes (·) are no problems. No key is shown.",
     )
     doctor.add_argument(
-        "--call", action="store_true", help="also ask each model a few words; costs next to nothing"
+        "--call",
+        action="store_true",
+        help="also ask each model once in its role, as a run will; costs a few words",
     )
     doctor.add_argument("--json", action="store_true", help="for a script")
 

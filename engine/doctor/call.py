@@ -1,10 +1,9 @@
-"""A call of a few tokens to each model, sent by what sends the calls of a run."""
+"""A short call to each model in its role, sent by what sends the calls of a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from engine.doctor.findings import Area, Finding, State
@@ -13,18 +12,30 @@ from engine.errors import CrosswindError, InputError
 from engine.providers.accounts import Accounts
 from engine.providers.course import Patience
 from engine.providers.endpoint import Endpoint
-from engine.providers.model import Attempt, Message, Speaks
+from engine.providers.model import Attempt, Finish, Message, Model, Speaks
 from engine.providers.prices import Prices
 from engine.providers.real import real_model
+from engine.stages.answers import Answer, ask
+from engine.stages.evaluate import Judgement
+from engine.stages.gen_metrics import GeneratedMetrics
+from engine.stages.simulate import UserTurn
 
-TOKENS: Final = 16
-"""Some servers refuse a smaller limit."""
-
-_QUESTION: Final = (Message(Speaks.USER, "Say yes."),)
+_PLAIN: Final = (Message(Speaks.USER, "Say yes."),)
+_SHAPED: Final = (
+    Message(Speaks.SYSTEM, "This is a trial of the form of your answers. Keep them short."),
+    Message(Speaks.USER, "Fill in each field with a few words, and each list with one entry."),
+)
+_SHAPES: Final[dict[str, type[Answer]]] = {
+    "user model": UserTurn,
+    "evaluator": Judgement,
+    "generator": GeneratedMetrics,
+}
+"""What each role is asked for in a run. A target is asked for no form."""
 
 
 async def call(models: Sequence[ModelInUse], prices: Prices, *, longest_s: float) -> list[Finding]:
-    """Calls all at once; the findings come in the order of the models."""
+    """Asks each model once, in the form and with the limit that a run will use. Calls all at once;
+    the findings come in the order of the models."""
     accounts = Accounts(patience=_ONCE, prices=prices)
     try:
         calls = [
@@ -45,31 +56,50 @@ async def _call(
     in_use: ModelInUse, endpoint: Endpoint, accounts: Accounts, longest_s: float
 ) -> Finding:
     label = in_use.spec.label
-    brief = replace(endpoint, params=replace(endpoint.params, max_tokens=TOKENS))
     attempts: list[Attempt] = []
+    notes: list[str] = []
     try:
         endpoint.key()
     except InputError:
         return Finding(Area.CALL, label, State.NOTE, "was not called, as its key is missing")
+    model = real_model(endpoint, accounts, label=label, on_note=notes.append)
+    notes.clear()  # what is said of its address is said elsewhere
     try:
         async with asyncio.timeout(longest_s):
-            model = real_model(brief, accounts, label=label).telling(attempts.append)
-            await model.reply(_QUESTION)
+            cut = await _answered(model.telling(attempts.append), in_use.roles)
     except TimeoutError:
         sentence = f"no answer within {longest_s:g} s"
     except CrosswindError as error:
         sentence = in_use.without_path(str(error).removeprefix(f"{label}: "))
     else:
-        return Finding(Area.CALL, label, State.OK, _answer(attempts))
+        told = [_answer(attempts), *(note.removeprefix(f"{label} ") for note in notes)]
+        if cut:
+            told.append("its reply of a word was cut, by max_tokens or a limit of the server")
+        return Finding(Area.CALL, label, State.NOTE if cut else State.OK, "; ".join(told))
     return Finding(Area.CALL, label, State.PROBLEM, sentence)
+
+
+async def _answered(model: Model, roles: Sequence[str]) -> bool:
+    """Whether a plain reply was cut at its limit; an answer of a form that is cut is none.
+
+    Raises `ModelError`."""
+    shape = next((_SHAPES[role] for role in roles if role in _SHAPES), None)
+    if shape is None:
+        return (await model.reply(_PLAIN)).finish is Finish.LENGTH
+    await ask(model, _SHAPED, shape)
+    return False
 
 
 def _answer(attempts: Sequence[Attempt]) -> str:
     last = attempts[-1]
     began = "" if last.first_token_ms is None else f", first word after {last.first_token_ms} ms"
-    costs = [attempt.usage.cost_usd for attempt in attempts if attempt.outcome == "answer"]
+    costs = [one.usage.cost_usd for one in attempts if one.usage.output_tokens is not None]
     known = [cost for cost in costs if cost is not None]
     cost = f"${sum(known):.6f}" if len(known) == len(costs) else "price not known"
-    refused = len(attempts) - 1
-    again = f", after {refused} refused for a parameter" if refused else ""
+    before = len(attempts) - 1
+    again = "" if not before else f", at the {_ordinal(before + 1)} time of asking"
     return f"answered in {last.duration_ms} ms{began}, {cost}{again}"
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")

@@ -41,7 +41,7 @@ class Asked:
 
 
 def examine(asked: Asked) -> list[Finding]:
-    """Changes nothing. With `call`, sends a few tokens to each model that is no script."""
+    """Changes nothing. With `call`, asks each model that is no script once."""
     written = read_workspace(asked.start, named=asked.named)
     return [
         *system_findings(),

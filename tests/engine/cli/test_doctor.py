@@ -521,8 +521,83 @@ def test_a_call_tells_how_long_it_took_and_what_it_cost(
     assert "answered in" in found.sentence
     assert "$0.0" in found.sentence
     [asked] = [request for request in server.requests if request.asks_a_model]
-    limits = {asked.body.get("max_tokens"), asked.body.get("max_completion_tokens")}
-    assert limits - {None} == {16}
+    # as a run asks: the one protocol leaves a limit out that nobody wrote, the other has none
+    assert asked.body.get("max_tokens") == (8192 if source == "anthropic" else None)
+    assert asked.response_format is None
+
+
+def judging(clinic: Clinic, keys: str) -> None:
+    """Have the evaluator be a model of the server."""
+    clinic.write("config.yaml", OFFLINE.replace("model: evaluator, source: offline", keys))
+
+
+@pytest.mark.parametrize("source", ["openai", "anthropic"])
+def test_each_model_is_asked_once_in_its_role_with_the_form_of_a_run(
+    clinic: Clinic, server: ProtocolServer, source: str
+) -> None:
+    spec = f"model: evaluator, {speaks(server, source)}"
+    clinic.write(
+        "config.yaml",
+        f"user_model: {{model: user, {speaks(server, source)}}}\n"
+        f"evaluator_model: {{{spec}}}\n"
+        f"generator_model: {{model: generator, {speaks(server, source)}}}\n"
+        f"targets:\n  - {{id: mine, model: steadfast, {speaks(server, source)}}}\n",
+    )
+    found = clinic.examine(Area.CALL, call=True, MY_KEY=CANARY)
+    assert states(found) == [State.OK] * 4, found
+    asked = {request.model: request for request in server.requests if request.asks_a_model}
+    titles = {name: (one.schema or {}).get("title") for name, one in asked.items()}
+    assert titles == {
+        "user": "user_turn",
+        "evaluator": "judgement",
+        "generator": "metrics",
+        "steadfast": None,
+    }
+    assert len([request for request in server.requests if request.asks_a_model]) == 4
+
+
+def test_a_limit_that_cuts_every_verdict_is_found_before_a_run(
+    clinic: Clinic, server: ProtocolServer
+) -> None:
+    judging(clinic, f"model: evaluator, {speaks(server, 'openai')}, params: {{max_tokens: 2}}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert (found.state, found.sentence) == (
+        State.PROBLEM,
+        "the answer was cut at the model's output limit",
+    )
+
+
+def test_a_context_that_is_smaller_than_the_limit_is_found_before_a_run(
+    clinic: Clinic, server: ProtocolServer
+) -> None:
+    server.settings = Settings(context=2048)
+    clinic.target(f"model: words-3, {speaks(server, 'anthropic')}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert found.state is State.OK
+    assert "at the second time of asking" in found.sentence
+    assert "has room for 1024 tokens of a reply" in found.sentence
+    clinic.target(f"model: words-3, {speaks(server, 'anthropic')}, params: {{max_tokens: 8192}}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert found.state is State.PROBLEM
+    assert "max_tokens is more than the model has room for" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault.REJECTS_JSON_SCHEMA, "takes no"),
+        (Fault.BREAKS_ON_JSON_SCHEMA, "takes no"),
+        (Fault.PROSE, "not one JSON object"),
+    ],
+)
+def test_what_becomes_of_the_form_is_told(
+    clinic: Clinic, server: ProtocolServer, fault: Fault, said: str
+) -> None:
+    server.plan(fault)
+    judging(clinic, f"model: evaluator, {speaks(server, 'openai')}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert found.state is (State.PROBLEM if fault is Fault.PROSE else State.OK)
+    assert said in found.sentence
 
 
 @pytest.mark.parametrize("source", ["openai", "anthropic"])
