@@ -7,6 +7,7 @@ import asyncio
 import errno
 import select
 import ssl
+import time
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -14,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.line import ConnectionFailedError, OnAnswer, OnBody
-from engine.providers.unpacking import unpacked
+from engine.providers.unpacking import Unpacking, unpacked
 
 READ_AT_ONCE: Final = 64 * 1024
 LARGEST_HEAD: Final = 64 * 1024
@@ -23,6 +24,11 @@ of what stands around and behind the pieces of a body."""
 
 _TLS_ALERT: Final = 0x15
 """What TLS begins with that says that something else was expected. HTTP begins with a letter."""
+LONG_S: Final = 0.005
+"""What takes longer to hear than this is no reply that is being spoken."""
+REST: Final = 4
+"""So many times as long as it took the others get before more of such an answer is read."""
+
 CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
 
 
@@ -64,6 +70,9 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes since the last of a body."""
         self._used = False
         """Whether it has carried a request before this one."""
+        self._unpacking: Unpacking | None = None
+        self._resting: asyncio.Handle | None = None
+        """Goes on with what is not read meanwhile."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when nothing of it is left."""
 
@@ -97,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head_complete = self._complete = self._until_close = self._reusable = False
         self._bodiless = 0
         self._begun = False
+        self._unpacking = None
         self._asked = asyncio.get_running_loop().create_future()
         try:
             transport.write(request)
@@ -105,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
             self._asked = self._on_answer = self._on_piece = None
             self._used = True
             # an answer that came before all was sent leaves the rest of it in the way
-            if not self._reusable or transport.get_write_buffer_size():
+            if not self._reusable or self._resting or transport.get_write_buffer_size():
                 self.abort()
 
     def abort(self) -> None:
@@ -132,13 +142,39 @@ class Connection(asyncio.BufferedProtocol):
         if not self._begun and self._is_stale:
             self._fail(UnansweredError(CLOSED))
             return
+        began = time.thread_time()
         try:
             self._hear(nbytes)
         except Exception as error:  # noqa: BLE001  (whatever a hearer raises is its caller's)
             self._fail(error)
         else:
-            if self._complete and not asked.done():
-                asked.set_result(None)
+            self._heard(asked, time.thread_time() - began)
+
+    def _heard(self, asked: asyncio.Future[None], took: float) -> None:
+        """It is over; or there is more, for which others may have to be let through first."""
+        if asked.done():
+            return
+        pending = self._unpacking is not None and self._unpacking.pending
+        if self._complete and not pending:
+            asked.set_result(None)
+        elif (pending or took > LONG_S) and self._transport is not None:
+            self._transport.pause_reading()
+            loop = asyncio.get_running_loop()
+            self._resting = loop.call_later(REST * took, self._go_on, asked)
+
+    def _go_on(self, asked: asyncio.Future[None]) -> None:
+        self._resting = None
+        if asked.done() or self._transport is None:
+            return  # and it is closing
+        began = time.thread_time()
+        self._transport.resume_reading()
+        try:
+            if self._unpacking is not None and self._unpacking.pending:
+                self._unpacking.go_on()
+        except Exception as error:  # noqa: BLE001  (whatever a hearer raises is its caller's)
+            self._fail(error)
+        else:
+            self._heard(asked, time.thread_time() - began)
 
     def eof_received(self) -> None:
         asked = self._asked
@@ -222,7 +258,9 @@ class Connection(asyncio.BufferedProtocol):
         chunked = headers.get("transfer-encoding", "").lower().endswith("chunked")
         framed = chunked or "content-length" in headers or status in {204, 304}
         self._until_close = not framed
-        return unpacked(headers.get("content-encoding", ""), on_answer(status, headers))
+        hear = on_answer(status, headers)
+        self._unpacking = unpacked(headers.get("content-encoding", ""), hear)
+        return hear if self._unpacking is None else self._unpacking.feed
 
     def _fail(self, error: Exception) -> None:
         if self._asked is not None and not self._asked.done():

@@ -20,7 +20,7 @@ from engine.providers.thoughts import ThoughtSplitter, unopened
 from engine.providers.wire import Hearing, InStreamError
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
-"""Characters."""
+"""Characters; of what was thought beside it as many again."""
 LONGEST_REFUSAL: Final = 64 * 1024
 """Bytes that are read of what is no stream."""
 LONGEST_NAME: Final = 128
@@ -38,6 +38,7 @@ class Voice:
     splitter: ThoughtSplitter = field(default_factory=ThoughtSplitter)
     spoken: list[str] = field(default_factory=list)
     size: int = 0
+    """Of what was said, thoughts among the words included."""
     first_token_at: float | None = None
     _half: str = ""
     """The first half of a character whose second half comes with the next piece."""
@@ -48,6 +49,9 @@ class Voice:
             self.first_token_at = self.clock()
             reached(Moment.FIRST_WORD)
         if piece:
+            self.size += len(piece)
+            if self.size > LONGEST_REPLY:
+                raise OversizedError("the reply is longer than any model's")
             self._say(self.splitter.feed(piece))
 
     def ended(self) -> None:
@@ -74,9 +78,6 @@ class Voice:
             words = self._whole_characters(words)
         if not words:
             return
-        self.size += len(words)
-        if self.size > LONGEST_REPLY:
-            raise OversizedError("the reply is longer than any model's")
         self.spoken.append(words)
         if self.on_text is not None:
             self.on_text(words)
@@ -147,6 +148,9 @@ class Heard:
     meant: Meant | None = None
     """Whose reply is wanted; None where anybody's is."""
     route: Route = NO_ROUTE
+    _thoughts: int = 0
+    """How many pieces of thought are counted."""
+    _thought_size: int = 0
 
     @property
     def served(self) -> str | None:
@@ -160,6 +164,15 @@ class Heard:
         if self.meant is None:
             return None
         return other_of(self.meant, self.hearing.named.models, self.route)
+
+    def count_thoughts(self) -> None:
+        """Raises `OversizedError`."""
+        thoughts = self.hearing.thoughts
+        while self._thoughts < len(thoughts):
+            self._thought_size += len(thoughts[self._thoughts])
+            self._thoughts += 1
+        if self._thought_size > LONGEST_REPLY:
+            raise OversizedError("the model thinks for longer than any model")
 
     @property
     def text(self) -> str:
@@ -303,6 +316,7 @@ def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
     finally:
         if pieces:
             watch.moved()
+            heard.count_thoughts()
             heard.voice.heard("".join(pieces))
         if hearing.whole:
             watch.ends()

@@ -6,8 +6,9 @@ from typing import Final
 
 LARGEST_EVENT: Final = 1024 * 1024
 LARGEST_STREAM: Final = 64 * 1024 * 1024
-"""Of bytes on the wire, where a token takes some 300. The text they carry has its own cap."""
-
+"""Of bytes, unpacked where they came packed. A token takes some 300; the text has its own cap."""
+MOST_LINES: Final = 1_500_000
+"""Two or three for each event, of which most tokens are one: half a million of them at least."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -24,13 +25,14 @@ class EventDecoder:
     """Gives the data of each event that is complete. Names, ids and comments are passed over: both
     protocols say in the data what it is."""
 
-    __slots__ = ("_data", "_event_size", "_held", "_largest_event", "_room", "_tail")
+    __slots__ = ("_data", "_event_size", "_held", "_largest_event", "_lines", "_room", "_tail")
 
     def __init__(
         self, *, largest_event: int = LARGEST_EVENT, largest_stream: int = LARGEST_STREAM
     ) -> None:
         self._largest_event = largest_event
         self._room = largest_stream
+        self._lines = MOST_LINES
         self._tail: list[bytes] = []
         self._held = False
         """Whether the last byte was a carriage return whose line feed may still come."""
@@ -50,6 +52,9 @@ class EventDecoder:
                 chunk, self._held = chunk[:-1], True
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, tail = chunk.split(b"\n")
+        self._lines -= len(lines)
+        if self._lines < 0:
+            raise OversizedError("the reply has more events than any model's")
         if lines and self._tail:
             lines[0] = b"".join([*self._tail, lines[0]])
             self._tail.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
@@ -12,9 +13,9 @@ import pytest
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connection import LARGEST_HEAD, READ_AT_ONCE
-from engine.providers.line import ConnectionFailedError
+from engine.providers.line import ConnectionFailedError, OnBody
 from engine.providers.transport import Connections
-from engine.providers.unpacking import UNPACKED_AT_ONCE
+from engine.providers.unpacking import MOST_MEMBERS, UNPACKED_AT_ONCE
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,
@@ -75,6 +76,15 @@ WHOLE: Final = {
     "many headers": sized(headers=b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(500))),
     "identity": packed(b"identity", WORDS),
     "gzip": packed(b"gzip", gzip.compress(WORDS)),
+    "gzip of several members": packed(
+        b"gzip", b"".join(gzip.compress(WORDS[n : n + 7]) for n in range(0, len(WORDS), 7))
+    ),
+    "gzip with zeros and something else behind": packed(
+        b"gzip", gzip.compress(WORDS[:9]) + gzip.compress(WORDS[9:]) + bytes(600) + b"end"
+    ),
+    "gzip of empty members": packed(
+        b"gzip", gzip.compress(b"") * 500 + gzip.compress(WORDS) + gzip.compress(b"") * 500
+    ),
     "deflate": packed(b"deflate", zlib.compress(WORDS)),
     "deflate without a header": packed(b"deflate", raw_deflated(WORDS)),
     "until it closes": HEAD + b"\r\n" + WORDS,
@@ -354,3 +364,49 @@ def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
             assert served.connections == 2
 
     run(test())
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_what_few_bytes_hold_is_heard_over_many_turns_of_the_loop(coding: str) -> None:
+    """Others are let through in between, and nothing of it is lost or heard twice."""
+    body = bytes(range(256)) * 40_000
+    small = gzip.compress(body) if coding == "gzip" else zlib.compress(body)
+    pieces: list[int] = []
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def test() -> None:
+        async with serving(saying(packed(coding.encode(), small))) as served:
+            connections = Connections(served.address())
+            counting = asyncio.create_task(count_turns())
+            for _ in range(2):
+                got = bytearray()
+
+                def hear(piece: bytes, got: bytearray = got) -> None:
+                    pieces.append(turns)
+                    got.extend(piece)
+
+                def answered(
+                    _status: int, _headers: Mapping[str, str], hear: OnBody = hear
+                ) -> OnBody:
+                    return hear
+
+                await connections.post({}, b"{}", answered)
+                assert bytes(got) == body
+            counting.cancel()
+            assert served.connections == 1
+            await connections.close()
+
+    run(test())
+    assert len(pieces) == len(set(pieces)) == 2 * -(-len(body) // UNPACKED_AT_ONCE)
+
+
+def test_members_that_hold_nothing_are_not_unpacked_for_ever() -> None:
+    members = gzip.compress(b"") * (MOST_MEMBERS + 1)
+    _, results = asyncio.run(asked(saying(packed(b"gzip", members))))
+    assert results == [BROKEN]

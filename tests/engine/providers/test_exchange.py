@@ -65,6 +65,21 @@ def test_a_reply_has_a_largest_size() -> None:
         speak(*["x" * 65536] * (LONGEST_REPLY // 65536 + 1))
 
 
+def test_thoughts_among_the_words_count_as_said() -> None:
+    with pytest.raises(OversizedError):
+        speak("<think>", *["x" * 65536] * (LONGEST_REPLY // 65536 + 1))
+
+
+def test_thoughts_beside_the_words_have_a_largest_size() -> None:
+    hearing = OpenAIHearing()
+    heard = Heard(hearing, Voice(None, clock=lambda: 0.0))
+    hearing.thoughts.extend(["x" * 65536] * (LONGEST_REPLY // 65536))
+    heard.count_thoughts()
+    hearing.thoughts.append("x")
+    with pytest.raises(OversizedError):
+        heard.count_thoughts()
+
+
 @dataclass
 class Recorded:
     """A line on which one answer comes at once, piece by piece."""

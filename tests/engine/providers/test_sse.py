@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.sse import BrokenStreamError, EventDecoder, OversizedError
+from engine.providers.sse import MOST_LINES, BrokenStreamError, EventDecoder, OversizedError
 
 STREAM = (
     ": a comment\n"
@@ -75,3 +75,10 @@ def test_an_event_beyond_its_cap_is_refused(chunks: list[bytes]) -> None:
 def test_a_stream_beyond_its_cap_is_refused_however_small_its_events() -> None:
     with pytest.raises(OversizedError):
         feed_all(EventDecoder(largest_stream=1000), [b": ping\n\n"] * 1000)
+
+
+@pytest.mark.parametrize("piece", [b"\n", b":\n\n", b"data: {}\n\n"])
+def test_a_stream_of_next_to_nothing_is_refused(piece: bytes) -> None:
+    decoder = EventDecoder()
+    with pytest.raises(OversizedError, match="more events"):
+        feed_all(decoder, [piece * 10_000] * (MOST_LINES // 10_000 + 1))
