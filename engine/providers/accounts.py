@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
 
+from engine.providers.address import Address, address
 from engine.providers.course import Patience
 from engine.providers.endpoint import Wire
 from engine.providers.ladder import Memory, ShortMemory
@@ -14,11 +18,13 @@ from engine.providers.limiter import Gate, Limiter
 from engine.providers.line import Door, Line
 from engine.providers.prices import Prices
 from engine.providers.reach import Knock, Reach
-from engine.providers.sdk import Address, address
 from engine.providers.turns import Turns
 from engine.providers.world import World
 
 OpenLine = Callable[[Address], Line]
+NEW_OBJECTS: Final = 10_000
+"""After which the garbage collector looks for circles among them. A call makes hundreds, nearly
+all of which go by themselves."""
 
 
 @dataclass(slots=True)
@@ -54,6 +60,16 @@ class Account:
         if model not in self.limiters:
             self.limiters[model] = Limiter(self.world.clock, self.world.sleep, self.gate)
         return self.limiters[model]
+
+
+@cache
+def _settle() -> None:
+    """Let the garbage collector leave alone what was imported, which never goes, and come less
+    often: to walk through all of it would hold up everything that is heard for a tenth of a second,
+    several times a minute."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
 
 
 def _open_line(where: Address) -> Line:
@@ -109,7 +125,9 @@ class Accounts:
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
         """What takes long the first time, as it imports much; meanwhile others talk."""
         self.prices.load()
-        return address(wire, base_url, key)
+        found = address(wire, base_url, key)
+        _settle()
+        return found
 
     def at(self, wire: Wire, base_url: str) -> list[Account]:
         """The accounts that are open at this address."""

@@ -7,12 +7,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from engine.providers.address import Address
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
 from engine.providers.connection import READ_AT_ONCE, Connection, UnansweredError
 from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
-from engine.providers.sdk import Address
 
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""

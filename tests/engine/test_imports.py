@@ -95,6 +95,16 @@ def test_help_loads_nothing_heavy() -> None:
     assert not loaded(code) & {"pydantic", "sqlite_utils", "yaml", "asyncio", *NETWORK}
 
 
+def test_to_open_an_account_loads_no_sdk() -> None:
+    code = (
+        "import asyncio\n"
+        "from engine.providers.accounts import Accounts\n"
+        "from engine.providers.endpoint import Wire\n"
+        "asyncio.run(Accounts().account(Wire.OPENAI, 'http://127.0.0.1:9/v1', 'sk-key'))"
+    )
+    assert not loaded(code) & {"openai", "anthropic", "aiohttp"}
+
+
 def test_the_app_loads_no_sdk() -> None:
     assert not loaded("import tui.app") & {"openai", "anthropic", *NETWORK}
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from engine.providers.address import Address
 from engine.providers.line import OnBody
-from engine.providers.sdk import Address
 from engine.providers.transport import Connections
 
 CERTIFICATE: Final = Path(__file__).parent / "certificate"
