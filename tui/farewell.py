@@ -1,12 +1,15 @@
-"""What stays on the terminal when the app has gone: how far everything is, in a line for each."""
+"""What stays on the terminal when the app has gone: how far everything is, in a line for each, and
+what failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from engine.benchmark import Stage
+from engine.cli.failures import failure_lines
 from engine.display import one_line
+from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.watch import BenchmarkInfo, Watch
 from tui.wording import money
 
@@ -15,16 +18,22 @@ MOST: Final = 6
 
 
 def farewell(watch: Watch) -> Iterator[str]:
-    """Of those of which anything was to do."""
+    """Of those of which anything was to do, and of what failed a line for each kind."""
     begun = [info for info in watch.benchmarks if _total(watch, info)]
     for info in begun[:MOST]:
         yield _line(watch, info)
     if len(begun) > MOST:
         yield f"and {len(begun) - MOST} more: `crosswind status` tells of all"
+    yield from failure_lines(failures(watch))
+
+
+def failures(watch: Watch) -> Sequence[FailureGroup]:
+    """What stands failed of everything that is watched. Raises `StoreError`."""
+    return standing_failures(watch.reader, [info.name for info in watch.benchmarks])
 
 
 def _total(watch: Watch, info: BenchmarkInfo) -> int:
-    return watch.progress.stage_tally(info.name, Stage.SIMULATE).total
+    return sum(watch.progress.stage_tally(info.name, stage).total for stage in Stage)
 
 
 def _line(watch: Watch, info: BenchmarkInfo) -> str:
@@ -33,7 +42,7 @@ def _line(watch: Watch, info: BenchmarkInfo) -> str:
     played = progress.stage_tally(info.name, Stage.SIMULATE)
     judged = progress.stage_tally(info.name, Stage.EVALUATE)
     parts = [f"{played.done} of {played.total} conversations", f"{judged.done} judged"]
-    failed = played.failed + judged.failed
+    failed = sum(progress.stage_tally(info.name, stage).failed for stage in Stage)
     if failed:
         parts.append(f"{failed} failed")
     costs = [one.usage.cost_usd for one in progress.targets_of(info.name).values()]

@@ -83,7 +83,8 @@ def title(watch: Watch, where: Situation) -> str:
 
 
 def how_far(watch: Watch) -> tuple[int | None, int]:
-    """Percent of all conversations, played and judged, None without any; and what failed."""
+    """Percent of all conversations, played and judged, None without any; and what failed, of
+    metrics and scenarios too."""
     tallies = [
         watch.progress.stage_tally(info.name, stage)
         for info in watch.benchmarks
@@ -91,4 +92,9 @@ def how_far(watch: Watch) -> tuple[int | None, int]:
     ]
     total = sum(tally.total for tally in tallies)
     done = sum(tally.done for tally in tallies)
-    return 100 * done // total if total else None, sum(tally.failed for tally in tallies)
+    failed = sum(
+        watch.progress.stage_tally(info.name, stage).failed
+        for info in watch.benchmarks
+        for stage in Stage
+    )
+    return 100 * done // total if total else None, failed

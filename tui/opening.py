@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.benchmark import Stage
 from engine.cli.console import tell
+from engine.cli.failures import what_next
 from engine.cli.reach import Reach, reach_of
 from engine.cli.session import Session, config_path_of, names_at_work, open_session
 from engine.config.workspace import Workspace
@@ -24,7 +24,7 @@ from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.collecting import collect_seldom
-from tui.farewell import farewell
+from tui.farewell import failures, farewell
 from tui.remembered import Memory
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def open_app(arguments: argparse.Namespace) -> int:
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
     if arguments.command not in {"demo", "run"}:
-        _look(arguments, face=face)
-        return 0
+        return _look(arguments, face=face)
     from engine.cli.pricing import confirmed
     from engine.cli.running import STOPPED, prepare_demo, prepare_run
 
@@ -79,13 +78,14 @@ def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
-        code = _goodbye(session, order, watch)
+        code = _goodbye(session.reach, watch)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (held_to(session, order, prepared.gates) if over else DONE)
 
 
-def _look(arguments: argparse.Namespace, *, face: Face) -> None:
-    """The app on what is stored, and on the engine at work where there is one."""
+def _look(arguments: argparse.Namespace, *, face: Face) -> int:
+    """The app on what is stored, and on the engine at work where there is one. Whoever only looked
+    has not failed, however the run stands."""
     workspace = reach_of(arguments).workspace
     reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
     at_work, stored = reach.holder() is not None, reach.store_path.exists()
@@ -107,6 +107,10 @@ def _look(arguments: argparse.Namespace, *, face: Face) -> None:
 
         place = _place(reach, at_work=at_work)
         _show(workspace, session, watch, place=place, face=face, describe=describe)
+        watch.poll()
+        if watch.progress.run_state is not None:
+            _goodbye(reach, watch)
+    return 0
 
 
 def _named(reach: Reach, reader: Reader, *, at_work: bool) -> Watch:
@@ -204,27 +208,23 @@ def _on(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def _goodbye(session: Session, order: Order, watch: Watch) -> int:
+def _goodbye(reach: Reach, watch: Watch) -> int:
     """What stays on the terminal when the app has gone, and how it went as an exit code: a run
     that goes on is no failure."""
     from engine.cli.running import DONE, FAILED, STOPPED
 
     for line in farewell(watch):
         tell(line)
-    on = _on(session.workspace)
-    if session.holder() is not None:
+    on = _on(reach.workspace)
+    if reach.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:
             return DONE  # the app has said how to see it again
     if watch.progress.run_end is not RunEnd.DONE:
         tell(f"stopped before the end; `crosswind run{on}` goes on from here")
         return STOPPED
-    failed = sum(
-        watch.progress.stage_tally(name, stage).failed
-        for name in order.benchmarks
-        for stage in Stage
-    )
+    failed = failures(watch)
     if failed:
-        tell(f"{failed} rows failed; `crosswind retry{on}` tries them again")
+        tell(what_next(failed, f"crosswind retry{on}"))
     tell(f"results: `crosswind results{on}`")
     return FAILED if failed else DONE

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from engine.cli.console import tell
+from engine.cli.failures import FailureNews
 from engine.cli.lines import LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
@@ -52,7 +53,7 @@ def run_headless(
         watch = Watch.open(store, infos, engine)
         for noted in watch.progress.notes:
             if noted.at >= began:  # what was found when the store was opened
-                _pass_on(noted)
+                _pass_on(noted, FailureNews())
         return _watched(engine, watch, plain=plain)
 
 
@@ -67,10 +68,13 @@ def answer_on_terminal(engine: EngineThread) -> None:
             return
 
 
-def _pass_on(fact: Fact) -> None:
+def _pass_on(fact: Fact, news: FailureNews) -> None:
     """What a person should know of a run, whoever looks at it."""
     if isinstance(fact, Noted) and fact.kind is NoteKind.WARNING:
         tell(f"note: {fact.text}")
+    failed = news.hear(fact)
+    if failed is not None:
+        tell(failed)
 
 
 def _nothing() -> None:
@@ -78,19 +82,21 @@ def _nothing() -> None:
 
 
 def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
+    news = FailureNews()
     with _printer(plain=plain) as printer, _signals(engine):
         engine.start()
         asked: str | None = None
         while not engine.join(POLL_SECONDS):
             for fact in watch.poll():
-                _pass_on(fact)
+                _pass_on(fact, news)
             printer.show(watch)
             question = engine.board().question
             if question is not None and question != asked:
                 with printer.aside():
                     answer_on_terminal(engine)
             asked = question
-        watch.poll()
+        for fact in watch.poll():
+            _pass_on(fact, news)
         printer.show(watch, last=True)
     watch.close()
     if engine.error is not None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
+from engine.cli.failures import count_of, failure_lines, failures_json, tell_failures
 from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
@@ -31,6 +32,7 @@ from engine.cli.session import Session, again_order, open_session, order_of, who
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
+from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
@@ -239,15 +241,22 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
     """What came of a run: the table to stdout, what to do next to stderr."""
     with closing(open_reader(session.store_path)) as reader:
         found = analyses_of(session, reader, order.benchmarks)
+        failures = standing_failures(reader, order.benchmarks)
     if as_json:
         rows = {name: as_rows(one) for name, one in found.items()}
-        out_json({"failed": result.failed, "stopped": result.stopped, "results": rows})
+        out_json(
+            {
+                "failed": count_of(failures),
+                "failures": failures_json(failures),
+                "stopped": result.stopped,
+                "results": rows,
+            }
+        )
         return
     for one in found.values():
         out(results_table(one))
         out()
-    if result.failed:
-        tell(f"{result.failed} rows failed; `crosswind run` tries them again")
+    tell_failures(failures, "crosswind run")
     if result.stopped:
         tell("stopped before the end; `crosswind run` goes on from here")
 
@@ -261,5 +270,15 @@ def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> i
         return DONE
     for priced, power in zip(planned.plans, planned.powers, strict=True):
         out("\n".join(plan_lines(priced, power, every_row=arguments.explain)))
+    if arguments.explain:
+        for line in failure_lines(_failures(session, order)):
+            out(line)
     out("\n".join(total_lines(planned.total, session.config, spent)))
     return DONE
+
+
+def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
+    if not session.store_path.exists():
+        return ()
+    with closing(open_reader(session.store_path)) as reader:
+        return standing_failures(reader, order.benchmarks)

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from engine.benchmark import Stage
 from engine.cli.console import out, out_json, table
+from engine.cli.failures import count_of, failure_lines, failures_json, what_next
 from engine.cli.lines import tally_of
 from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_session
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
+from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.lock import Holder
 from engine.store.reading import empty_reader, open_reader
@@ -40,6 +42,10 @@ class Status:
     board: Board | None
     """None where no engine is at work."""
     watch: Watch
+
+    @property
+    def failures(self) -> Sequence[FailureGroup]:
+        return standing_failures(self.watch.reader, [info.name for info in self.watch.benchmarks])
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -112,6 +118,8 @@ def _as_json(status: Status) -> dict[str, Any]:
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
         "spent_usd": status.watch.reader.spent_usd(),
+        "failed": count_of(status.failures),
+        "failures": failures_json(status.failures),
         "benchmarks": benchmarks,
     }
 
@@ -153,6 +161,10 @@ def _print(status: Status) -> None:
             others = progress.target(info.name, target.id).served_by_others
             if others is not None:
                 out(f"! {info.name}, target {target.id}: {others}, not from {target.label}")
+    for text in failure_lines(status.failures):
+        out(text)
+    if status.failures:
+        out(what_next(status.failures, "crosswind retry"))
 
 
 def _money(status: Status) -> Iterator[str]:

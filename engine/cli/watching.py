@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Final
 
+from engine.cli.console import tell
+from engine.cli.failures import FailureNews
 from engine.cli.lines import LinePrinter
 from engine.cli.session import open_session
 from engine.watch import Watch
@@ -23,12 +25,22 @@ def watch(arguments: argparse.Namespace) -> int:
         closing(session.link()) as link,
         closing(Watch.open(session.store_path, infos, link)) as watched,
     ):
-        printer = LinePrinter()
-        with suppress(KeyboardInterrupt):  # whoever watches may leave: that is no failure
+        printer, news = LinePrinter(), FailureNews()
+        try:
             while session.holder() is not None:
-                watched.poll()
+                _tell_failures(watched, news)
                 printer.show(watched)
                 time.sleep(POLL_SECONDS)
-        watched.poll()
+        except KeyboardInterrupt:  # whoever watches may leave: that is no failure
+            tell("the run goes on; `crosswind watch` shows it again")
+            return 0
+        _tell_failures(watched, news)
         printer.show(watched, last=True)
     return 0
+
+
+def _tell_failures(watched: Watch, news: FailureNews) -> None:
+    for fact in watched.poll():
+        failed = news.hear(fact)
+        if failed is not None:
+            tell(failed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from engine.benchmark import ConversationKey, Role, Stage, scenario_id, variant_id
 from engine.config.settings import ModelSpec, Target
@@ -97,12 +98,13 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec | None = None) -> 
     playings = talk.plan(wanted) if Stage.SIMULATE in stages and stands else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages and stands else []
-    work = [
+    planned = [
         *metrics,
         *(scenarios.work if scenarios else ()),
         *(playing.work for playing in playings),
         *(one.work for one in judgings),
     ]
+    work = _with_failures(bench, planned)
     new = {
         target.id: _new_conversations(bench, order, unwritten, target, replayed)
         for target in bench.config.targets
@@ -295,3 +297,23 @@ def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> 
     changed = stale_metrics(bench)
     metrics = [Work(Stage.GEN_METRICS, bench.name, Why.STALE, detail=changed)] if changed else []
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
+
+
+def _with_failures(bench: Bench, planned: Sequence[Work]) -> list[Work]:
+    """What failed before says so, though nothing of it was kept that its planner could see."""
+    reasons = {
+        (unit.stage, unit.unit): unit.reason
+        for unit in bench.reader.failed_units()
+        if unit.benchmark == bench.name
+    }
+
+    def told(work: Work) -> Work:
+        reason = reasons.get((work.stage, work.unit))
+        if reason is None or work.why not in _NOT_THERE:
+            return work
+        return replace(work, why=Why.FAILED, detail=reason)
+
+    return [told(work) for work in planned]
+
+
+_NOT_THERE: Final = frozenset({Why.MISSING, Why.INTERRUPTED, Why.FAILED})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from engine.branches import Branch
+from engine.store.reader import Reader
 from engine.store.records import FailedUnit
 
 
@@ -95,6 +97,11 @@ class Ailment(Enum):
         "as served_as; with served_model: any its replies are taken and marked.",
         True,
     )
+    OWN_FAULT = (
+        "a fault in Crosswind itself",
+        "Try again; crosswind.log in the workspace says where it was, for whoever mends it.",
+        True,
+    )
     OTHER = ("other reasons", "Read the reason, mend what it names, and try again.", True)
 
     @property
@@ -113,6 +120,7 @@ class Ailment(Enum):
 
 _SIGNS: Final = (
     (Ailment.OTHER_MODEL, r"another model answered"),
+    (Ailment.OWN_FAULT, r"\bbug in Crosswind"),
     (Ailment.BUDGET, r"\bbudget\b"),
     (Ailment.PROXY, r"\bthe proxy (does not let|asks for)"),
     (
@@ -176,3 +184,14 @@ def grouped(failed: Iterable[FailedUnit]) -> list[FailureGroup]:
     for unit in failed:
         groups[ailment_of(unit.reason)].append(unit)
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]
+
+
+def standing_failures(reader: Reader, benchmarks: Collection[str]) -> list[FailureGroup]:
+    """What has failed of these and of their branches, and was not done since. Whoever tells of
+    failures asks here, so that all tell the same. Raises `StoreError`."""
+
+    def asked(name: str) -> bool:
+        branch = Branch.parse(name)
+        return (name if branch is None else branch.benchmark) in benchmarks
+
+    return grouped(unit for unit in reader.failed_units() if asked(unit.benchmark))

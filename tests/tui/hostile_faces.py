@@ -137,7 +137,7 @@ def show(folder: Path) -> int:
         )
         app.alarm = folder / "alarms"
         app.run()
-        _goodbye(session, Order((BENCHMARK,)), watch)
+        _goodbye(session.reach, watch)
     return app.return_code or 0
 
 

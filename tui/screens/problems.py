@@ -15,7 +15,7 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
-from engine.pipeline.remedies import Ailment, ailment_of, grouped
+from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
 from engine.store.records import FailedUnit, StoredAttempt
 from engine.watch import Watch
 from tui.background import begin_instead
@@ -161,18 +161,18 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     async def _read(self) -> None:
         try:
-            failed = await asyncio.to_thread(self.watched.reader.failed_units)
+            names = [info.name for info in self.watched.benchmarks]
+            groups = await asyncio.to_thread(standing_failures, self.watched.reader, names)
             self._fault = None
+            self._groups = {group.kind: group.units for group in groups}
         except StoreError as error:
             self._fault = str(error)
-            failed = list(self._failed.values())
         finally:
             self._reading = False
-        self._failed = {_key(unit): unit for unit in failed}
-        self._groups = {group.kind: group.units for group in grouped(failed)}
+        self._failed = {_key(unit): unit for units in self._groups.values() for unit in units}
         self._loaded = True
-        if self._open is None and failed:
-            few = len(failed) < FOLDED_FROM
+        if self._open is None and self._failed:
+            few = len(self._failed) < FOLDED_FROM
             self._open = set(self._groups) if few else set(list(self._groups)[:1])
         self._show()
 
