@@ -33,6 +33,7 @@ from tui.keys import Deed, deeds_by_place, key
 from tui.line import can_suspend, go_at_once, is_cut, suspend, terminal_size
 from tui.manners import PROGRESS_VARIABLE, Manners
 from tui.places import PLACES
+from tui.preloading import preload
 from tui.remembered import Choices, Memory
 from tui.screens.watching import WatchingScreen
 from tui.situation import current_benchmark, situation
@@ -251,6 +252,8 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         self.tick()
         if self._describe is not None:
             self.call_after_refresh(self._begin_describing, self._describe)
+        else:
+            self.call_after_refresh(preload)
 
     def _begin_describing(
         self, describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]]
@@ -270,6 +273,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         typed, self._typed = self._typed or (), None
         for event in typed:
             self.post_message(event)
+        preload()
 
     async def on_event(self, event: events.Event) -> None:
         """While the configuration is read, nothing is opened that would be drawn without it: what

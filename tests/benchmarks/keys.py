@@ -23,6 +23,10 @@ PATIENCE_S: Final = 5.0
 
 WALK: Final = (
     ("down a row of Benchmarks", "j"),
+    ("to Problems, the first time", "5"),
+    ("to Find, the first time", "/"),
+    ("back", "\x1b"),
+    ("to Benchmarks", "1"),
     ("to Verdicts", "3"),
     ("down a row", "j"),
     ("down a page", "\x04"),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Event
 
+import pytest
 from textual.pilot import Pilot
 
 from engine.errors import InputError, Problem
@@ -79,6 +82,38 @@ def test_what_is_stored_is_shown_before_the_configuration_is_read(theatre: Theat
         assert theatre.watch.link is theatre.link
 
     theatre.perform(script, app=described.app())
+
+
+def test_other_screens_are_loaded_behind_the_first_frame(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = Described(theatre)
+    begun: list[str] = []
+
+    async def scene(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        assert begun == []
+        await described.go_on(pilot)
+        await pilot.pause()
+        assert begun == ["behind it"]
+
+    monkeypatch.setattr("tui.app.preload", lambda: begun.append("behind it"))
+    theatre.perform(scene, app=described.app())
+
+
+def test_no_key_to_a_place_loads_anything_after_that() -> None:
+    program = (
+        "import sys; from tui.preloading import preload; import tui.app; preload().join()\n"
+        "loaded = set(sys.modules)\n"
+        "import tui.screens.search, tui.screens.problems, tui.screens.conversation\n"
+        "import tui.screens.results, tui.screens.live, tui.screens.verdicts, tui.screens.help\n"
+        "print(sorted(set(sys.modules) - loaded))\n"
+        "print(sorted(loaded & {'openai', 'anthropic', 'httpx', 'pandas', 'scipy'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:2] == ["[]", "[]"]
 
 
 def test_the_live_screen_says_that_it_is_being_read(theatre: Theatre) -> None:
