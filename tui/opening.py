@@ -78,7 +78,7 @@ def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
-        code = _goodbye(session.reach, watch)
+        code = _goodbye(session.reach, watch, _then(prepared))
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (held_to(session, order, prepared.gates) if over else DONE)
 
@@ -208,7 +208,17 @@ def _on(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def _goodbye(reach: Reach, watch: Watch) -> int:
+def _then(prepared: Prepared) -> Callable[[], None] | None:
+    """What is said at the end in place of where the results are."""
+    until = prepared.until
+    if until is None:
+        return None
+    from engine.cli.running import tell_next
+
+    return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)
+
+
+def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """What stays on the terminal when the app has gone, and how it went as an exit code: a run
     that goes on is no failure."""
     from engine.cli.running import DONE, FAILED, STOPPED
@@ -226,5 +236,8 @@ def _goodbye(reach: Reach, watch: Watch) -> int:
     failed = failures(watch)
     if failed:
         tell(what_next(failed, f"crosswind retry{on}"))
-    tell(f"results: `crosswind results{on}`")
+    if then is not None and not failed:
+        then()
+    else:
+        tell(f"results: `crosswind results{on}`")
     return FAILED if failed else DONE

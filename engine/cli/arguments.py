@@ -168,6 +168,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="only this one; may be repeated",
     )
     run.add_argument(
+        "--until", metavar="STAGE", help="stop when this stage is over, and say what to look at"
+    )
+    run.add_argument(
         "--target", metavar="ID", action="append", default=[], help="only this one; may be repeated"
     )
     run.add_argument("--config", type=Path, metavar="FILE", help="instead of config.yaml")

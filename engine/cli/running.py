@@ -17,6 +17,7 @@ from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations
+from engine.cli.next_steps import next_steps
 from engine.cli.pricing import (
     confirmed,
     plan_lines,
@@ -51,6 +52,8 @@ class Prepared:
     order: Order
     gates: Sequence[Gate] = ()
     """What its results are held to."""
+    until: Stage | None = None
+    """The stage that it is to stop after, where one was named."""
 
 
 def prepare_demo(arguments: argparse.Namespace) -> Prepared:
@@ -71,7 +74,12 @@ def prepare_run(arguments: argparse.Namespace) -> Prepared:
     if gates and arguments.detach:
         hint = "leave out --detach, or ask `crosswind results --fail-under` when it has ended"
         raise InputError(Problem("--fail-under waits for the end, --detach does not", hint=hint))
-    return Prepared(session, order_of(session, arguments), gates)
+    order = order_of(session, arguments)
+    until = Stage(arguments.until) if arguments.until else None
+    if gates and until is not None and Stage.EVALUATE not in order.stages:
+        what = "--fail-under needs verdicts, and this run stops before it gives any"
+        raise InputError(Problem(what, hint="leave one of the two out"))
+    return Prepared(session, order, gates, until)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -93,7 +101,18 @@ def run(arguments: argparse.Namespace) -> int:
     agreed = confirmed(session, order, arguments)
     if agreed is None:
         return STOPPED
-    return run_here(session, agreed, arguments, prepared.gates)
+    code = run_here(session, agreed, arguments, prepared.gates)
+    if prepared.until is not None and code == DONE:
+        tell_next(session, agreed, prepared.until, is_over=not arguments.detach)
+    return code
+
+
+def tell_next(session: Session, order: Order, last: Stage, *, is_over: bool) -> None:
+    if not is_over:
+        tell(f"it stops after {last}, as `--until` asked; the next run goes on from there")
+        return
+    for line in next_steps(session, order, last):
+        tell(line)
 
 
 def evaluate(arguments: argparse.Namespace) -> int:

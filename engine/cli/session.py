@@ -190,16 +190,34 @@ def order_of(session: Session, arguments: argparse.Namespace) -> Order:
     except InputError as error:
         problems += error.problems
         benchmarks = []
+    until = [arguments.until] if arguments.until else []
+    last = _known(until, [stage.value for stage in Stage], "stage", problems)
     if problems:
         raise InputError(problems)
+    asked = up_to(last[0] if last else None, [Stage(stage) for stage in stages])
     policy = session.config.run
     return Order(
         benchmarks=tuple(benchmarks),
-        stages=frozenset(Stage(stage) for stage in stages) or frozenset(Stage),
+        stages=asked,
         targets=frozenset(targets) or None,
         force=arguments.force or policy.force,
         stale=arguments.stale,
     )
+
+
+def up_to(last: str | None, stages: Sequence[Stage]) -> frozenset[Stage]:
+    """Of these stages, or of all, those that do not come after `last`. Raises `InputError` where
+    one that is named does."""
+    every = list(Stage)
+    asked = frozenset(stages or every)
+    if last is None:
+        return asked
+    place = every.index(Stage(last))
+    later = [stage for stage in stages if every.index(stage) > place]
+    if later:
+        what = f"--stage {later[0]} comes after --until {last}: nothing of it would be done"
+        raise InputError(Problem(what, hint="leave one of the two out"))
+    return asked & frozenset(every[: place + 1])
 
 
 def whole_order(session: Session) -> Order:
