@@ -22,6 +22,7 @@ from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
+from engine.store.unread import unread_results, unread_words
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.collecting import collect_seldom
 from tui.farewell import failures, farewell
@@ -88,6 +89,11 @@ def _look(arguments: argparse.Namespace, *, face: Face) -> int:
     has not failed, however the run stands."""
     workspace = reach_of(arguments).workspace
     reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
+    unread = unread_results(workspace.benchmarks_dir, reach.store_path)
+    if unread and reach.holder() is None:
+        from engine.cli.restoring import offered
+
+        offered(unread_words(unread, reach.store_path), arguments)
     at_work, stored = reach.holder() is not None, reach.store_path.exists()
 
     @cache

@@ -173,6 +173,11 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--target", metavar="ID", action="append", default=[], help="only this one; may be repeated"
     )
+    run.add_argument(
+        "--anew",
+        action="store_true",
+        help="begin anew where the store is missing, though files hold what was run",
+    )
     run.add_argument("--config", type=Path, metavar="FILE", help="instead of config.yaml")
     run.add_argument("--stale", action="store_true", help="also redo what is out of date")
     run.add_argument("--force", action="store_true", help="do everything again")

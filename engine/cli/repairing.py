@@ -55,7 +55,9 @@ def _up_to_date(session: Session) -> str:
 
 
 def _plan(found: Examination) -> Iterator[str]:
-    if found.exists:
+    if found.unread:
+        yield f"{found.path} holds nothing, and the files do"
+    elif found.exists:
         yield f"{found.path} is damaged: {'; '.join(found.faults)}"
         yield "it will be copied aside, and what can be read of it saved into a new one"
     else:
@@ -63,6 +65,7 @@ def _plan(found: Examination) -> Iterator[str]:
     if found.files is not None:
         count = len(found.files.sources)
         what = "what is missing" if found.exists else "a new one"
+        what = "it" if found.unread else what
         benchmarks = "benchmark" if count == 1 else "benchmarks"
         yield f"{what} will be filled from the files of {count} {benchmarks}"
 

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from engine.cli.pricing import (
     total_lines,
 )
 from engine.cli.reporting import analyses_of
+from engine.cli.restoring import restored
 from engine.cli.results_table import results_table
 from engine.cli.samples import place_samples
 from engine.cli.session import Session, again_order, open_session, order_of, whole_order
@@ -67,9 +68,11 @@ def prepare_demo(arguments: argparse.Namespace) -> Prepared:
 
 def prepare_run(arguments: argparse.Namespace) -> Prepared:
     """Raises `InputError`."""
-    session = open_session(arguments)
+    session = replace(open_session(arguments), anew=arguments.anew)
     for warning in session.config.warnings:
         tell(f"note: {warning}")
+    looks = arguments.dry_run or arguments.explain or session.config.run.dry_run
+    session = restored(session, arguments, looks=looks)
     gates = parse_gates(arguments.fail_under)
     if gates and arguments.detach:
         hint = "leave out --detach, or ask `crosswind results --fail-under` when it has ended"

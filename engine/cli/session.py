@@ -22,6 +22,7 @@ from engine.service.place import Pace, Place
 from engine.store.header import OlderStoreError
 from engine.store.lock import Holder, hold_workspace
 from engine.store.reading import empty_reader, open_reader
+from engine.store.unread import unread_results, unread_words
 from engine.watch import BenchmarkInfo, describe_benchmarks
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Session:
     config: Config
     pace: Pace | None = None
     """At which scripted models speak, where it is not the configuration's."""
+    anew: bool = False
+    """Whether a run may begin anew though files hold what a missing store held."""
 
     @property
     def place(self) -> Place:
@@ -78,7 +81,7 @@ class Session:
     def paced(self, pace: Pace) -> Session:
         from engine.pipeline.models import at_pace
 
-        return Session(self.workspace, at_pace(self.config, pace), pace)
+        return Session(self.workspace, at_pace(self.config, pace), pace, self.anew)
 
     @property
     def store_path(self) -> Path:
@@ -89,9 +92,23 @@ class Session:
 
         Raises `InputError` and `StoreError`.
         """
+        self.refuse_unread()
         self._bring_up_to_date()
         with self.planning() as pipeline:
             pipeline.check(order)
+
+    def unread(self) -> str | None:
+        """What is said where the store is gone and files hold what it held; None where it is there,
+        or nothing was run yet."""
+        names = unread_results(self.workspace.benchmarks_dir, self.store_path)
+        return unread_words(names, self.store_path) if names and not self.anew else None
+
+    def refuse_unread(self) -> None:
+        """Raises `InputError`: what is there already is neither asked nor paid for again."""
+        words = self.unread()
+        if words is not None:
+            hint = "`crosswind repair`, or `crosswind run --anew` to ask everything again"
+            raise InputError(Problem(words, hint=hint))
 
     def _bring_up_to_date(self) -> None:
         """A store that an older version wrote: nothing can be planned with it as it is."""

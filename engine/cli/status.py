@@ -120,6 +120,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         "spent_usd": status.watch.reader.spent_usd(),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
+        "unread_results": status.session.unread(),
         "benchmarks": benchmarks,
     }
 
@@ -187,7 +188,7 @@ def _money(status: Status) -> Iterator[str]:
 def _engine_line(status: Status) -> str:
     holder, board = status.holder, status.board
     if holder is None:
-        last = LAST_RUN[_last_run(status.watch.progress)]
+        last = status.session.unread() or LAST_RUN[_last_run(status.watch.progress)]
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
     speaking = f", {len(board.speaking)} messages being spoken" if board else ""

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.health import quick_check
 from engine.store.lock import workspace_holder
+from engine.store.unread import unread_results, unread_words
 
 LARGE_LOG: Final = 256 * 1024**2
 """A log is folded into the store long before this, unless something keeps an old state open."""
@@ -25,11 +27,19 @@ def store_findings(
 ) -> list[Finding]:
     """`mounts` and `free` are the system's own where they are not given."""
     return [
-        *_store(path),
+        *(_unread(path, root) or _store(path)),
         *_place(path, mounts_text() if mounts is None else mounts),
         *_space(path, free),
         _holder(root),
     ]
+
+
+def _unread(path: Path, root: Path) -> list[Finding]:
+    names = unread_results(root / BENCHMARKS_FOLDER, path)
+    if not names:
+        return []
+    remedy = "`crosswind repair`; `crosswind run --anew` asks everything again"
+    return [_finding("store", State.PROBLEM, unread_words(names, path), remedy)]
 
 
 def _store(path: Path) -> Iterator[Finding]:

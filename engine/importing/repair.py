@@ -21,6 +21,7 @@ from engine.store.replaced_file import digest_on_disk
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.search import INDEX_NAME
 from engine.store.soundness import faults
+from engine.store.unread import unread_results
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,12 @@ class Examination:
     faults: tuple[str, ...]
     files: Found | None
     """Mirrored files, or what else can be imported; None where there is nothing."""
+    unread: bool = False
+    """Whether it holds nothing at all, and the files do."""
 
     @property
     def is_sound(self) -> bool:
-        return self.exists and not self.faults
+        return self.exists and not self.faults and not self.unread
 
 
 @dataclass(slots=True)
@@ -58,7 +61,8 @@ def examine(workspace: Workspace, path: Path) -> Examination:
         files: Found | None = look_through(workspace.root)
     except InputError:
         files = None
-    return Examination(path, exists, found, files)
+    unread = exists and not found and bool(unread_results(workspace.benchmarks_dir, path))
+    return Examination(path, exists, found, files, unread)
 
 
 async def repair(
@@ -74,7 +78,7 @@ async def repair(
     done = Repair()
     path = examination.path
     with hold_workspace(workspace.root) as hold:
-        if examination.exists:
+        if examination.exists and not examination.unread:
             done.aside = set_aside(path, now)
             into = path.with_name(path.name + ".saved")
             _clear(into)

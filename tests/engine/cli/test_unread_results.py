@@ -1,0 +1,116 @@
+"""Where the store is gone and the files hold what it held, nothing is asked again unasked."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import main
+from engine.store.database import open_store
+from tests.engine.small_workspace import Place, small_workspace
+
+Said = tuple[int, str, str]
+Crosswind = Callable[..., Said]
+
+
+@pytest.fixture(params=["missing", "empty"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A workspace whose benchmark was run, and whose store is gone since."""
+    found = small_workspace(tmp_path)
+    assert not found.run().stopped
+    for path in found.root.glob("crosswind.db*"):
+        path.unlink()
+    if request.param == "empty":  # as a program makes one that finds none
+        open_store(found.root / "crosswind.db").close()
+    return found
+
+
+@pytest.fixture
+def crosswind(place: Place, capsys: pytest.CaptureFixture[str]) -> Crosswind:
+    def said(*words: str) -> Said:
+        code = main([*words, "--workspace", str(place.root)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return said
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def calls(place: Place) -> int:
+    with place.reader() as reader:
+        return len(reader.used_calls())
+
+
+def test_without_a_terminal_a_run_is_refused_and_names_both_ways(
+    place: Place, crosswind: Crosswind
+) -> None:
+    files = {path: path.read_bytes() for path in place.folder.rglob("*.json*")}
+    code, out, err = crosswind("run", "--headless")
+    assert (code, out) == (2, "")
+    assert "files of `giving-in` hold what was run here" in err
+    assert "`crosswind repair`" in err
+    assert "`crosswind run --anew`" in err
+    assert {path: path.read_bytes() for path in place.folder.rglob("*.json*")} == files
+
+
+def test_a_repair_brings_it_back_and_nothing_is_left_to_do(
+    place: Place, crosswind: Crosswind
+) -> None:
+    assert crosswind("repair", "--yes")[0] == 0
+    before = calls(place)
+    code, _, err = crosswind("run", "--headless")
+    assert (code, "hold what was run here" in err) == (0, False)
+    assert calls(place) == before
+    assert "is whole" in crosswind("repair")[1]
+
+
+def test_status_doctor_and_a_dry_run_say_so(crosswind: Crosswind) -> None:
+    code, out, _ = crosswind("status")
+    assert (code, "nothing has run yet" in out) == (0, False)
+    assert "`crosswind repair` makes the store again from them" in out
+    assert "`crosswind repair`" in json.loads(crosswind("status", "--json")[1])["unread_results"]
+    code, _, err = crosswind("run", "--dry-run")
+    assert (code, "note: " in err, "`crosswind repair`" in err) == (0, True, True)
+    code, out, _ = crosswind("doctor")
+    assert (code, "hold what was run here" in out) == (1, True)
+
+
+def test_on_a_terminal_a_person_chooses_to_repair(
+    place: Place, crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("r\n"))
+    code, _, err = crosswind("run", "--headless")
+    assert "r makes it again from them and goes on" in err
+    assert code == 0
+    assert "nothing that was done is missing" in err
+    with place.reader() as reader:
+        assert len(reader.takes("giving-in")) == 16
+
+
+def test_on_a_terminal_nothing_is_done_without_a_choice(
+    crosswind: Crosswind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("\n"))
+    assert crosswind("run", "--headless")[0] == 2
+
+
+def test_a_person_may_begin_anew(place: Place, crosswind: Crosswind) -> None:
+    assert crosswind("run", "--headless", "--anew", "--until", "simulate")[0] == 0
+    assert calls(place)
+
+
+def test_files_that_no_run_left_hold_nothing_up(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    (place.folder / "scenarios.json").write_text("[]")
+    assert main(["run", "--headless", "--until", "gen_metrics", "--workspace", str(tmp_path)]) == 0
