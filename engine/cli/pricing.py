@@ -60,9 +60,8 @@ def plan_lines(
 ) -> Iterator[str]:
     plan = priced.plan
     if plan.work:
-        yield f"{plan.benchmark}: {len(plan.work)} rows to do" + (
-            " now, others follow" if plan.assumed else ""
-        )
+        rows = "1 row" if len(plan.work) == 1 else f"{len(plan.work)} rows"
+        yield f"{plan.benchmark}: {rows} to do" + (" now, others follow" if plan.assumed else "")
     else:
         yield f"{plan.benchmark}: nothing is missing"
     yield from (f"  {sentence}" for sentence in plan.assumed)

@@ -275,7 +275,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
             }
         )
         return
-    for one in found.values():
+    for one in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
         out(results_table(one))
         out()
     tell_failures(failures, "crosswind run")

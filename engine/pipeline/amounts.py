@@ -42,6 +42,12 @@ class Range:
 NONE: Final = Range(0.0, 0.0, 0.0)
 
 
+def fewest_turns(turns: int) -> int:
+    """That conversations have on average at the least, where that was not measured: what a person
+    is to do is laid out up to the last turn, so that few end long before it."""
+    return (turns + 1) // 2
+
+
 @dataclass(frozen=True, slots=True)
 class Calls:
     """Calls of one role to one model for one stage."""

@@ -9,27 +9,27 @@ from typing import Final
 from engine.benchmark import Role
 from engine.config.settings import Config, ModelSpec
 from engine.errors import InputError, Problem
-from engine.pipeline.amounts import NONE, Calls, Range
+from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
 from engine.pipeline.measured import Measured
 from engine.providers.prices import Prices
 from engine.providers.wire import Tokens
 
-USER_ANSWER: Final = Range(60, 400, 150)
+USER_ANSWER: Final = Range(40, 300, 120)
 """Output tokens of a user model's answer, its thought included."""
 USER_MESSAGE: Final = Range(20, 250, 90)
 """Of it the message, which everybody reads from then on."""
-REPLY: Final = Range(60, 900, 300)
+REPLY: Final = Range(40, 800, 250)
 """Output tokens of a target's reply. What a reasoning model thinks is not in it."""
-VERDICT: Final = Range(80, 700, 250)
+VERDICT: Final = Range(50, 700, 220)
 WRITTEN: Final = Range(50, 800, 300)
 """Output tokens of one scenario or metric."""
 THINKING: Final = Range(0, 4_000, 800)
 """Output tokens that come on top where `reasoning_effort` is set."""
 TOLD: Final[Mapping[Role, Range]] = {
-    Role.GENERATOR: Range(400, 2_500, 1_200),
-    Role.USER: Range(300, 1_500, 700),
-    Role.TARGET: Range(10, 1_000, 150),
-    Role.EVALUATOR: Range(400, 1_600, 900),
+    Role.GENERATOR: Range(400, 2_000, 900),
+    Role.USER: Range(350, 1_200, 650),
+    Role.TARGET: Range(10, 800, 100),
+    Role.EVALUATOR: Range(400, 1_000, 600),
 }
 """Input tokens of a call, without what was said in the conversation. This and the above are
 assumptions, and said to be whenever they are used."""
@@ -119,7 +119,7 @@ class Estimator:
         if length is not None and asked.conversations.high:
             fresh = asked.conversations
             rest = Range(
-                max(0.0, answers.low - fresh.low),
+                max(0.0, answers.low - fresh.low * fewest_turns(self.turns)),
                 max(0.0, answers.high - fresh.high * self.turns),
                 max(0.0, answers.expected - fresh.expected * self.turns),
             )
@@ -160,11 +160,11 @@ class Estimator:
         half = (self.turns - 1) / 2
         match role:
             case Role.USER:
-                told += turn * Range(0, half, half)
+                told += turn * Range(half / 2, half, half)
             case Role.TARGET:
-                told += USER_MESSAGE + turn * Range(0, half, half)
+                told += USER_MESSAGE + turn * Range(half / 2, half, half)
             case Role.EVALUATOR:
-                told += turn * Range(1, self.turns, self.turns)
+                told += turn * Range(fewest_turns(self.turns), self.turns, self.turns)
             case _:
                 pass
         return OneCall(told, said, self._usd(spec, told, said), measured=False)

@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Role, Stage, scenario_id, variant_id
 from engine.config.settings import ModelSpec, Target
-from engine.pipeline.amounts import NONE, Calls, Range
+from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
 from engine.pipeline.conversations import ConversationPlanner, Playing, wanted_conversations
 from engine.pipeline.generation import (
     ScenarioPlan,
@@ -224,7 +224,7 @@ def _playing(
     turns = bench.config.generation.turns
     begun = [one.open_take.seq for one in playings if one.open_take is not None]
     fresh = new + Range.exactly(len(playings) - len(begun))
-    user = target_answers = Range(fresh.low, fresh.high * turns, fresh.expected * turns)
+    user = target_answers = fresh * Range(fewest_turns(turns), turns, turns)
     for messages in bench.reader.messages_of(begun).values():
         said = len(messages)
         is_over = said % 2 == 0 and any(message.done for message in messages)
@@ -277,7 +277,7 @@ def conversation_calls(
     count: Range,
 ) -> Iterator[StageCalls]:
     """Of conversations that are played from their beginning and judged."""
-    said = Range(count.low, count.high * turns, count.expected * turns)
+    said = count * Range(fewest_turns(turns), turns, turns)
     parts = (
         Calls(Role.USER, user, said, count, target),
         Calls(Role.TARGET, target, said, count, target),
