@@ -9,14 +9,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from engine.errors import StoreError
 from engine.store.header import check_header, unreadable
-from engine.store.reading import open_reader
+from engine.store.reading import connect, open_reader
 
 LONGEST_S: Final = 10.0
 
 _STEPS: Final = 10_000
 """Of SQLite's machine, between two looks at the clock: a few thousandths of a second."""
 _FAULTS: Final = 3
+
+_ROWS: Final = (
+    "SELECT EXISTS (SELECT 1 FROM run) + EXISTS (SELECT 1 FROM state) + EXISTS (SELECT 1 FROM take)"
+    " + EXISTS (SELECT 1 FROM scenario) + EXISTS (SELECT 1 FROM metric)"
+)
 
 Clock = Callable[[], float]
 
@@ -36,6 +42,27 @@ def quick_check(
             return _told(path, found)
     with closing(open_reader(path)):
         return _told(path, _checked(path, "mode=ro", longest_s, clock))
+
+
+def spent_usd(path: Path) -> float | None:
+    """What all calls cost, of those whose price is known; None where that cannot be read. Creates
+    nothing beside a store that nobody has open."""
+    return _asked(path, "SELECT total(cost_usd) FROM attempt")
+
+
+def is_empty(path: Path) -> bool:
+    """Whether nothing was ever stored in it, as far as it can be read; creates nothing either."""
+    return _asked(path, _ROWS) == 0
+
+
+def _asked(path: Path, sql: str) -> float | None:
+    before = _at_rest(path)
+    how = "mode=ro" if before is None else "immutable=1"
+    try:
+        with closing(connect(path, how)) as connection:
+            return float(connection.execute(sql).fetchone()[0])
+    except (sqlite3.Error, StoreError):
+        return None
 
 
 def _at_rest(path: Path) -> tuple[int, int] | None:

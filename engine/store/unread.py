@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StoreError
-from engine.store.reading import open_reader
+from engine.store.health import is_empty
 
 _RESULTS: Final = (
     "runs/*/conversations.json",
@@ -22,17 +20,12 @@ def unread_results(benchmarks: Path, store: Path) -> list[str]:
     """Names of the benchmarks in this folder that have results in their files, where there is no
     store or nothing in it; none of a store that cannot be read, which is told elsewhere."""
     try:
-        if store.exists() and not _is_empty(store):
+        if store.exists() and not is_empty(store):
             return []
         folders = sorted(one for one in benchmarks.iterdir() if one.is_dir())
         return [one.name for one in folders if any(_has(one, pattern) for pattern in _RESULTS)]
-    except (OSError, StoreError):
+    except OSError:
         return []
-
-
-def _is_empty(store: Path) -> bool:
-    with closing(open_reader(store)) as reader:
-        return reader.is_empty
 
 
 def _has(folder: Path, pattern: str) -> bool:
