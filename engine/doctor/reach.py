@@ -186,7 +186,7 @@ def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx
 def _failed(error: Exception, way: _Way) -> tuple[str, Cause]:
     """What became of it, in words that hold nothing of the request."""
     failure = _failure(error, way)
-    return (_NO_TLS, Cause.BROKEN) if failure is None else (describe(failure), failure.cause)
+    return (_NO_TLS, Cause.TLS) if failure is None else (describe(failure), failure.cause)
 
 
 def _failure(error: Exception, way: _Way) -> Failure | None:
@@ -308,6 +308,10 @@ def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
     if cause is Cause.CERTIFICATE:
         return "add the certificate to those that this system trusts, if it is known to be right"
+    if cause is Cause.TLS:
+        return "write http:// in base_url, if the server speaks no TLS, or another port"
+    if cause is Cause.BROKEN and place.base_url.startswith("http://"):
+        return "write https:// in base_url, if the server speaks TLS, or see what it logs"
     if Door.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
     if proxy is not None:

@@ -43,6 +43,12 @@ class Ailment(Enum):
         "to be right; then try again.",
         False,
     )
+    TLS = (
+        "one side speaks TLS and the other does not",
+        "Write http:// or https:// in base_url as the reason says, or another port; then try "
+        "again.",
+        False,
+    )
     TOO_BUSY = (
         "the provider has too much to do",
         "Try again later, or lower how many are played at once; nothing else is wrong.",
@@ -128,7 +134,8 @@ _SIGNS: Final = (
         r"could not be reached|no such host|network is down|no connection|connection refused"
         r"|proxy found no way",
     ),
-    (Ailment.CERTIFICATE, r"\bcertificate|do not agree on TLS"),
+    (Ailment.TLS, r"do not agree on TLS|expects TLS"),
+    (Ailment.CERTIFICATE, r"\bcertificate"),
     (Ailment.NO_CREDIT, r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b"),
     (
         Ailment.REFUSED_ACCOUNT,

@@ -66,13 +66,22 @@ class Way:
     async def connect(self, make: Callable[[], Connection]) -> Connection:
         """Raises `ConnectionFailedError`."""
         await self._load_trust()
+        greeted = False
+
+        def in_tls() -> None:
+            nonlocal greeted
+            greeted = True
+
         try:
             async with asyncio.timeout(self._connect_s):
                 if self._tunnelled:
-                    return await self._through_tunnel(make())
-                return (await self._opened(make))[1]
+                    return await self._through_tunnel(make(), in_tls)
+                return (await self._opened(make, in_tls))[1]
         except (OSError, UnicodeError) as error:
             failure = failure_of(error, self._secured_place)
+            if greeted and isinstance(error, TimeoutError):
+                words = f"{self._secured_place} does not answer in TLS: does it speak it?"
+                failure = Failure(Cause.NO_CONNECTION, words)
         # outside of the handler, so that the foreign error does not hang on to this one
         raise ConnectionFailedError(failure)
 
@@ -112,13 +121,17 @@ class Way:
         pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
         return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
-    async def _opened(self, make: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    async def _opened(
+        self, make: Callable[[], P], in_tls: Callable[[], None]
+    ) -> tuple[asyncio.Transport, P]:
         """Connected with what comes first, be it the proxy."""
         first = self._proxy or self._server
         sock = await aiohappyeyeballs.start_connection(
             await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
         )
         secured = first.scheme == "https"
+        if secured:
+            in_tls()
         return await asyncio.get_running_loop().create_connection(
             make,
             sock=sock,
@@ -143,13 +156,16 @@ class Way:
             flags=socket.AI_ADDRCONFIG,
         )
 
-    async def _through_tunnel(self, connection: Connection) -> Connection:
+    async def _through_tunnel(
+        self, connection: Connection, in_tls: Callable[[], None]
+    ) -> Connection:
         server = self._server
         place = server.netloc if server.port else f"{server.netloc}:443"
-        transport, tunnel = await self._opened(Tunnel)
+        transport, tunnel = await self._opened(Tunnel, in_tls)
         try:
             await tunnel.dig(transport, place, self._password)
             context = self._context or self._trust()
+            in_tls()
             secured = await asyncio.get_running_loop().start_tls(
                 transport, connection, context, server_hostname=_named(server.hostname)
             )

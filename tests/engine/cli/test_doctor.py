@@ -461,6 +461,8 @@ def test_a_server_without_tls_is_told_from_one_that_is_not_there(clinic: Clinic)
         found = clinic.only(Area.REACH)
     assert found.state is State.PROBLEM
     assert found.sentence == "it was connected, but could not agree on TLS"
+    assert found.remedy is not None
+    assert found.remedy.startswith("write http:// in base_url")
 
 
 def test_a_proxy_that_refuses_is_told_with_its_status(

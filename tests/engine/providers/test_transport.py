@@ -301,7 +301,8 @@ def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
         async with serving(saying()) as served:
             address = served.address("https")
             connections = Connections(address, trust=trusting, connect_s=0.05)
-            assert await failing(connections) == Failure(Cause.NO_CONNECTION, "it does not answer")
+            words = f"127.0.0.1:{served.port} does not answer in TLS: does it speak it?"
+            assert await failing(connections) == Failure(Cause.NO_CONNECTION, words)
             await connections.close()
 
     run(test())
