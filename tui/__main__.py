@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from engine.cli.arguments import opens_app, parse
-from engine.cli.console import take_any_encoding
+from engine.cli.arguments import opens_app, parse, why_no_app
+from engine.cli.console import take_any_encoding, tell
 from engine.cli.main import dispatch, guarded
 
 
@@ -20,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _command(arguments: argparse.Namespace) -> int:
     if not opens_app(arguments):
+        why = why_no_app(arguments)
+        if why is not None:
+            tell(why)
         return dispatch(arguments)
     from tui.opening import open_app
 

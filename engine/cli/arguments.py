@@ -392,8 +392,27 @@ def _detach(command: argparse._ActionsContainer) -> None:
 
 def opens_app(arguments: argparse.Namespace) -> bool:
     """Whether this command is one that a person watches, on a terminal that can show it."""
+    return _wants_app(arguments) and not _is_dumb()
+
+
+def why_no_app(arguments: argparse.Namespace) -> str | None:
+    """What to tell a person who would have been shown the app on another terminal."""
+    if not (_wants_app(arguments) and _is_dumb()):
+        return None
+    goes_on = "" if arguments.command is None else "; this goes on here, in lines"
+    return (
+        "no app here: TERM says that this terminal cannot place text (it is dumb or not set). "
+        f"Where it can, `TERM=xterm-256color crosswind` opens it{goes_on}"
+    )
+
+
+def _is_dumb() -> bool:
     import os
 
+    return os.environ.get("TERM", "dumb") in {"", "dumb"}
+
+
+def _wants_app(arguments: argparse.Namespace) -> bool:
     if getattr(arguments, "plain", False) or arguments.version:
         return False
     match arguments.command:
@@ -414,4 +433,4 @@ def opens_app(arguments: argparse.Namespace) -> bool:
         case _:
             asked = False
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
-    return asked and terminal and os.environ.get("TERM", "dumb") != "dumb"
+    return asked and terminal

@@ -13,7 +13,7 @@ from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
 from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session, open_to_read
 from engine.config.definition import load_definition
 from engine.errors import InputError, Problem
 from engine.exporting.markdown import document
@@ -28,7 +28,7 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 
 def export(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_to_read(arguments)
     is_folder = arguments.format == "md"
     if arguments.out is None and is_folder:
         hint = "name a folder with --out"

@@ -15,7 +15,7 @@ from typing import Final
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, results_table
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session, open_to_read
 from engine.config.definition import load_definition
 from engine.config.replace import replace_file
 from engine.errors import InputError, Problem
@@ -32,7 +32,7 @@ _LOOKED_AT: Final = 2_000
 
 
 def results(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_to_read(arguments)
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
     page = None if arguments.html is None else _page_path(arguments.html)

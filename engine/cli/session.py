@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
+from engine.cli.console import tell
 from engine.cli.reach import Reach
-from engine.config.workspace import Workspace, find_workspace
+from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
@@ -182,6 +184,67 @@ def open_session(arguments: argparse.Namespace) -> Session:
 
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     return Session(workspace, load_config(config_path_of(arguments, workspace)))
+
+
+def open_to_read(arguments: argparse.Namespace) -> Session:
+    """For commands that only tell what the store knows: where `config.yaml` cannot be used, they go
+    on with the configuration of the last run, and say so. Raises `InputError` where there is none.
+    """
+    try:
+        return open_session(arguments)
+    except InputError as error:
+        wrong = error
+    workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
+    path = _readable_store(workspace, config_path_of(arguments, workspace))
+    found = _of_last_run(path)
+    if found is None:
+        raise wrong
+    config, run = found
+    for problem in wrong.problems:
+        tell(f"note: {problem}")
+    judges = ", ".join(config.jury.judges)
+    tell(
+        f"note: until that is mended, this is told by the configuration of the run of "
+        f"{run.at.astimezone():%Y-%m-%d %H:%M}; the judges that count are {judges}"
+    )
+    return Session(workspace, config.model_copy(update={"store": str(path)}))
+
+
+def _readable_store(workspace: Workspace, config_path: Path) -> Path:
+    try:
+        return workspace.written_store_path(config_path)
+    except InputError:
+        return workspace.root / STORE_FILE
+
+
+def _of_last_run(store: Path) -> tuple[Config, StoredRun] | None:
+    """The configuration that the last run kept, which holds no key; None where there is none, or
+    another version wrote it."""
+    from pydantic import ValidationError
+
+    from engine.config.settings import Config
+
+    if not store.exists():
+        return None
+    with closing(open_reader(store)) as reader:
+        run = reader.last_run()
+    if run is None:
+        return None
+    try:
+        return Config.model_validate(_without_gaps(json.loads(run.config))), run
+    except (ValueError, ValidationError):
+        return None
+
+
+def _without_gaps(said: Any) -> Any:
+    """What was kept, without what was left out of it, and what was not given."""
+    if isinstance(said, dict):
+        return {
+            name: _without_gaps(value)
+            for name, value in said.items()
+            if name not in {"apikey", "extra_headers"} and value not in (None, [], {})
+        }
+    return [_without_gaps(one) for one in said] if isinstance(said, list) else said
 
 
 def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:

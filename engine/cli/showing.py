@@ -11,7 +11,7 @@ from typing import Any
 from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import Named, find
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session, open_to_read
 from engine.config.definition import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
@@ -26,7 +26,7 @@ WIDTH = 96
 
 
 def show(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_to_read(arguments)
     with closing(open_reader(session.store_path)) as reader:
         named = find(reader, arguments.id, benchmark=arguments.benchmark)
         if arguments.json:
@@ -38,7 +38,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def search(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_to_read(arguments)
     text = " ".join(arguments.text)
     if arguments.limit < 1:
         raise InputError(Problem("--limit must be at least 1"))

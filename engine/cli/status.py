@@ -13,7 +13,7 @@ from engine.cli.console import out, out_json, table
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
 from engine.cli.lines import tally_of
 from engine.cli.reach import NOBODY
-from engine.cli.session import Session, open_session
+from engine.cli.session import Session, open_to_read
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -49,7 +49,7 @@ class Status:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
+    session = open_to_read(arguments)
     infos = session.watched()
     holder = session.holder()
     path = session.store_path

@@ -271,3 +271,15 @@ def test_a_store_of_an_older_version_is_told_before_anything_is_drawn(tmp_path: 
     with opened(tmp_path) as terminal:
         assert terminal.read_to_the_end() == 2
     assert b"was written by an older Crosswind" in terminal.shown
+
+
+def test_a_terminal_that_cannot_place_text_is_told_why_there_is_no_app(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    for words in (["run"], []):
+        where = ["--workspace", str(folder)] if words else []
+        with Terminal(words=[*words, *where], TERM="dumb") as terminal:
+            assert terminal.read_to_the_end() == 0
+        said = b" ".join(terminal.shown.split())
+        assert b"no app here: TERM says that this terminal cannot place text" in said
+        assert (b"this goes on here, in lines" in said) is bool(words)
+        assert b"\x1b[" not in terminal.shown
