@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.facts import Fact
 from engine.link import EngineLink
 from engine.progress import Progress
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
@@ -45,6 +46,8 @@ class BenchmarkInfo:
     """Whether any model that plays a part in it is a script and not a language model."""
     judges: Sequence[str] = ()
     """The labels of those whose verdicts count."""
+    scripts: str | None = None
+    """Which parts scripts play, in words; None where that is all of them, or none."""
     evaluators: Sequence[EvaluatorInfo] = ()
     """Who else can be asked: models that have a name, and targets."""
 
@@ -63,6 +66,13 @@ def describe_benchmarks(
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     roles = (config.user_model, *config.judges, config.generator)
     scripted = any(spec.is_offline for spec in (*roles, *config.targets))
+    parts = {
+        GENERATOR: config.generator.is_offline,
+        USER: config.user_model.is_offline,
+        **{f"{TARGET} {target.id}": target.is_offline for target in config.targets},
+        **{f"{EVALUATOR} {judge.label}": judge.is_offline for judge in config.judges},
+    }
+    every = all(parts.values())
     targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
     named = dict(config.models) | targets_too
     evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
@@ -74,6 +84,7 @@ def describe_benchmarks(
             targets=targets,
             scripted=scripted,
             judges=[spec.label for spec in config.judges],
+            scripts=None if every else scripts_in_words(parts),
             evaluators=evaluators,
         )
         for name in names

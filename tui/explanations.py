@@ -137,7 +137,8 @@ def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Bl
         Passage("gap", "", "", close=True),
     ]
     if info.scripted:
-        blocks.append(_say("scripted", f"These are {SCRIPTED}.", Ink.WARN))
+        words = f"These are {SCRIPTED}" if info.scripts is None else one_line(info.scripts)
+        blocks.append(_say("scripted", f"{words[0].upper()}{words[1:]}.", Ink.WARN))
     return blocks
 
 

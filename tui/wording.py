@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
+from engine.display import one_line
 from engine.progress import Score
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "—"
 SCRIPTED: Final = "scripted models, not language models"
+ROOM_FOR_PARTS: Final = 60
+"""Characters of what is said in a header of those parts that scripts play."""
 READING: Final = "reading the configuration …"
 
 STAGE_NAMES: Final = {
@@ -115,3 +118,11 @@ def bar(done: int, total: int, width: int) -> tuple[str, str]:
     full, part = divmod(eighths, 8)
     filled = "█" * full + (_BLOCKS[part] if part else "")
     return filled, " " * (width - len(filled))
+
+
+def scripted_words(scripts: str | None, *, roomy: bool) -> str:
+    """For a header: that everybody is a script, or who is."""
+    if scripts is None:
+        return SCRIPTED if roomy else "scripted"
+    fits = roomy and len(scripts) <= ROOM_FOR_PARTS
+    return one_line(scripts) if fits else "some parts scripted"

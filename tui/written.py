@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.benchmark import Scenario
 from engine.display import clean
+from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
 from tui.shell import Subject
@@ -51,7 +52,9 @@ def _markdown(
     yield f"- benchmark: {take.benchmark}"
     yield f"- target: {take.model}; user model: {take.user_model}"
     if take.scripted:
-        yield "- played by scripted models, which are not language models"
+        parts = played_by(take.user_model, take.model, scripted=take.scripted)
+        some = None if all_scripts(parts) else scripts_in_words(parts)
+        yield f"- {some or 'played by scripted models, which are not language models'}"
     if take.stop_reason is not None:
         yield f"- ended: {ENDINGS[take.stop_reason]}" + (f": {take.detail}" if take.detail else "")
     if scenario is not None:

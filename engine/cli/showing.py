@@ -16,6 +16,7 @@ from engine.config.definition import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored
+from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.others import others_who_spoke
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -137,7 +138,9 @@ def _conversation(reader: Reader, named: Named) -> Iterator[str]:
     takes = reader.takes(named.benchmark, key)
     for take in reversed(takes):
         yield f"{named.id} · {named.benchmark} · take {take.number}"
-        scripted = " · scripted, not language models" if take.scripted else ""
+        parts = played_by(take.user_model, take.model, scripted=take.scripted)
+        some = "scripted, not language models" if all_scripts(parts) else scripts_in_words(parts)
+        scripted = f" · {some}" if some else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
         messages = reader.messages(take.seq)

@@ -9,7 +9,6 @@ from typing import Final
 from engine.benchmark import Speaker
 from engine.display import clean, one_line
 from engine.exporting.selection import Conversation
-from engine.store.mirror_rows import SCRIPTED_NOTE
 from engine.store.others import others_who_spoke
 from engine.store.records import StoredMessage, StoredVerdict
 
@@ -78,8 +77,8 @@ def _shown_lines(text: str) -> list[str | None]:
 def document(one: Conversation) -> list[str]:
     """Its lines."""
     lines = [f"# {escaped(str(one.take.key))}", ""]
-    if one.scripted:
-        lines += (f"*{SCRIPTED_NOTE[0].upper()}{SCRIPTED_NOTE[1:]}.*", "")
+    if (note := one.scripted_note) is not None:
+        lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")
     lines += (*_facts(one), "", *_scenario(one), "## Conversation")
     for message in one.messages:
         lines += _message(message)

@@ -11,7 +11,6 @@ from typing import Any, Final
 from engine.benchmark import Speaker
 from engine.display import clean
 from engine.exporting.selection import Conversation
-from engine.store.mirror_rows import SCRIPTED_NOTE
 from engine.store.others import others_of
 from engine.store.records import StoredMessage, StoredVerdict
 
@@ -46,7 +45,7 @@ def as_object(one: Conversation) -> dict[str, Any]:
             ],
             "demographic": dict(scenario.demographic),
         }
-    note = {"note": SCRIPTED_NOTE} if one.scripted else {}
+    note = {"note": one.scripted_note} if one.scripted else {}
     return {
         "benchmark": one.benchmark,
         "conv_id": str(take.key),

@@ -9,7 +9,8 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Metric, Scenario
 from engine.jury import Jury, what_counts, why_unscored
-from engine.store.mirror_rows import is_scripted
+from engine.scripted import scripted_note
+from engine.store.mirror_rows import parts_of
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
 
@@ -35,8 +36,12 @@ class Conversation:
     @property
     def scripted(self) -> bool:
         """Whether a script had any part in it."""
-        judges = (verdict.judge for verdict in self.verdicts)
-        return self.take.scripted or is_scripted(judges)
+        return self.scripted_note is not None
+
+    @property
+    def scripted_note(self) -> str | None:
+        """Which parts of it scripts played; None where they played none."""
+        return scripted_note(parts_of(self.take, [verdict.judge for verdict in self.verdicts]))
 
 
 def conversations(

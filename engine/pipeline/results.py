@@ -14,6 +14,7 @@ from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
 from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.others import served_by_others
 from engine.pipeline.standing import Standing
+from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows
 from engine.stages.analyse import About, analyse
 from engine.stages.analysis import Analysis, LeftOut, MetricInfo, Outcome, Vote
@@ -109,6 +110,7 @@ def _about(
         targets=targets,
         scripted=frozenset(take.key.target_id for take in takes if take.scripted),
         scripted_models=_scripted(takes, outcomes),
+        scripted_note=_scripted_note(takes, outcomes),
         headline_rule=config.jury.rule,
         left_out=LeftOut(
             conversations=len(others),
@@ -139,6 +141,20 @@ def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
         if any(given[judge] for judge in jury.judges):
             found.update(judge for judge in jury.judges if given[judge] < jury.passes)
     return dict(sorted(found.items()))
+
+
+def _scripted_note(takes: Sequence[StoredTake], outcomes: Sequence[Outcome]) -> str | None:
+    targets = {take.key.target_id: is_script(take.model) for take in takes}
+    judges = {vote.judge: is_script(vote.judge) for one in outcomes for vote in one.votes}
+    parts = {
+        USER: any(is_script(take.user_model) for take in takes),
+        **{f"{TARGET} {name}": script for name, script in sorted(targets.items())},
+        **{f"{EVALUATOR} {name}": script for name, script in sorted(judges.items())},
+    }
+    if all_scripts(parts):
+        return "Scripted models took part; they are not language models."
+    words = scripts_in_words(parts)
+    return None if words is None else f"{words[0].upper()}{words[1:]}."
 
 
 def _scripted(takes: Iterable[StoredTake], outcomes: Iterable[Outcome]) -> list[str]:

@@ -41,6 +41,8 @@ class About:
     """Targets in whose conversations a scripted model had a part."""
     scripted_models: Sequence[str] = ()
     """The labels of all scripted models that had a part, judges too."""
+    scripted_note: str | None = None
+    """Which parts they had, in a sentence; None where they had none."""
     others: Sequence[ServedByOthers] = ()
     headline_rule: str = ""
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -217,8 +219,8 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
 
 def _notes(about: About) -> list[str]:
     notes = []
-    if about.scripted_models:
-        notes.append("Scripted models took part; they are not language models.")
+    if about.scripted_note:
+        notes.append(about.scripted_note)
     if about.left_out.conversations:
         notes.append(
             f"{about.left_out.conversations} stored conversations are not part of the present "

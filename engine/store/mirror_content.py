@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Final
 
-from engine.benchmark import ConversationKey, Scenario, Stage
+from engine.benchmark import ConversationKey, Role, Scenario, Stage
 from engine.jury import Jury
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script
 from engine.store.mirror_rows import (
     JsonObject,
     Metrics,
@@ -24,6 +25,12 @@ from engine.store.mirror_rows import (
 from engine.store.reader import Reader
 from engine.store.records import StoredScenario, StoredTake
 
+_PARTS: Final = {
+    Role.GENERATOR: GENERATOR,
+    Role.USER: USER,
+    Role.TARGET: TARGET,
+    Role.EVALUATOR: EVALUATOR,
+}
 _AT_ONCE: Final = 100
 """Conversations that are held in memory while they are written."""
 
@@ -167,11 +174,14 @@ class Content:
         for stage in stages:
             usage = self._reader.usage(self._benchmark, stage, target)
             if usage.calls:
-                labels = self._reader.models_of(self._benchmark, stage, target)
+                callers = self._reader.callers_of(self._benchmark, stage, target)
+                parts: dict[str, bool] = {}
+                for role, label in callers:
+                    parts[_PARTS[role]] = parts.get(_PARTS[role], False) or is_script(label)
                 cost[stage.value] = cost_entry(
                     stage.value,
                     usage,
-                    scripted=is_scripted(labels),
+                    parts=parts,
                     unmetered=self._reader.unmetered(self._benchmark, stage, target),
                 )
         return cost

@@ -19,17 +19,24 @@ from engine.benchmark import (
     metric_of,
 )
 from engine.jury import TIED, Jury, counting, what_counts
+from engine.scripted import (
+    EVALUATOR,
+    GENERATOR,
+    MADE_BY_SCRIPTS,
+    Parts,
+    all_scripts,
+    is_script,
+    played_by,
+    scripted_note,
+)
 from engine.store.records import StoredMessage, StoredScenario, StoredTake, StoredVerdict
 
 JsonObject = dict[str, Any]
 Metrics = Mapping[str, Metric]
 
 OURS: Final = "_crosswind"
-SCRIPTED_NOTE: Final = "made with scripted models, which are not language models"
 
 _NO_METRICS: Final[Metrics] = {}
-_SCRIPTED_LABEL: Final = "offline:"
-"""How the label of every scripted model begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,30 @@ class TargetName:
 
 
 def is_scripted(labels: Iterable[str]) -> bool:
-    return any(label.startswith(_SCRIPTED_LABEL) for label in labels)
+    return any(map(is_script, labels))
+
+
+def parts_of(
+    take: StoredTake,
+    judges: Iterable[str] = (),
+    *,
+    written: bool = False,
+) -> dict[str, bool]:
+    """Which parts of a conversation scripts played; `written` says so of its scenario."""
+    played = played_by(take.user_model, take.model, scripted=take.scripted)
+    judged = {EVALUATOR: is_scripted(names)} if (names := list(judges)) else {}
+    return {GENERATOR: written, **played, **judged}
+
+
+def _told(parts: Parts) -> JsonObject:
+    """Who wrote the scenario does not make what was said of it a script's."""
+    spoke = any(script for part, script in parts.items() if part != GENERATOR)
+    note = scripted_note(parts)
+    return {"scripted": spoke, **({} if note is None else {"note": note})}
 
 
 def _scripted_note(scripted: bool) -> JsonObject:  # noqa: FBT001  (a column of the row, not a switch)
-    return {"scripted": True, "note": SCRIPTED_NOTE} if scripted else {"scripted": False}
+    return {"scripted": True, "note": MADE_BY_SCRIPTS} if scripted else {"scripted": False}
 
 
 def scenario_row(
@@ -113,7 +139,7 @@ def conversation_row(
     """One of `conversations.json`. `scripted` says so of its scenario."""
     take = counting.take
     ours: JsonObject = {
-        **_scripted_note(scripted or any(one.take.scripted for one in (counting, *others))),
+        **_told(parts_of(take, written=scripted)),
         **_take(counting),
     }
     if others:
@@ -226,7 +252,7 @@ def score_row(
         "justification": said.justification,
         "sample": take.key.sample,
         OURS: {
-            **_scripted_note(scripted or take.scripted or is_scripted(judges)),
+            **_told(parts_of(take, judges, written=scripted)),
             "take": take.number,
             "judge": said.judge,
             "unscored": unscored,
@@ -252,11 +278,12 @@ def _verdict(verdict: StoredVerdict, key: ConversationKey) -> JsonObject:
     }
 
 
-def cost_entry(phase: str, usage: Usage, *, scripted: bool, unmetered: int) -> JsonObject:
-    """One phase of `cost.json`. `unmetered` attempts failed and reported no usage: some of them
-    may be billed, and none is in the sums."""
+def cost_entry(phase: str, usage: Usage, *, parts: Parts, unmetered: int) -> JsonObject:
+    """One phase of `cost.json`; `parts` are those of its callers. `unmetered` attempts failed and
+    reported no usage: some of them may be billed, and none is in the sums."""
     entry = {"phase": phase, **_usage(usage)}
-    ours: JsonObject = _scripted_note(scripted) if scripted else {}
+    note = scripted_note(parts)
+    ours: JsonObject = {} if note is None else {"scripted": all_scripts(parts), "note": note}
     if unmetered:
         ours = {**ours, "unmetered_attempts": unmetered}
     return {**entry, OURS: ours} if ours else entry

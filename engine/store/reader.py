@@ -11,7 +11,7 @@ from itertools import islice
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from engine.benchmark import ConversationKey, Metric, Speaker, Stage, Usage
+from engine.benchmark import ConversationKey, Metric, Role, Speaker, Stage, Usage
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
@@ -451,14 +451,17 @@ class Reader:
         rows = self._store.all("SELECT model, step, dropped, max(seq) FROM learned GROUP BY model")
         return {row["model"]: (row["step"], frozenset(json.loads(row["dropped"]))) for row in rows}
 
-    def models_of(self, benchmark: str, stage: Stage, target: str | None = None) -> frozenset[str]:
-        """The labels of the models that were called in a stage; with `target`, on its behalf."""
+    def callers_of(
+        self, benchmark: str, stage: Stage, target: str | None = None
+    ) -> list[tuple[Role, str]]:
+        """The roles in which models were called in a stage, with their labels; with `target`, on
+        its behalf."""
         rows = self._store.all(
-            "SELECT DISTINCT model FROM attempt "
+            "SELECT DISTINCT role, model FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
             (benchmark, stage.value, target),
         )
-        return frozenset(row["model"] for row in rows)
+        return sorted((Role(row["role"]), row["model"]) for row in rows)
 
     def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:
         """The label of the model that gave the last answer for each row of work, by its id."""

@@ -16,6 +16,13 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
+from engine.scripted import (
+    EVALUATOR,
+    all_scripts,
+    is_script,
+    played_by,
+    scripts_in_words,
+)
 from engine.statistics.votes import headline
 from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
@@ -37,7 +44,7 @@ from tui.widgets.ink import Ink, Piece, Styled
 from tui.widgets.key_line import KeyLine
 from tui.widgets.one_line import OneLine
 from tui.widgets.transcript import Transcript
-from tui.wording import SCRIPTED, SPEAKER_NAMES, count, verdict
+from tui.wording import SPEAKER_NAMES, count, scripted_words, verdict
 
 
 class At(NamedTuple):
@@ -417,12 +424,17 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         return [Rule("setup", "persona, goals, landmarks", "L closes"), *_setup(scenario)]
 
     def _draw_lines(self) -> None:
-        info, dialogue = self._info, self._dialogue
+        dialogue = self._dialogue
         left = [Piece(" Crosswind", Ink.ACCENT), Piece("  " + one_line(self._benchmark))]
-        scripted = info is not None and info.scripted
+        parts = {}
+        if dialogue is not None and (take := dialogue.take) is not None:
+            parts = played_by(take.user_model, take.model, scripted=take.scripted)
+            if self._verdicts:
+                parts[EVALUATOR] = any(is_script(each.judge) for each in self._verdicts)
         roomy = self.size.width >= ROOM_FOR_NOTICE
-        words = SCRIPTED if roomy else "scripted"
-        notice = [Piece(words, Ink.WARN), Piece(" ")] if scripted else []
+        some = None if all_scripts(parts) else scripts_in_words(parts)
+        words = scripted_words(some, roomy=roomy)
+        notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         counted = _counted(self._verdicts)

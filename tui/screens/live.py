@@ -44,7 +44,7 @@ from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
-from tui.wording import READING, SCRIPTED, SPEAKER_NAMES, duration
+from tui.wording import READING, SPEAKER_NAMES, duration, scripted_words
 
 SMALL: Final = 40
 """Cells from which on the header names the benchmark."""
@@ -359,9 +359,11 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         state = self._state_words(where, at)
         notice: list[Piece] = []
         if info is not None and info.scripted:
-            whole = [Piece(SCRIPTED, Ink.WARN), Piece(" ")]
+            words = scripted_words(info.scripts, roomy=True)
+            whole = [Piece(words, Ink.WARN), Piece(" ")]
             roomy = width >= ROOM_FOR_NOTICE and length([*left, *state, *whole]) < width
-            notice = whole if roomy else [Piece("scripted", Ink.WARN), Piece(" ")]
+            short = scripted_words(info.scripts, roomy=False)
+            notice = whole if roomy else [Piece(short, Ink.WARN), Piece(" ")]
         elif not self.watched.described:
             notice = [Piece(READING, Ink.MUTED), Piece(" ")]
         title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]

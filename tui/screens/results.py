@@ -323,7 +323,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if length(left) + length(right) > self.app.size.width:
             left = [Piece(" "), Piece("Results  ", Ink.STRONG), *told]
             roomy = self.app.size.width >= _ROOM_FOR_TWO_ENDS
-            right = [Piece("scripted ", Ink.WARN)] if right and roomy else ()
+            some = any(info.scripts for info in self.watched.benchmarks)
+            short = "some parts scripted " if some else "scripted "
+            right = [Piece(short, Ink.WARN)] if right and roomy else ()
         self._header.show(left, right)
 
     def _header_words(self) -> Line:

@@ -14,7 +14,7 @@ from tui.shell import Shell, Subject
 from tui.shell_commands import ShellCommand, judging_again, showing
 from tui.ticker import Moment
 from tui.widgets.ink import Ink, Line, Piece
-from tui.wording import READING, SCRIPTED
+from tui.wording import READING, scripted_words
 
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14
@@ -34,9 +34,10 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     left += [Piece(name + "  ", Ink.STRONG), *told]
     if not screen.watched.described:
         return left, [Piece(READING, Ink.MUTED), Piece(" ")]
-    if not any(info.scripted for info in screen.watched.benchmarks):
+    scripted = next((info for info in screen.watched.benchmarks if info.scripted), None)
+    if scripted is None:
         return left, ()
-    return left, [Piece(SCRIPTED if roomy else "scripted", Ink.WARN), Piece(" ")]
+    return left, [Piece(scripted_words(scripted.scripts, roomy=roomy), Ink.WARN), Piece(" ")]
 
 
 def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:

@@ -15,6 +15,7 @@ from engine.cli.html_report.leaderboard import heat_map, leaderboard
 from engine.cli.html_report.markup import Markup, Piece, element, joined
 from engine.cli.html_report.parts import Frame
 from engine.cli.html_report.summary import agreement, how_made, in_short
+from engine.scripted import is_script
 from engine.stages.analysis import Analysis
 from engine.stages.findings import listed, plural
 
@@ -99,7 +100,9 @@ def _masthead(analyses: Sequence[Analysis], title: str, made: datetime) -> list[
         element("p", "Crosswind", class_="mark"),
         element("h1", title, class_="name"),
         element("p", lead, class_="lead"),
-        element("p", _scripted(scripted), class_="notice", role="note") if scripted else None,
+        element("p", _scripted(scripted, analyses), class_="notice", role="note")
+        if scripted
+        else None,
         element(
             "nav",
             element("ul", [_link(name, n) for n, name in enumerate(names, 1)]),
@@ -110,11 +113,16 @@ def _masthead(analyses: Sequence[Analysis], title: str, made: datetime) -> list[
     ]
 
 
-def _scripted(models: Sequence[str]) -> str:
-    return (
-        f"Scripted models took part: {listed(models)}. They are not language models: these numbers "
-        "show how Crosswind works, and say nothing about any assistant."
-    )
+def _scripted(models: Sequence[str], analyses: Sequence[Analysis]) -> str:
+    known = f"Scripted models took part: {listed(models)}. They are not language models"
+    targets = [one.model for found in analyses for one in found.targets]
+    if all(map(is_script, targets)):
+        return (
+            f"{known}: these numbers show how Crosswind works, and say nothing about any assistant."
+        )
+    real = sorted({model for model in targets if not is_script(model)})
+    no = "is no script" if len(real) == 1 else "are no scripts"
+    return f"{known}. {listed(real)} {no}; what is said here of any assistant rests on these."
 
 
 def _link(name: str, place: int) -> Markup:

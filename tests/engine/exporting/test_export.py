@@ -97,7 +97,7 @@ def test_json_lines_hold_every_conversation_to_the_letter(
     assert (second["passed"], second["unscored"]) == (None, "judges are tied")
     assert [one["judge"] for one in second["verdicts"]] == ["one", "two"]
     assert first["scripted"]
-    assert "not language models" in first["note"]
+    assert first["note"] == "the user model is a script, not a language model"
 
 
 def test_a_table_has_a_line_for_each_verdict_and_nothing_that_runs(
@@ -139,7 +139,7 @@ def test_a_document_shows_foreign_text_and_nothing_in_it_acts(root: Path, tmp_pa
     assert re.search(r"(?<!\\)<script", text) is None
     assert "\x1b" not in text
     assert "- result: unscored (judges are tied)" in lines
-    assert "*Made with scripted models, which are not language models.*" in lines
+    assert "*The user model is a script, not a language model.*" in lines
 
 
 @pytest.mark.parametrize(
