@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.cli.console import tell
 from engine.cli.failures import what_next
+from engine.cli.lines import price_stop
 from engine.cli.reach import Reach, reach_of
 from engine.cli.session import Session, config_path_of, names_at_work, open_session
 from engine.config.workspace import Workspace
@@ -237,6 +238,9 @@ def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None)
         if not over:
             return DONE  # the app has said how to see it again
     if watch.progress.run_end is not RunEnd.DONE:
+        reason = price_stop(watch.progress)
+        if reason is not None:
+            tell(reason)
         tell(f"stopped before the end; `crosswind run{on}` goes on from here")
         return STOPPED
     failed = failures(watch)

@@ -10,10 +10,12 @@ from typing import Final
 
 from engine.benchmark import Stage
 from engine.cli.console import tell
+from engine.facts import NoteKind
 from engine.progress import Progress, Tally, TargetProgress
 from engine.watch import Watch
 
 LINE_SECONDS: Final = 5.0
+_OF_PRICE: Final = ("this run will cost more", "`run.budget`", "`workspace_budget`")
 
 
 class LinePrinter:
@@ -41,6 +43,17 @@ class LinePrinter:
             if line is not None and self._last.get((name, stage)) != line:
                 self._last[name, stage] = line
                 tell(f"[{_clock_text(now - self._began)}] {line}")
+
+
+def price_stop(progress: Progress) -> str | None:
+    """Why the last run stopped, where that was for its price."""
+    found = None
+    for note in progress.notes:
+        if note.kind is NoteKind.RUN_STARTED:
+            found = None
+        elif note.kind is NoteKind.WARNING and note.text.startswith(_OF_PRICE):
+            found = note.text
+    return found
 
 
 def stage_line(progress: Progress, name: str, stage: Stage) -> str | None:

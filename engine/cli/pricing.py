@@ -128,7 +128,7 @@ def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Ite
 
 ESTIMATED: Final = {
     True: "an estimate, from what such calls used in this workspace so far",
-    False: "an estimate; calls that nobody has made here yet are counted as of usual length",
+    False: "an estimate: what was not called here yet is assumed to be of usual length",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.benchmark import Stage
 from engine.cli.console import out, out_json, table
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
-from engine.cli.lines import tally_of
+from engine.cli.lines import price_stop, tally_of
 from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_to_read
 from engine.facts import RunEnd
@@ -137,7 +137,8 @@ def _tally_json(tally: Any) -> dict[str, int]:
 def _print(status: Status) -> None:
     board, progress = status.board, status.watch.progress
     out(_engine_line(status))
-    for text in (*_remarks(board), *_money(status)):
+    stopped = None if board is not None else price_stop(progress)
+    for text in (*([stopped] if stopped else ()), *_remarks(board), *_money(status)):
         out(f"  {text}")
     body = []
     for info in status.watch.benchmarks:

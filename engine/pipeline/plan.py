@@ -177,16 +177,16 @@ def _new_conversations(
 def _assumed(bench: Bench, unwritten: _Unwritten, new: Iterable[Range]) -> list[str]:
     conversations = sum(new, NONE)
     if unwritten.metrics.high:
-        what = f"{number_words(unwritten.metrics)} metrics are not written yet: counted as "
-        bases = f"{number_words(unwritten.unknown_bases)} base scenarios"
+        what = f"{number_words(unwritten.metrics)} metrics are not written yet; assumed: "
+        bases = f"{number_words(unwritten.unknown_bases)} scenarios"
     elif conversations.high:
-        what = "scenarios are not written yet: counted as "
-        bases = f"{sum(unwritten.bases.values())} base scenarios"
+        what = "scenarios are not written yet; assumed: "
+        bases = f"{sum(unwritten.bases.values())} scenarios"
     else:
         return []
     made = unwritten.unknown_bases * unwritten.each_base + Range.exactly(unwritten.variants)
     variants = f", {number_words(made)} variants" if bench.config.demographics else ""
-    return [f"{what}{bases}{variants} and {number_words(conversations)} conversations"]
+    return [f"{what}{bases}{variants}, {number_words(conversations)} conversations"]
 
 
 def number_words(amount: Range) -> str:

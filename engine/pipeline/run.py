@@ -62,6 +62,8 @@ class RunResult:
 RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
 UNATTENDED_SECONDS: Final = 60.0
 """For so long a run that waits for an answer stays when nobody is there any more."""
+ARRIVING_SECONDS: Final = 10.0
+"""For so long whoever has started an engine may take to come and watch it."""
 LOOK_SECONDS: Final = 0.5
 
 
@@ -125,6 +127,8 @@ class Pipeline:
     """What a call to a real model may take, where that is not the usual."""
     attended: Callable[[], bool] = lambda: False
     """Whether somebody is there who can be asked."""
+    awaits_somebody: bool = False
+    """Whether somebody may be about to come, as an app does that has just started its engine."""
     unattended_seconds: float = UNATTENDED_SECONDS
     question: Question | None = field(init=False, default=None)
     """What is waited for an answer to: `resume` says yes, `drain` no."""
@@ -201,7 +205,7 @@ class Pipeline:
             return False
         if self.question is None:
             found = Question.of(self.budget)
-            if not self.attended():
+            if not (self.attended() or self.awaits_somebody):
                 self._note(NoteKind.WARNING, "", found.stopped_words)
                 self.drain()
                 return False
@@ -214,11 +218,13 @@ class Pipeline:
 
     async def _wait_for_somebody(self) -> None:
         """An engine that nobody answers must not hold the workspace for good."""
-        alone = 0.0
+        alone, most = 0.0, ARRIVING_SECONDS
         while self.question is not None and not self.control.draining:
+            if self.attended():
+                alone, most = 0.0, self.unattended_seconds
             await asyncio.sleep(LOOK_SECONDS)
-            alone = 0.0 if self.attended() else alone + LOOK_SECONDS
-            if alone >= self.unattended_seconds:
+            alone += LOOK_SECONDS
+            if alone >= most and not self.attended():
                 self._note(NoteKind.WARNING, "", Question.of(self.budget).stopped_words)
                 self.question = None
                 self.drain()

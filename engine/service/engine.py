@@ -116,6 +116,7 @@ class Engine:
     async def _do(self, order: Order) -> RunResult:
         pipeline = self._open_pipeline()
         pipeline.attended = lambda: self.attended()
+        pipeline.awaits_somebody = self._linger > 0
         self._pipeline, self._at_hand, self._began = pipeline, order, True
         self._main = asyncio.create_task(pipeline.work(order))
         failed = 0

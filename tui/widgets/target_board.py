@@ -331,7 +331,10 @@ def _spending_line(spending: Spending, layout: _Layout) -> Line:
     filled, rest = bar(round(min(spending.share, 1) * 1000), 1000, max(layout.bar_width, 10))
     near = Ink.WARN if spending.share >= 0.9 else Ink.MUTED
     line = [
-        Piece(" " + pad("this run", layout.name_width) + " ", Ink.MUTED),
+        Piece(
+            " " + pad("this run" if layout.name_width >= 8 else "run", layout.name_width) + " ",
+            Ink.MUTED,
+        ),
         Piece(filled, Ink.WARN if spending.share >= 0.9 else Ink.ACCENT),
         Piece("─" * len(rest), Ink.RULE),
         Piece(f" spent {spending.spent} of {spending.budget}", near),

@@ -143,6 +143,22 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Any) -> No
     assert len(place.json("runs", "holds", "scores.json")) == 8
 
 
+def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Any) -> None:
+    async def play() -> None:
+        with open_store(place.root / "crosswind.db") as store:
+            config = load_config(place.config)
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
+            pipeline.awaits_somebody = True
+            run = asyncio.create_task(pipeline.run(Order(("giving-in",), quote=QUOTE)))
+            while pipeline.question is None:
+                assert not run.done()
+                await asyncio.sleep(0)
+            pipeline.drain()
+            assert (await run).stopped
+
+    asyncio.run(play())
+
+
 def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Any) -> None:
     async def play() -> RunResult:
         with open_store(place.root / "crosswind.db") as store:

@@ -113,8 +113,7 @@ def test_with_metrics_that_are_not_written_the_whole_way_is_quoted(shop: Shop) -
     plan = shop.quote().plan
     assert {calls.stage for calls in plan.calls} == set(Stage) - {Stage.AGGREGATE}
     assert plan.assumed == [
-        "3 to 6 metrics are not written yet: counted as 3 to 6 base scenarios and 6 to 12 "
-        "conversations"
+        "3 to 6 metrics are not written yet; assumed: 3 to 6 scenarios, 6 to 12 conversations"
     ]
     quoted = shop.holds()
     assert not quoted.measured
@@ -128,8 +127,7 @@ def test_with_metrics_of_ones_own_and_variants_the_whole_way_is_quoted(shop: Sho
     shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
     plan = shop.quote().plan
     assert plan.assumed == [
-        "scenarios are not written yet: counted as 2 base scenarios, 4 variants and "
-        "16 conversations"
+        "scenarios are not written yet; assumed: 2 scenarios, 4 variants, 16 conversations"
     ]
     shop.holds()
 
