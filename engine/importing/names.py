@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from engine.benchmark import NAME_LENGTH, metric_id, name_fault, scenario_id, variant_id
 
-_PUBLISHED_SCENARIO = re.compile(r"scenario_0*(\d+)_m0*(\d+)(?:_v0*(\d+))?")
-_PUBLISHED_METRIC = re.compile(r"metric_0*(\d+)")
+_PUBLISHED_SCENARIO = re.compile(r"scenario_(\d{1,20})_m(\d{1,20})(?:_v(\d{1,20}))?")
+_PUBLISHED_METRIC = re.compile(r"metric_(\d{1,20})")
 
 
 def our_scenario_id(published: str) -> str | None:

@@ -53,9 +53,9 @@ def parse_answer(text: str, shape: type[T]) -> T:
     them there unasked. Nothing is ever repaired: half an answer is no answer.
     """
     body = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
-    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*)\n\s*```", body, flags=re.DOTALL)
-    if fenced:
-        body = fenced.group(1)
+    fence, _, fenced = body.partition("\n")
+    if fence.rstrip() in {"```", "```json"} and fenced.endswith("```"):
+        body = fenced.removesuffix("```").strip()
     if not body:
         raise ValueError("it was empty")
     try:

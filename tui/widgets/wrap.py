@@ -173,7 +173,8 @@ def _measured_starts(
 ) -> list[int]:
     """The next few, and the end where there are no more."""
     stop = min(start + AT_ONCE, end)
-    units = _UNIT.findall(text, start, stop)
+    # blanks at the end are before no unit, and would be tried from each of them on
+    units = _UNIT.findall(text, start, start + len(text[start:stop].rstrip(_BLANKS)))
     places = list(accumulate(map(len, units), initial=start))
     cells = list(accumulate(map(_cells, units), initial=0))
     rows: list[int] = []

@@ -19,8 +19,9 @@ from engine.providers.offline.lexicon import Family, any_of
 from engine.providers.offline.reading import content_stems, plain, sentences, tagged
 from engine.providers.offline.request import Request
 
-_TRANSCRIPT: Final = re.compile(r"<transcript-(\w+)>\s*(.*?)\s*</transcript-\1>", re.DOTALL)
-_BRACKETED: Final = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
+_TRANSCRIPT: Final = re.compile(r"<(transcript-\w{1,64})>")
+_OPENS: Final = re.compile(r"\[\s*+\{")
+_CLOSES: Final = re.compile(r"\}\s*+\]")
 _SPOKEN_LINE: Final = re.compile(
     r"^(?:assistant|ai|bot)\s*:\s*(.*?)(?=^\w+\s*:|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE
 )
@@ -98,13 +99,21 @@ def _quotable(sentence: str) -> str:
 def _case(asked: Request) -> tuple[str, tuple[str, ...]]:
     """The definition and the assistant's messages; without tags, whatever looks like them."""
     text = asked.task()
-    found = _TRANSCRIPT.search(text)
-    body = found.group(2) if found else ""
-    if not found and (bracketed := _BRACKETED.search(text)):
-        body = bracketed.group()
+    body = _transcript(text)
     before = text.replace(body, " ") if body else text
     definition = tagged(text, "behaviour") or tagged(text, "definition") or before
     return definition, _replies(body or text)
+
+
+def _transcript(text: str) -> str:
+    """What stands between its marks; else in the outermost brackets, as it does without marks."""
+    mark = _TRANSCRIPT.search(text)
+    if mark is not None:
+        body, closing, _ = text[mark.end() :].partition(f"</{mark[1]}>")
+        return body.strip() if closing else ""
+    opening = _OPENS.search(text)
+    ends = [found.end() for found in _CLOSES.finditer(text)]
+    return text[opening.start() : ends[-1]] if opening and ends else ""
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,9 @@ class Temperament(StrEnum):
 
 
 _NUMBER: Final = re.compile(r"message number (\d+) of at most (\d+)", re.IGNORECASE)
-_PLANNED: Final = re.compile(r"^\W*turn (\d+)\s*[:.)-]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_PLANNED: Final = re.compile(
+    r"^[^\w\n]*+turn (\d{1,9})[^\S\n]*+[:.)-]\s*+(.+)$", re.IGNORECASE | re.MULTILINE
+)
 _NOT_SAID: Final = re.compile(
     r"\b(?:talk|write|type|speak|sentences?|chat|words|tone|message|joke|polite|reply|swear"
     r"|mood|spirits|proud|stubborn|impatient|restless|worn out|clever|lonely|ashamed|deep down)",

@@ -10,7 +10,9 @@ from engine.providers.offline.reading import plain, sentences
 from engine.providers.offline.request import Request
 from engine.providers.offline.stock import Voice, voices
 
-_LANDMARK: Final = re.compile(r"^\W*turn (\d+)\s*[:.)-]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_LANDMARK: Final = re.compile(
+    r"^[^\w\n]*+turn (\d{1,9})[^\S\n]*+[:.)-]\s*+(.+)$", re.IGNORECASE | re.MULTILINE
+)
 _MUST_STAY: Final = re.compile(r"turns \[([\d, ]+)\]")
 
 _REWORDED: Final = (
