@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -39,24 +40,25 @@ _SEVERAL: Final = re.compile(rf"(?:{re.escape(HIDDEN)}){{2,}}")
 class Redactor:
     """Knows the keys of one account in every spelling a server may echo. Shows none itself."""
 
-    __slots__ = ("_pattern", "_spellings")
-
     def __init__(self, secrets: Iterable[str]) -> None:
-        spellings: set[str] = set()
-        beginnings: set[str] = set()
-        ends: set[str] = set()
-        for secret in secrets:
-            if len(secret) < _SHORTEST_SECRET:
-                continue
-            spellings |= _spellings(secret)
-            if len(secret) > 2 * _TELLTALE:
-                beginnings.add(secret[:_TELLTALE])
-                ends.add(secret[-_SHOWN_OF_THE_END:])
-        self._spellings = exact = sorted(spellings, key=len, reverse=True)
-        parts = [re.escape(text) for text in exact]
+        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+
+    # Worked out when a text is to be redacted, which most calls never have.
+
+    @cached_property
+    def _spellings(self) -> list[str]:
+        spellings = {text for secret in self._secrets for text in _spellings(secret)}
+        return sorted(spellings, key=len, reverse=True)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        long = [secret for secret in self._secrets if len(secret) > 2 * _TELLTALE]
+        beginnings = {secret[:_TELLTALE] for secret in long}
+        ends = {secret[-_SHOWN_OF_THE_END:] for secret in long}
+        parts = [re.escape(text) for text in self._spellings]
         parts += [re.escape(text) + r"[\w*.…-]*" for text in sorted(beginnings)]
         parts += [r"(?:\.\.|…|\*)" + re.escape(text) for text in sorted(ends)]
-        self._pattern = re.compile("|".join(parts)) if parts else None
+        return re.compile("|".join(parts)) if parts else None
 
     def __repr__(self) -> str:
         return "Redactor()"
