@@ -22,7 +22,8 @@ from statistics import median
 from typing import Final
 
 from tests.benchmarks import at_size, engine_run
-from tests.benchmarks.engine_run import AIOHTTP, CASES, ENGINE, HTTPX2, INSPECT, Case, Cost
+from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost
+from tests.benchmarks.engine_run import CASES, ENGINE, INSPECT, Case
 
 Row = tuple[str, str, str]
 """What, how much, and how much it may be."""
@@ -37,8 +38,8 @@ SCRIPTS: Final = {
 }
 """Those that say what they found in their own words."""
 
-CPU_BUDGET: Final = {"floor": "2.5 x"}
-WALL_BUDGETS: Final = {"paced-100": "1.12 x", "paced-200": "1.35 x", "slow-200": "1.05 x"}
+CPU_BUDGET: Final = {"floor": "2 x"}
+WALL_BUDGETS: Final = dict.fromkeys(("paced-100", "paced-200", "slow-40", "slow-200"), "1.15 x")
 MEMORY_BUDGETS: Final = {"floor": "130 MB", "thousand": "250 MB"}
 
 
@@ -72,10 +73,10 @@ def _engine_rows(name: str, case: Case, found: dict[str, list[Cost]]) -> Iterato
     ours, job = found[ENGINE], case.job
     what = f"{job.calls:,} calls, {case.title}"
     cpu = median(one.cpu_s for one in ours)
-    for other in (HTTPX2, AIOHTTP, INSPECT):
+    for other in (HTTPX2, AIOHTTP, INTERLEAVED, INSPECT):
         if other in found:
             ratio = cpu / median(one.cpu_s for one in found[other])
-            budget = CPU_BUDGET.get(name, "") if other == HTTPX2 else ""
+            budget = CPU_BUDGET.get(name, "") if other == AIOHTTP else ""
             yield f"{what}: CPU of the engine beside {other}", f"{ratio:.2f} x", budget
     for who, costs in found.items():
         if job.ideal_s:

@@ -34,7 +34,7 @@ from engine.store.database import open_store
 from engine.store.mirror import Edits
 from engine.store.reading import open_reader
 from engine.store.search import open_search
-from tests.benchmarks.engine_run import measured
+from tests.benchmarks.bare_client import measured
 from tests.benchmarks.synthetic import Size, build_files, build_store, write_set_up
 
 Row = tuple[str, str, str]

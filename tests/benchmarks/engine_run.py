@@ -4,8 +4,8 @@
 240 conversations of 6 turns and a verdict on each, 3,120 calls, each answered in 60 pieces by the
 protocol server in a process of its own. The engine, in a process of its own too, plans, plays,
 keeps every message on disk, judges, and writes the files. CPU is that of the client's process
-alone. The ideal wall time is that of the longest chain of calls, so many conversations at once, at
-the pace of the server.
+alone, from its start. The ideal wall time is that of the longest chain of calls, or of all calls on
+so many slots, at the pace of the server.
 """
 
 from __future__ import annotations
@@ -14,20 +14,15 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
-
-import aiohttp
-import httpx2
 
 from engine.benchmark import Landmark, Scenario, Stage, scenario_id, variant_id
 from engine.config.settings import load_config
@@ -37,13 +32,14 @@ from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.reading import open_reader
 from engine.store.rows import ScenarioRow
-from tests.benchmarks.providers import CHUNKS, HEADERS, KEY, Pace, server, split
+from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost, measured, told
+from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
 
 TARGETS: Final = 2
 TURNS: Final = 6
 NAME: Final = "giving-in"
 AS_FAST_AS_IT_GOES: Final = Pace()
-ENGINE, HTTPX2, AIOHTTP = "this engine", "bare httpx2", "bare aiohttp"
+ENGINE: Final = "this engine"
 INSPECT: Final = "Inspect AI"
 INSPECT_PYTHON: Final = "INSPECT_PYTHON"
 """The environment names a Python that has `inspect_ai`; its versions rarely go with ours."""
@@ -78,21 +74,9 @@ class Job:
 
     @property
     def ideal_s(self) -> float:
-        """Round after round of conversations, and the last verdict."""
-        rounds = -(-self.conversations // self.at_once)
-        return (rounds * 2 * TURNS + 1) * self.pace.ideal_s
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What it took."""
-
-    cpu_s: float
-    wall_s: float
-    peak_mb: float
-    lag_p99_ms: float | None = None
-    lag_max_ms: float | None = None
-    failed: int = 0
+        """No order of the calls is quicker: the longest chain of them, or all of them on as many
+        slots."""
+        return max(2 * TURNS + 1, self.calls / self.at_once) * self.pace.ideal_s
 
 
 # The engine
@@ -147,27 +131,6 @@ async def _failed(pipeline: Pipeline, order: Order) -> int:
     return (await pipeline.run(order)).failed
 
 
-async def measured(work: Callable[[], Awaitable[int]]) -> Cost:
-    """With how late this event loop comes to what is due."""
-    lags: list[float] = []
-
-    async def watch() -> None:
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(0.01)
-            lags.append(time.perf_counter() - began - 0.01)
-
-    watching = asyncio.create_task(watch())
-    began, spent = time.perf_counter(), time.process_time()
-    failed = await work()
-    wall, cpu = time.perf_counter() - began, time.process_time() - spent
-    watching.cancel()
-    lags.sort()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    p99 = lags[int(len(lags) * 0.99)] if lags else 0.0
-    return Cost(cpu, wall, peak, p99 * 1000, max(lags, default=0.0) * 1000, failed)
-
-
 # The floors
 
 _ASKED: Final = "You play a person who talks with an assistant, and answer as JSON. " * 24
@@ -194,52 +157,6 @@ def _body(messages: Sequence[dict[str, str]]) -> dict[str, Any]:
     }
 
 
-@asynccontextmanager
-async def with_httpx2(origin: str, at_once: int) -> AsyncIterator[Callable[[Any], Awaitable[None]]]:
-    limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-    url = f"{origin}/v1/chat/completions"
-    async with httpx2.AsyncClient(limits=limits, timeout=None, trust_env=False) as client:
-
-        async def call(body: Any) -> None:
-            async with client.stream("POST", url, headers=HEADERS, json=body) as response:
-                await split(response.aiter_raw())
-
-        yield call
-
-
-@asynccontextmanager
-async def with_aiohttp(
-    origin: str, at_once: int
-) -> AsyncIterator[Callable[[Any], Awaitable[None]]]:
-    url, connector = f"{origin}/v1/chat/completions", aiohttp.TCPConnector(limit=at_once)
-    async with aiohttp.ClientSession(connector=connector) as session:
-
-        async def call(body: Any) -> None:
-            async with session.post(url, headers=HEADERS, json=body) as response:
-                await split(response.content.iter_any())
-
-        yield call
-
-
-async def run_bare(origin: str, job: Job, who: str) -> Cost:
-    left = iter(range(job.conversations))
-
-    async def work() -> int:
-        async with (with_httpx2 if who == HTTPX2 else with_aiohttp)(origin, job.at_once) as call:
-
-            async def worker() -> None:
-                for _ in left:
-                    for body in bodies():
-                        await call(body)
-
-            async with asyncio.TaskGroup() as group:
-                for _ in range(job.at_once):
-                    group.create_task(worker())
-        return 0
-
-    return await measured(work)
-
-
 # Both, each in a process of its own
 
 
@@ -247,18 +164,20 @@ def cost(who: str, origin: str, job: Job) -> Cost:
     """Raises `SystemExit` where not every call was made."""
     with TemporaryDirectory(prefix="cw") as folder:
         root = Path(folder)
+        if who in {HTTPX2, AIOHTTP, INTERLEAVED}:
+            bare = [who, origin, KEY, job.conversations, job.at_once, CHUNKS, list(bodies())]
+            return _child(sys.executable, ["tests.benchmarks.bare_client"], bare)
         if who == INSPECT:
             order = [origin, job.conversations, job.at_once, TURNS, _ASKED, folder]
             return _child(os.environ[INSPECT_PYTHON], ["tests.benchmarks.with_inspect"], order)
         write_workspace(root, origin, job)
-        order = [who, origin, job.conversations, job.at_once, folder]
+        order = [folder, job.conversations]
         found = _child(sys.executable, ["tests.benchmarks.engine_run", "--child"], order)
-        if who == ENGINE:
-            with closing(open_reader(root / "crosswind.db")) as reader:
-                done = reader.counting_verdicts(NAME)
-            judged = sum(bool(verdicts) for _, verdicts in done)
-            if judged != job.conversations:
-                sys.exit(f"only {judged} of {job.conversations} judged")
+        with closing(open_reader(root / "crosswind.db")) as reader:
+            done = reader.counting_verdicts(NAME)
+        judged = sum(bool(verdicts) for _, verdicts in done)
+        if judged != job.conversations:
+            sys.exit(f"only {judged} of {job.conversations} judged")
         return found
 
 
@@ -279,10 +198,8 @@ def _child(python: str, command: Sequence[str], order: Sequence[Any]) -> Cost:
 def be_child(order: Sequence[Any]) -> Cost:
     # an installed Crosswind has none of these, and sqlite-utils loads them wherever they are
     cast("dict[str, Any]", sys.modules).update(dict.fromkeys(("numpy", "pandas", "scipy")))
-    who, origin, conversations, at_once, folder = order
-    if who == ENGINE:
-        return asyncio.run(run_engine(Path(folder), conversations // TARGETS))
-    return asyncio.run(run_bare(origin, Job(conversations, at_once), who))
+    folder, conversations = order
+    return asyncio.run(run_engine(Path(folder), conversations // TARGETS))
 
 
 def compared(job: Job, whom: Sequence[str], rounds: int) -> dict[str, list[Cost]]:
@@ -297,7 +214,7 @@ def compared(job: Job, whom: Sequence[str], rounds: int) -> dict[str, list[Cost]
 
 def rows(job: Job, found: dict[str, list[Cost]]) -> Iterator[tuple[str, ...]]:
     """Lines of a table, as `HEADING` says."""
-    floor = median(cost.cpu_s for cost in found[HTTPX2]) if HTTPX2 in found else None
+    floor = median(cost.cpu_s for cost in found[AIOHTTP]) if AIOHTTP in found else None
     for who, costs in found.items():
         cpu, wall = median(one.cpu_s for one in costs), median(one.wall_s for one in costs)
         yield (
@@ -316,7 +233,7 @@ def _late(costs: Sequence[Cost]) -> str:
     return f"{median(late):.0f} ms" if late else ""
 
 
-HEADING: Final = ("who", "CPU", "x bare httpx2", "wall", "x ideal", "peak memory", "lag p99")
+HEADING: Final = ("who", "CPU", "x bare aiohttp", "wall", "x ideal", "peak memory", "lag p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +265,20 @@ CASES: Final = {
     "paced-200": Case(
         "50 ms to the first token, then 200 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 200)),
+        (HTTPX2, AIOHTTP, INTERLEAVED),
         rounds=3,
         inspect=True,
+    ),
+    "slow-40": Case(
+        "50 ms to the first token, then 50 a second, 40 at once",
+        Job(48, 40, Pace(50, 50)),
+        (AIOHTTP, INTERLEAVED),
+        rounds=1,
     ),
     "slow-200": Case(
         "50 ms to the first token, then 50 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 50)),
-        (AIOHTTP,),
+        (AIOHTTP, INTERLEAVED),
         rounds=1,
     ),
     "thousand": Case(
@@ -385,7 +309,7 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        sys.stdout.write(json.dumps(asdict(be_child(json.load(sys.stdin)))))
+        sys.stdout.write(told(be_child(json.load(sys.stdin))))
         return
     for name in options.cases or CASES:
         case = CASES[name]
