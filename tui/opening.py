@@ -68,7 +68,8 @@ def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     from engine.cli.running import DONE, held_to
 
     session, order = prepared.session, prepared.order
-    session.check(order)
+    for warning in session.check(order):
+        tell(f"note: {warning}")
     session.make_way()
     holder = session.holder()
     if holder is not None:

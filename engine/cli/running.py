@@ -196,7 +196,8 @@ def run_here(
     session: Session, order: Order, arguments: argparse.Namespace, gates: Sequence[Gate] = ()
 ) -> int:
     """In the foreground, or where that is asked for by an engine of its own."""
-    session.check(order)
+    for warning in session.check(order):
+        tell(f"note: {warning}")
     session.make_way()
     if getattr(arguments, "detach", False):
         return detach(session, order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -89,15 +90,34 @@ class Session:
     def store_path(self) -> Path:
         return self.workspace.store_path(self.config)
 
-    def check(self, order: Order) -> None:
-        """Everything that can be known to be wrong before a run, while nothing is made yet.
+    def check(self, order: Order) -> Sequence[str]:
+        """Everything that can be known to be wrong before a run, while nothing is made yet; gives
+        what a person should know although it may go well.
 
         Raises `InputError` and `StoreError`.
         """
         self.refuse_unread()
         self._bring_up_to_date()
         with self.planning() as pipeline:
-            pipeline.check(order)
+            benches = pipeline.check(order)
+            if self._is_scripted(order):
+                return ()
+            # Imported here: scripted models need none of it.
+            from engine.doctor.preflight import look_first
+            from engine.pipeline.plan import plan_run
+
+            judge = None if order.evaluator is None else self.config.model_named(order.evaluator)
+            plans = [plan_run(bench, order, judge) for bench in benches]
+            # only those that will be called: a key that nobody needs may be missing
+            called = [part.spec for plan in plans for calls in plan.calls for part in calls.parts]
+        return look_first(called, self.config, self.workspace.root, os.environ)
+
+    def _is_scripted(self, order: Order) -> bool:
+        """Whether no model over the network can have a part in it."""
+        roles = [self.config.user_model, *self.config.judges, self.config.generator]
+        named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]
+        swapped = self.config.models.values()  # as validation runs do
+        return all(spec.is_offline for spec in (*roles, *named, *swapped, *self.config.targets))
 
     def unread(self) -> str | None:
         """What is said where the store is gone and files hold what it held; None where it is there,

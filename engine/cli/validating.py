@@ -101,7 +101,8 @@ def _run(session: Session, asked: Validation, order: Order, arguments: argparse.
             "until it ends, or end it with `crosswind stop`"
         )
     place_branch(asked)
-    session.check(order)
+    for warning in session.check(order):
+        tell(f"note: {warning}")
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
     result = run_headless(session.place, session.store_path, order, infos, plain=plain)

@@ -66,7 +66,7 @@ def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
             spec.price,
         )
         known.setdefault(same, (spec, []))[1].append(role)
-    return [_in_use(spec, tuple(roles), environment) for spec, roles in known.values()]
+    return [in_use(spec, environment, tuple(roles)) for spec, roles in known.values()]
 
 
 def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
@@ -80,7 +80,7 @@ def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
         yield f"models.{name}", spec
 
 
-def _in_use(spec: ModelSpec, roles: tuple[str, ...], environment: Environment) -> ModelInUse:
+def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = ()) -> ModelInUse:
     if spec.is_offline:
         return ModelInUse(spec, roles, None)
     try:

@@ -321,3 +321,45 @@ def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
 
 def _finding(place: Destination, state: State, sentence: str, remedy: str | None = None) -> Finding:
     return Finding(Area.REACH, place.subject, state, sentence, remedy)
+
+
+# For a run, which wants to know more of it and says less
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What came of asking an account for its models."""
+
+    status: int | None = None
+    """None where nobody answered."""
+    body: bytes = b""
+    """The first `LONGEST_LIST` bytes."""
+    failure: Failure | None = None
+
+
+LONGEST_LIST: Final = 4 * 1024 * 1024
+"""Bytes. OpenRouter's is half a megabyte."""
+
+
+async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float) -> Listed:
+    """Never raises: what cannot be asked is a failure."""
+    url, headers = await asyncio.to_thread(_question, place)
+    try:
+        proxy = proxy_for(url)
+    except InputError:
+        return Listed(failure=Failure(Cause.PROXY))
+    way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
+    body = bytearray()
+    try:
+        async with await asyncio.to_thread(_client, trust, proxy, longest_s) as client:
+            question = client.stream("GET", url, headers=headers, extensions={"trace": way.follow})
+            async with asyncio.timeout(longest_s), question as response:
+                async for piece in response.aiter_bytes(65_536):
+                    body += piece
+                    if len(body) > LONGEST_LIST:
+                        break
+                return Listed(response.status_code, bytes(body[:LONGEST_LIST]))
+    except (TimeoutError, httpx.TimeoutException):
+        return Listed(failure=Failure(Cause.NO_CONNECTION, f"not within {longest_s:g} s"))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        return Listed(failure=_failure(error, way) or Failure(Cause.BROKEN, _NO_TLS))

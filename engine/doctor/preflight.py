@@ -1,0 +1,275 @@
+"""What would make every call of a run fail, looked for before the first: nothing is spent by it.
+
+Only what is sure stops a run: a variable that is missing, a key that is refused, a certificate that
+is not trusted, a model that a complete list does not have. All else is said and left to the run,
+which waits for servers that are not there yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from engine.config.environment import Environment
+from engine.config.settings import Config, ModelSpec
+from engine.display import one_line
+from engine.doctor.models import ModelInUse, in_use
+from engine.doctor.reach import Destination, Listed, destinations, listed
+from engine.errors import InputError, Problem
+from engine.providers.attempts import Cause, describe
+from engine.providers.connecting import no_trust
+
+LONGEST_S: Final = 4.0
+KEPT_S: Final = 3600.0
+"""For so long an account that was found well is not asked again."""
+COMPLETE: Final = frozenset(
+    {
+        "api.openai.com",
+        "api.anthropic.com",
+        "api.groq.com",
+        "api.mistral.ai",
+        "api.x.ai",
+        "openrouter.ai",
+    }
+)
+"""Hosts that list every model which they serve to a key. Other servers take names that they do not
+list: llama-server takes any, gateways have wildcards, some load what they are asked for."""
+_MAY_NOT_LIST: Final = (b"scope", b"permission")
+"""What a refusal says where the key is good, but not for lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is wrong, and what may be."""
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Kept:
+    """Which accounts were found well lately, by a digest with a salt: no key is in it."""
+
+    path: Path | None
+    clock: Callable[[], float] = time.time
+    _salt: str = ""
+    _well: dict[str, float] = field(default_factory=dict)
+
+    def read(self) -> None:
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            found = json.loads(self.path.read_text("utf-8")) if self.path is not None else {}
+            now = self.clock()
+            self._salt = str(found.get("salt", ""))
+            self._well = {
+                str(name): float(at)
+                for name, at in found.get("well", {}).items()
+                if 0 <= now - float(at) < KEPT_S
+            }
+        self._salt = self._salt or secrets.token_hex(16)
+
+    def knows(self, place: Destination, models: Collection[str]) -> bool:
+        return all(self._digest(place, name) in self._well for name in models)
+
+    def add(self, place: Destination, models: Collection[str]) -> None:
+        now = self.clock()
+        self._well.update({self._digest(place, name): now for name in models})
+
+    def write(self) -> None:
+        """What cannot be kept is asked for again: that is no fault."""
+        if self.path is None:
+            return
+        text = json.dumps({"salt": self._salt, "well": self._well})
+        new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+            new.replace(self.path)
+
+    def _digest(self, place: Destination, model: str) -> str:
+        said = [place.wire.value, place.base_url, place.key, place.headers, model]
+        trust = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        text = json.dumps([self._salt, said, trust])
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def kept_in(environ: Mapping[str, str]) -> Kept:
+    """In the folder for what may be lost."""
+    said = Path(environ.get("XDG_CACHE_HOME", ""))
+    try:
+        folder = said if said.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return Kept(None)
+    return Kept(folder / "crosswind" / "preflight.json")
+
+
+async def preflight(
+    models: Sequence[ModelInUse], config_path: Path, kept: Kept, *, longest_s: float = LONGEST_S
+) -> Found:
+    """Asks every account for its models, all at once and each for `longest_s` at most."""
+    problems = [problem for model in models for problem in _missing(model)]
+    warnings: list[str] = []
+    wanted = _wanted(models)
+    kept.read()
+    new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
+    asked = await _ask(list(new), longest_s)
+    for (place, names), said in zip(new.items(), asked, strict=True):
+        wrong, doubts = _judged(place, names, said, config_path)
+        problems += wrong
+        warnings += doubts
+        if not wrong and not doubts and said.status is not None and said.status < 300:
+            kept.add(place, names)
+    kept.write()
+    return Found(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
+
+
+def look_first(
+    specs: Sequence[ModelSpec], config: Config, root: Path, environ: Mapping[str, str]
+) -> Sequence[str]:
+    """What a run that will call these models should be told before it begins.
+
+    Raises `InputError` with all that would fail it.
+    """
+    environment = Environment(root, environ)
+    models = [in_use(spec, environment) for spec in specs if not spec.is_offline]
+    if not models:
+        return ()
+    found = asyncio.run(preflight(models, config.path, kept_in(environ)))
+    if found.problems:
+        raise InputError(found.problems)
+    return found.warnings
+
+
+def _missing(model: ModelInUse) -> Iterator[Problem]:
+    endpoint = model.endpoint
+    if model.fault is not None:
+        yield from model.fault.problems
+    if endpoint is None:
+        return
+    for look_up in (endpoint.key, endpoint.headers):
+        try:
+            look_up()
+        except InputError as error:
+            yield from error.problems
+
+
+def _wanted(models: Sequence[ModelInUse]) -> dict[Destination, list[str]]:
+    """The accounts that have their key, each with the names that it is to know."""
+    wanted: dict[Destination, list[str]] = {}
+    for model in models:
+        if model.endpoint is None or any(_missing(model)):
+            continue
+        for place in destinations([model]):
+            wanted.setdefault(place, []).append(model.endpoint.model)
+    return wanted
+
+
+async def _ask(places: Sequence[Destination], longest_s: float) -> list[Listed]:
+    if not places:
+        return []
+    trust, failure = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), None
+    try:
+        trust = await asyncio.to_thread(httpx2.create_ssl_context)
+    except OSError as error:
+        failure = no_trust(error)
+
+    async def one(place: Destination) -> Listed:
+        if failure is not None and urlsplit(place.base_url).scheme == "https":
+            return Listed(failure=failure)
+        return await listed(place, trust, longest_s=longest_s)
+
+    return list(await asyncio.gather(*map(one, places)))
+
+
+def _judged(
+    place: Destination, names: Sequence[str], said: Listed, config_path: Path
+) -> tuple[list[Problem], list[str]]:
+    """What is certainly wrong, and what a person should know but only the run can tell."""
+    host, failure = place.subject, said.failure
+    if failure is not None:
+        what = describe(failure)
+        if failure.cause in {Cause.NO_TRUST, Cause.CERTIFICATE}:
+            return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
+        return [], [f"{host} was not reached ({what}): the run waits for it"]
+    status = said.status or 0
+    if status == 401:
+        if any(word in said.body.lower() for word in _MAY_NOT_LIST):
+            return [], []
+        what = f"{host} refuses the key {place.key_name} (401)"
+        hint = "check the key: is it of this provider, and still valid?"
+        return [Problem(what, config_path, hint=hint)], []
+    if not 200 <= status < 300:
+        return [], []
+    known = model_names(said.body)
+    unknown = [name for name in dict.fromkeys(names) if known and not is_listed(name, known)]
+    if place.subject in COMPLETE:
+        hint = "see the provider's list, or leave the model out"
+        wrong = [
+            Problem(f"{host} has no model {name!r} for this key", config_path, hint=hint)
+            for name in unknown
+        ]
+        return wrong, []
+    return [], [
+        f"{host} does not list a model {name!r}; it lists {_some(known)}" for name in unknown
+    ]
+
+
+_CERTIFICATES: Final = {
+    Cause.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
+    "system's",
+    Cause.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
+    "if it is known to be right",
+}
+
+
+def _some(known: Collection[str]) -> str:
+    first = sorted(known)[:3]
+    more = f" and {len(known) - len(first)} more" if len(known) > len(first) else ""
+    return ", ".join(one_line(name, 80) for name in first) + more
+
+
+def model_names(body: bytes) -> frozenset[str]:
+    """What a list of models holds; nothing where it is none, or only its first page."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return frozenset()
+    data = found.get("data") if isinstance(found, dict) else None
+    if not isinstance(data, list) or found.get("has_more"):
+        return frozenset()
+    ids = (one.get("id") for one in data if isinstance(one, dict))
+    names = frozenset(name for name in ids if isinstance(name, str) and name)
+    return frozenset() if any("*" in name for name in names) else names
+
+
+_DATED: Final = re.compile(r"[-@]?(\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest)\Z")
+
+
+def is_listed(name: str, known: Collection[str]) -> bool:
+    """Whether a list may mean this name. Providers take aliases, snapshots of a date, fine-tuned
+    models and variants of which their lists hold only the base, or only with a prefix."""
+    if name.startswith("ft:"):
+        return True
+    wanted = _bases(name)
+    return any(not wanted.isdisjoint(_bases(one)) for one in known)
+
+
+def _bases(name: str) -> frozenset[str]:
+    whole = name.casefold()
+    short = whole.removeprefix("models/").partition(":")[0]
+    return frozenset({whole, short, _DATED.sub("", short)})

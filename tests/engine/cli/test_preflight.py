@@ -1,0 +1,158 @@
+"""What would fail every call is found before the first: exit 2, and nothing is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import main
+from engine.doctor.preflight import is_listed, model_names
+from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+
+
+@pytest.fixture
+def server() -> Iterator[ProtocolServer]:
+    with ProtocolServer() as running:
+        yield running
+
+
+@pytest.fixture
+def place(server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = Workplace(tmp_path / "work", server)
+    configure(place)
+    place.define("bread", "About bread.", [metric(1, "Honest.")])
+    place.stage("bread", [scenario(1)])
+    return place
+
+
+def configure(place: Workplace, **target: str) -> None:
+    place.configure([{"id": "good", **place.model("steadfast"), **target}], turns=1)
+
+
+def run(place: Workplace, *more: str) -> int:
+    words = ["run", "--headless", "--plain", "--yes", *more]
+    return main([*words, "--workspace", str(place.root)])
+
+
+def test_a_refused_key_stops_the_run_before_anything_is_spent(
+    place: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.server.settings = Settings(key="sk-another")
+    assert run(place) == 2
+    said = capsys.readouterr().err
+    assert "refuses the key CANARY_KEY (401)" in said
+    assert "is it of this provider" in said
+    assert place.server.counters.by_role == {}
+    assert not (place.root / "crosswind.db").exists()
+
+
+def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.configure(
+        [{"id": "good", **place.model("steadfast", apikey="${NOT_THERE_1}")}],
+        turns=1,
+        evaluator_model=place.model("evaluator", apikey="${NOT_THERE_2}"),
+        generator_model=place.model("generator", apikey="${NOT_NEEDED}"),
+    )
+    assert run(place) == 2
+    said = capsys.readouterr().err
+    assert "the variable NOT_THERE_1 is not set" in said
+    assert "the variable NOT_THERE_2 is not set" in said
+    assert "NOT_NEEDED" not in said
+    assert place.server.counters.by_role == {}
+    monkeypatch.setenv("NOT_THERE_1", CANARY)
+    monkeypatch.setenv("NOT_THERE_2", CANARY)
+    place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
+    assert run(place) == 0
+
+
+def test_certificates_that_cannot_be_read_are_told_with_their_variable(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/certificates.pem")
+    configure(place, base_url="https://127.0.0.1:1/v1")
+    assert run(place) == 2
+    said = capsys.readouterr().err
+    assert "SSL_CERT_FILE is /nowhere/certificates.pem" in said
+    assert "unset it" in said
+    assert place.server.counters.by_role == {}
+
+
+def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
+    place: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(place, model="words-7")
+    assert run(place) == 0
+    said = capsys.readouterr().err
+    assert "does not list a model 'words-7'; it lists" in said
+
+    from engine.cli.session import Session
+    from engine.config.settings import load_config
+    from engine.config.workspace import Workspace
+    from engine.pipeline.order import Order
+
+    configure(place, base_url="http://127.0.0.1:1/v1", model="another")
+    session = Session(Workspace(place.root), load_config(place.root / "config.yaml"))
+    [warning] = session.check(Order(("bread",), force=True))
+    assert "127.0.0.1:1 was not reached (no connection" in warning
+    assert "the run waits for it" in warning
+
+
+def test_what_was_found_well_is_not_asked_again_within_the_hour_and_no_key_is_kept(
+    place: Workplace, tmp_path: Path
+) -> None:
+    assert run(place) == 0
+    first = place.server.counters.requests
+    [kept] = (tmp_path / "cache" / "crosswind").glob("preflight.json*")
+    assert CANARY not in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    place.server.reset()
+    assert run(place, "--force", "--stage", "simulate", "--stage", "evaluate") == 0
+    again = place.server.counters
+    assert again.requests == sum(again.by_role.values())
+    assert first > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("gpt-4o", True),
+        ("gpt-4o-2024-08-06", True),
+        ("claude-sonnet-latest", True),
+        ("claude-sonnet-20250514", True),
+        ("ft:gpt-4o:us::x", True),
+        ("llama3", True),
+        ("qwen/qwen3", True),
+        ("qwen/qwen3:free", True),
+        ("gemini-pro", True),
+        ("gpt-4x", False),
+        ("claude", False),
+    ],
+)
+def test_a_name_that_a_list_may_mean_is_not_refused(name: str, listed: bool) -> None:
+    known = {"gpt-4o", "claude-sonnet", "llama3:latest", "qwen/qwen3", "models/gemini-pro"}
+    assert is_listed(name, known) is listed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b'{"data": 3}',
+        b'{"data": [{"id": "a"}], "has_more": true}',
+        b'{"data": [{"id": "openai/*"}]}',
+        b'{"data": [7, {"id": null}]}',
+    ],
+)
+def test_a_list_that_may_not_be_whole_says_nothing_of_what_there_is(body: bytes) -> None:
+    assert model_names(body) == frozenset()
