@@ -9,7 +9,10 @@ from importlib.metadata import version
 from typing import Final
 
 from engine.doctor.findings import Area, Finding, State
+from engine.providers.descriptors import most_connections_raised
 
+MANY_CONNECTIONS: Final = 512
+"""As many as most runs have at once."""
 _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 
@@ -18,8 +21,21 @@ def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> li
     return [
         Finding(Area.SYSTEM, "Crosswind", State.OK, version("crosswind")),
         Finding(Area.SYSTEM, "Python", State.OK, python),
+        _descriptors(most_connections_raised()),
         _sqlite(sqlite),
     ]
+
+
+def _descriptors(most: int) -> Finding:
+    if most >= MANY_CONNECTIONS:
+        return Finding(Area.SYSTEM, "open files", State.OK, f"{most} connections at once")
+    return Finding(
+        Area.SYSTEM,
+        "open files",
+        State.NOTE,
+        f"the limit lets a run have {most} connections at once; more calls wait for one",
+        "raise it before the run: `ulimit -n 4096`, or the hard limit of this user",
+    )
 
 
 def _sqlite(found: tuple[int, ...]) -> Finding:

@@ -6,11 +6,13 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
+from weakref import WeakSet
 
 from engine.providers.address import Address
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
 from engine.providers.connection import READ_AT_ONCE, Connection, UnansweredError
+from engine.providers.descriptors import most_connections
 from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
 
@@ -19,6 +21,10 @@ KEEP_ALIVE_S: Final = 90.0
 CONNECT_S: Final = 20.0
 GREETING_S: Final = 2.0
 _GREETED_AT: Final = 2
+
+ROOM_S: Final = 0.05
+_ALL: Final[WeakSet[Connections]] = WeakSet()
+"""Of this process, which has one limit for all."""
 
 
 class Connections:
@@ -43,6 +49,8 @@ class Connections:
         """Since when each waits, the longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._opening = 0
+        _ALL.add(self)
         self._place = address.url
         self._proxied = proxy is not None
         self._greeting_s = min(GREETING_S, connect_s)
@@ -111,9 +119,35 @@ class Connections:
         return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
     async def _connected(self) -> Connection:
-        connection = await self._way.connect(lambda: Connection(self._buffer, self._forget))
+        await self._room()
+        self._opening += 1
+        try:
+            connection = await self._way.connect(lambda: Connection(self._buffer, self._forget))
+        finally:
+            self._opening -= 1
         self._open.add(connection)
         return connection
+
+    async def _room(self) -> None:
+        """Wait until this process may open one more, whosever the others are."""
+        while sum(one.open for one in _ALL) >= most_connections():
+            if not any(one.close_longest_idle() for one in list(_ALL)):
+                await asyncio.sleep(ROOM_S)
+            else:
+                await asyncio.sleep(0)
+
+    @property
+    def open(self) -> int:
+        return len(self._open) + self._opening
+
+    def close_longest_idle(self) -> bool:
+        """Make room for another; whether there was one that nobody uses."""
+        longest = next(iter(self._idle), None)
+        if longest is None:
+            return False
+        del self._idle[longest]
+        longest.abort()
+        return True
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)

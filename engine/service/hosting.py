@@ -13,6 +13,7 @@ from engine.errors import CrosswindError
 from engine.facts import NoteKind
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
+from engine.providers.descriptors import raise_limit
 from engine.service.address import socket_path
 from engine.service.engine import Engine
 from engine.service.place import Place
@@ -54,6 +55,7 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
 
     Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
     """
+    raise_limit()
     workspace = Workspace(place.root)
     store_path = workspace.store_path(place.config())
     edits = _Edits(place.config_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import sqlite3
 import threading
@@ -24,6 +25,7 @@ from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
 from engine.doctor.system import system_findings
 from engine.doctor.terminal import Terminal, colours, terminal_findings
+from engine.providers.descriptors import RESERVED
 from engine.store.database import open_store
 from engine.store.header import APPLICATION_ID
 from engine.store.health import quick_check
@@ -803,3 +805,13 @@ def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
     assert far.remedy is not None
     assert "unset" in far.remedy
     assert near.state is State.OK
+
+
+@pytest.mark.parametrize(("limit", "state"), [(256, State.NOTE), (1 << 20, State.OK)])
+def test_a_small_limit_of_open_files_is_told(
+    limit: int, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
+    [found] = [one for one in system_findings() if one.subject == "open files"]
+    assert found.state is state
+    assert f"{limit - RESERVED} connections at once" in found.sentence
