@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
@@ -232,8 +233,8 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
 def read_object(path: Path, on_read: OnRead | None = None) -> object:
     """The one value of a small file. Raises `InputError`."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(LONGEST_ROW + 1)
+        with path.open("rb", buffering=0) as file:
+            raw = _whole(file)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     if on_read is not None:
@@ -242,6 +243,17 @@ def read_object(path: Path, on_read: OnRead | None = None) -> object:
     if isinstance(problem, Problem):
         raise InputError(problem)
     return problem[0]
+
+
+def _whole(file: RawIOBase) -> bytes:
+    """All of it, or one byte more than may be read. A buffer for as much at once would be made, and
+    given back, for each of many small files."""
+    pieces: list[bytes] = []
+    left = LONGEST_ROW + 1
+    while left and (piece := file.read(min(left, CHUNK))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def _object_problem(raw: bytes, path: Path) -> Problem | tuple[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.benchmark import Scenario
@@ -42,6 +42,8 @@ class Setting:
     court: Court
     report: BenchmarkReport
     on_read: OnRead | None = None
+    inside: set[Path] = field(default_factory=set)
+    """Folders of which it is known that no link leads out of `root` there."""
 
     @property
     def tracks(self) -> Tracks:
@@ -60,7 +62,7 @@ class Setting:
 
     def _rows(self, path: Path, file: FileReport, read: ReadRows) -> Iterator[JsonRow]:
         try:
-            refuse_unfit(path, self.root)
+            refuse_unfit(path, self.root, self.inside)
             yield from read(path, self.on_read)
         except InputError as error:
             file.tell_all(error.problems)
@@ -68,7 +70,7 @@ class Setting:
     def value(self, path: Path, file: FileReport) -> object:
         """What a small file holds; None where it cannot be read."""
         try:
-            refuse_unfit(path, self.root)
+            refuse_unfit(path, self.root, self.inside)
             return read_object(path, self.on_read)
         except InputError as error:
             file.tell_all(error.problems)

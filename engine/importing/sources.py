@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from errno import ELOOP
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 from engine.branches import VALIDATION, Branch, name_of
@@ -158,9 +159,25 @@ def _listed(place: Path) -> Iterator[Path]:
             yield one
 
 
-def refuse_unfit(path: Path, root: Path) -> None:
+def refuse_unfit(path: Path, root: Path, inside: set[Path] | None = None) -> None:
     """Raises `InputError` for what is no file, and for a link that leads out of the folder that is
-    imported."""
+    imported. `inside` keeps the folders that do not: a file of one of them is looked at alone."""
+    if inside is not None and path.parent in inside and _is_plain(path):
+        return
+    _refuse_unfit(path, root)
+    if inside is not None and path.parent.resolve().is_relative_to(root.resolve()):
+        inside.add(path.parent)
+
+
+def _is_plain(path: Path) -> bool:
+    """A file, and no link to one."""
+    try:
+        return S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False  # which is told where it is looked at whole
+
+
+def _refuse_unfit(path: Path, root: Path) -> None:
     hint = "put the file itself there, not a link"
     try:
         inside = path.resolve(strict=True).is_relative_to(root.resolve())

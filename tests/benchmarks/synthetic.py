@@ -476,6 +476,29 @@ def build_files(root: Path, size: Size) -> None:
         write_array(folder / "scores.json", map(score_row, made))
 
 
+def build_published(root: Path, size: Size) -> None:
+    """As the site publishes them: a file for each conversation of a benchmark and a model."""
+    for one in conversations(size):
+        folder = root / "scenarios" / one.benchmark / one.key.target_id
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{one.scenario.id}__s{one.key.sample}"
+        (folder / f"{name}.json").write_text(json.dumps(_published(one, name)), "utf-8")
+
+
+def _published(one: Made, name: str) -> dict[str, Any]:
+    row = conversation_row(one)
+    verdict = {
+        "result": "yes" if one.present else "no",
+        "justification": "Read at the third turn.",
+    }
+    return {
+        "scenario_id": name.replace("__", "-"),
+        "scenario": scenario_row(one.scenario, one.metric) | {"id": name.replace("__", "-")},
+        "samples": [row["transcript"]],
+        **({} if one.unscored else {"verdict": verdict}),
+    }
+
+
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.synthetic")
     parser.add_argument("dir", type=Path)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.errors import InputError
-from engine.importing.json_rows import CHUNK, read_rows
+from engine.importing.json_rows import CHUNK, read_object, read_rows
+from engine.importing.sources import refuse_unfit
 from tests.engine.importing.building import (
     Ours,
     Theirs,
@@ -266,3 +268,45 @@ def test_many_bad_rows_are_told_as_a_few_and_a_number(theirs: Theirs, ours: Ours
     report = ours.take_in(theirs.root)
     assert len(problems(report)) == 20
     assert report.benchmarks[0].dropped == 100
+
+
+def test_in_a_folder_that_is_known_each_link_is_still_looked_at(tmp_path: Path) -> None:
+    root = tmp_path / "theirs"
+    root.mkdir()
+    (tmp_path / "elsewhere.json").write_text("{}")
+    (root / "good.json").write_text("{}")
+    (root / "out.json").symlink_to(tmp_path / "elsewhere.json")
+    (root / "folder.json").mkdir()
+    inside: set[Path] = set()
+    for _ in range(2):
+        refuse_unfit(root / "good.json", root, inside)
+        assert inside == {root}
+        with pytest.raises(InputError, match="leads out of the folder"):
+            refuse_unfit(root / "out.json", root, inside)
+        with pytest.raises(InputError, match="expected a file, found a folder"):
+            refuse_unfit(root / "folder.json", root, inside)
+
+
+def test_a_file_in_a_folder_that_leads_out_is_refused_every_time(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "theirs", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "good.json").write_text("{}")
+    (root / "model").symlink_to(elsewhere)
+    inside: set[Path] = set()
+    for _ in range(2):
+        with pytest.raises(InputError, match="leads out of the folder"):
+            refuse_unfit(root / "model" / "good.json", root, inside)
+    assert not inside
+
+
+def test_a_file_of_many_parts_is_read_whole_and_a_small_one_takes_little(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    value = {"said": "é" * (2 * CHUNK)}
+    path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    assert read_object(path) == value
+    path.write_text("{}")
+    tracemalloc.start()
+    assert read_object(path) == {}
+    assert tracemalloc.get_traced_memory()[1] < 2 * CHUNK
+    tracemalloc.stop()
