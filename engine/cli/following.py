@@ -46,9 +46,13 @@ def _follow(
     watch: Watch, link: EngineLink, rows: Sequence[Row], say: Callable[[str], None]
 ) -> RunResult:
     at_work = {(row.benchmark, row.unit) for row in rows}
-    failed = 0
+    failed, asked = 0, None
     while at_work:
-        gone = link.board().state in GONE  # asked before the facts: what it did last is not missed
+        board = link.board()  # asked before the facts: what it did last is not missed
+        gone = board.state in GONE
+        if board.question is not None and board.question != asked:
+            tell(board.question)
+        asked = board.question
         for fact in watch.poll():
             settled = _settled(fact)
             if settled is not None and (fact.benchmark, settled.unit) in at_work:
