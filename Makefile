@@ -45,6 +45,9 @@ tests: $(STAMP)
 check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long
 
+check-real: $(STAMP) ## install LiteLLM's proxy and run against it; takes minutes and the network
+	$(BIN)/python -m tests.real.litellm
+
 format: $(STAMP) ## put the code into shape
 	$(BIN)/ruff check --fix $(TREE)
 	$(BIN)/ruff format $(TREE)
