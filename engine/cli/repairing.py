@@ -21,7 +21,7 @@ DONE, INCOMPLETE, STOPPED = 0, 1, 3
 def run_repair(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     session.make_way()
-    found = examine(session.workspace, session.store_path)
+    found = examine(session.workspace, session.store_path, session.config)
     if found.is_sound:
         out(f"{found.path} is whole: {_up_to_date(session)}")
         return DONE
@@ -57,9 +57,11 @@ def _up_to_date(session: Session) -> str:
 def _plan(found: Examination) -> Iterator[str]:
     if found.unread:
         yield f"{found.path} holds nothing, and the files do"
-    elif found.exists:
+    elif found.faults:
         yield f"{found.path} is damaged: {'; '.join(found.faults)}"
         yield "it will be copied aside, and what can be read of it saved into a new one"
+    elif found.exists:
+        yield f"{found.path} is whole, but the files hold more: {'; '.join(found.lacks)}"
     else:
         yield f"{found.path} does not exist"
     if found.files is not None:

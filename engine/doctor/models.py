@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 from engine.config.environment import Environment
 from engine.config.secret import VARIABLE
 from engine.config.settings import Config, ModelSpec
+from engine.config.shown import shown
 from engine.doctor.findings import Area, Finding, State, of_error
 from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of
 from engine.providers.endpoint import Endpoint
 from engine.providers.prices import Prices
-from engine.providers.proxies import proxy_for
+from engine.providers.proxies import exemption, proxy_for
 from engine.providers.redaction import Redactor
 from engine.providers.wire import Tokens
 
@@ -149,7 +150,8 @@ def way_to(url: str) -> str:
     """
     proxy = proxy_for(url)
     if proxy is None:
-        return "no proxy"
+        entry = exemption(url)
+        return "no proxy" if entry is None else f"no proxy (NO_PROXY has {shown(entry)})"
     parts = urlsplit(proxy)
     port = "" if parts.port is None else f":{parts.port}"
     return f"by the proxy {parts.scheme}://{parts.hostname}{port}"

@@ -13,7 +13,9 @@ from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.health import quick_check
+from engine.store.holding import came_without_its_log
 from engine.store.lock import workspace_holder
+from engine.store.reading import refuse_unfit
 from engine.store.unread import unread_results, unread_words
 
 LARGE_LOG: Final = 256 * 1024**2
@@ -27,7 +29,7 @@ def store_findings(
 ) -> list[Finding]:
     """`mounts` and `free` are the system's own where they are not given."""
     return [
-        *(_unread(path, root) or _store(path)),
+        *(_unread(path, root) or _store(path, root)),
         *_place(path, mounts_text() if mounts is None else mounts),
         *_space(path, free),
         _holder(root),
@@ -42,10 +44,14 @@ def _unread(path: Path, root: Path) -> list[Finding]:
     return [_finding("store", State.PROBLEM, unread_words(names, path), remedy)]
 
 
-def _store(path: Path) -> Iterator[Finding]:
+def _store(path: Path, root: Path) -> Iterator[Finding]:
+    try:
+        refuse_unfit(path)
+    except StoreError as error:
+        yield _finding("store", State.PROBLEM, str(error))
+        return
     if not path.exists():
-        sentence = f"{path} does not exist yet: nothing was run here so far"
-        yield _finding("store", State.OK, sentence)
+        yield _absent(path, root)
         return
     try:
         damage = quick_check(path)
@@ -58,15 +64,41 @@ def _store(path: Path) -> Iterator[Finding]:
             "store",
             State.PROBLEM,
             f"{path} is damaged: {'; '.join(damage)}",
-            "put a copy of it back, or move it away to begin anew; the files under benchmarks/ "
-            "stay as they are",
+            "`crosswind repair` puts it aside, and saves what can be read of it and what the files "
+            "under benchmarks/ hold",
         )
     elif damage is None:
         sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
         yield _finding("store", State.NOTE, sentence)
+    elif came_without_its_log(path):
+        yield _finding(
+            "store",
+            State.PROBLEM,
+            f"{path} came without its log {path.name}-wal, and the last engine did not close it: "
+            "what was written last may be missing",
+            "put the log back beside it; or `crosswind repair` fills in what the files under "
+            "benchmarks/ hold",
+        )
     else:
         yield _finding("store", State.OK, f"{path}, {size}, no damage found")
     yield from _log(path.with_name(path.name + "-wal"))
+
+
+def _absent(path: Path, root: Path) -> Finding:
+    """Whether something was run here once."""
+    log = path.with_name(path.name + "-wal")
+    left = next((root / "benchmarks").glob("*/runs/*/*.json"), None)
+    if log.exists() and (not log.is_file() or log.stat().st_size):
+        left = log
+    if left is None:
+        sentence = f"{path} does not exist yet: nothing was run here so far"
+        return _finding("store", State.OK, sentence)
+    return _finding(
+        "store",
+        State.PROBLEM,
+        f"{path} is gone, but {left} is left of what was run",
+        "`crosswind repair` makes it again from what is left; or put it back",
+    )
 
 
 def _log(path: Path) -> Iterator[Finding]:

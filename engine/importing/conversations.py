@@ -238,8 +238,9 @@ class Conversations:
         self, row: JsonObject, key: ConversationKey, takes: list[FileTake], history: History
     ) -> list[AttemptRow]:
         """Each of them where they are told, else their sum."""
-        if (calls := history.calls) is not None:
-            return self.work.made(calls)
+        if history.calls is not None:
+            # a conversation that was lost may have left its calls
+            return self._lost_calls(history)
         usage = fields.usage(row)
         if usage is None:
             return []

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from engine.benchmark import ConversationKey, Stage, Usage
+from engine.benchmark import ConversationKey, Stage, State, Usage
 from engine.importing.verdicts import identity
 from engine.store.reader import Reader
+
+_SETTLED: Final = frozenset({State.DONE, State.FAILED, State.DROPPED})
+"""A row that waits or is under way has lost its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,12 @@ class Known:
         return {identity(verdict) for verdict in self.reader.verdicts(take.seq)}
 
     def announced(self, stage: Stage, unit: str) -> bool:
-        """Whether the store has a state of this row of work."""
+        """Whether the store says how this row of work ended."""
         if stage not in self._units:
             units = {} if self.reader is None else self.reader.units(self.benchmark, stage)
-            self._units[stage] = frozenset(units)
+            self._units[stage] = frozenset(
+                unit for unit, found in units.items() if found.state in _SETTLED
+            )
         return unit in self._units[stage]
 
     def called(self, stage: Stage, unit: str) -> bool:

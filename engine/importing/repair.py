@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from engine.benchmark import Stage, State
 from engine.config.settings import Config
@@ -15,8 +18,10 @@ from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.sources import Found, look_through
 from engine.store.database import Store, open_store
+from engine.store.header import OlderStoreError
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
+from engine.store.reading import open_reader, refuse_unfit
 from engine.store.replaced_file import digest_on_disk
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.search import INDEX_NAME
@@ -35,10 +40,12 @@ class Examination:
     """Mirrored files, or what else can be imported; None where there is nothing."""
     unread: bool = False
     """Whether it holds nothing at all, and the files do."""
+    lacks: tuple[str, ...] = ()
+    """What our own files hold and the store does not, in words."""
 
     @property
     def is_sound(self) -> bool:
-        return self.exists and not self.faults and not self.unread
+        return self.exists and not (self.faults or self.unread or self.lacks)
 
 
 @dataclass(slots=True)
@@ -53,16 +60,45 @@ class Repair:
     """What was done once and what neither the store nor the files hold any more, in words."""
 
 
-def examine(workspace: Workspace, path: Path) -> Examination:
-    """Changes nothing. Raises `StoreError` for a file that is not ours to repair."""
-    exists = path.exists()
-    found = tuple(faults(path)) if exists else ()
+_WORK: Final = frozenset({"calls", "conversations", "messages", "takes", "verdicts"})
+"""What a run makes, of all that an import tells of."""
+
+
+def examine(workspace: Workspace, path: Path, config: Config | None = None) -> Examination:
+    """Changes nothing. With `config`, what the mirrored files hold is held against a store that is
+    whole. Raises `StoreError` for what is not ours to repair."""
+    refuse_unfit(path)
+    log = path.with_name(path.name + "-wal")
+    found: tuple[str, ...] = ()
+    if path.exists():
+        found = tuple(faults(path))
+    elif log.exists() and (not log.is_file() or log.stat().st_size):
+        found = (f"the file is gone, and only {log.name} is left",)
+    exists = path.exists() or bool(found)
     try:
         files: Found | None = look_through(workspace.root)
     except InputError:
         files = None
     unread = exists and not found and bool(unread_results(workspace.benchmarks_dir, path))
-    return Examination(path, exists, found, files, unread)
+    lacks: tuple[str, ...] = ()
+    if config is not None and path.exists() and files is not None and not (found or unread):
+        lacks = tuple(_lacking(workspace, config, path, files))
+    return Examination(path, exists, found, files, unread, lacks)
+
+
+def _lacking(workspace: Workspace, config: Config, path: Path, files: Found) -> Iterator[str]:
+    """Nothing for a store of an older version: it is brought up to date first."""
+    try:
+        reader = open_reader(path)
+    except OlderStoreError:
+        return
+    with closing(reader):
+        importer = Importer(workspace, config, reader, None)
+        report = asyncio.run(importer.run(files))
+    for one in report.benchmarks:
+        missing = {kind: count for kind, count in one.added.items() if count and kind in _WORK}
+        if missing and Path(one.source).is_relative_to(workspace.benchmarks_dir):
+            yield f"{one.name}: {one.added_text}"
 
 
 async def repair(
@@ -78,11 +114,12 @@ async def repair(
     done = Repair()
     path = examination.path
     with hold_workspace(workspace.root) as hold:
-        if examination.exists and not examination.unread:
+        if examination.faults:
             done.aside = set_aside(path, now)
             into = path.with_name(path.name + ".saved")
             _clear(into)
-            done.saved = salvage(done.aside, into)
+            nothing_else = examination.files is None
+            done.saved = salvage(done.aside, into, nothing_else=nothing_else)
             put_in_place(into, path)
             # its rows may have numbers that others get now
             _clear(path.with_name(INDEX_NAME))

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -9,6 +18,8 @@ from urllib.request import getproxies, proxy_bypass
 from engine.errors import InputError, Problem
 from engine.providers.endpoint import LOOPBACK
 
+_PORTS: Final = {"http": 80, "https": 443}
+_WITH_PORT: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _HINT: Final = "it looks like http://host:port; look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
 
 
@@ -16,9 +27,9 @@ def proxy_for(url: str) -> str | None:
     """Raises `InputError`, which does not show a proxy's password, for one that cannot be used."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if host in LOOPBACK or proxy_bypass(host):
-        return None
     proxies = getproxies()
+    if host in LOOPBACK or _is_exempt(url, proxies.get("no")):
+        return None
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy:
         return None
@@ -34,6 +45,66 @@ def proxy_for(url: str) -> str | None:
             )
         )
     return proxy
+
+
+def exemption(url: str) -> str | None:
+    """The entry of NO_PROXY for an address that would otherwise go by a proxy; None where none
+    is."""
+    parts, proxies = urlsplit(url), getproxies()
+    if parts.hostname in LOOPBACK or not (proxies.get(parts.scheme) or proxies.get("all")):
+        return None
+    return _entry_for(url, proxies.get("no") or "")
+
+
+def _is_exempt(url: str, said: str | None) -> bool:
+    """As NO_PROXY says; where nothing does, as the system's own settings may."""
+    if said is not None:
+        return _entry_for(url, said) is not None
+    return bool(proxy_bypass(urlsplit(url).hostname or ""))
+
+
+def _entry_for(url: str, said: str) -> str | None:
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".").lower()
+    port = parts.port or _PORTS.get(parts.scheme)
+    entries = said.replace(",", " ").split()
+    return next((entry for entry in entries if _names(entry.lower(), host, port)), None)
+
+
+def _names(entry: str, host: str, port: int | None) -> bool:
+    """`*`, a name and all below it, an address, a network, each but a network with a port or
+    without; IPv6 in brackets or without."""
+    if entry == "*":
+        return True
+    address = _address(host)
+    if "/" in entry:
+        network = _network(entry)
+        return address is not None and network is not None and address in network
+    found = _WITH_PORT.fullmatch(entry)
+    if found is not None:
+        if port != int(found["port"]):
+            return False
+        entry = found["host"]
+    entry = entry.strip("[]")
+    if address is not None:
+        return _address(entry) == address
+    name = entry.removeprefix("*").strip(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text.replace("[", "").replace("]", ""), strict=False)
+    except ValueError:
+        return None
 
 
 def _scheme(proxy: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,16 @@ from engine.service.address import socket_path
 from engine.service.engine import Engine
 from engine.service.place import Place
 from engine.service.server import Server
-from engine.store.database import open_store
+from engine.store.database import Store, open_store
+from engine.store.header import OlderStoreError, damaged
+from engine.store.health import quick_check
 from engine.store.lock import hold_workspace
 from engine.store.rows import NoteRow
 
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
+
+LOOK_SECONDS: Final = 0.25
+"""For so long an engine looks at its store before it begins; `crosswind doctor` takes longer."""
 
 UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot command: {}"
 
@@ -49,6 +54,15 @@ class _Edits:
         return found.st_mtime_ns, found.st_size
 
 
+def _sound_store(path: Path) -> Store:
+    """Raises `StoreError` for one that is seen to be damaged in the time that an engine has for
+    it, before anything is asked or written on its ground."""
+    with suppress(OlderStoreError):  # it is brought up to date first
+        if path.is_file() and (damage := quick_check(path, longest_s=LOOK_SECONDS)):
+            raise damaged(path, "; ".join(damage))
+    return open_store(path)
+
+
 @contextmanager
 def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
     """An engine that holds the workspace for as long as the block lasts.
@@ -61,7 +75,7 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
     edits = _Edits(place.config_path)
     with (
         hold_workspace(place.root, socket=socket_path(place.root)),
-        open_store(store_path) as store,
+        _sound_store(store_path) as store,
     ):
 
         def open_pipeline() -> Pipeline:

@@ -262,14 +262,15 @@ class Browser:
                 f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({marks})",
                 list(some),
             ):
-                found[row["take_seq"]] = BrowsedRow(
-                    row["take_seq"],
-                    parsing.verdict_row(row),
-                    json.loads(row["who"] or "{}"),
-                    row["judges"],
-                    bool(row["counts"]),
-                    _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
-                )
+                with self._store.readable():
+                    found[row["take_seq"]] = BrowsedRow(
+                        row["take_seq"],
+                        parsing.verdict_row(row),
+                        json.loads(row["who"] or "{}"),
+                        row["judges"],
+                        bool(row["counts"]),
+                        _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
+                    )
         return found
 
     def _landmarks(self, takes: Sequence[int]) -> dict[int, dict[int, bool]]:

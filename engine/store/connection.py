@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.store.header import unreadable
+from engine.store.header import damaged, unreadable
+from engine.store.parsing import UNREADABLE
 
 Parameter = str | int | float | None
 
@@ -20,12 +21,14 @@ class Connection:
         self._connection = connection
         self._lock = threading.RLock()
         self.path = path
+        # one class for each store, so that whoever cannot read a row can say where it lies
+        self._row: type[sqlite3.Row] = type("StoredRow", (sqlite3.Row,), {"store": path})
 
     def all(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[sqlite3.Row]:
         with self._lock:
             try:
                 cursor = self._connection.cursor()
-                cursor.row_factory = sqlite3.Row
+                cursor.row_factory = self._row
                 return cursor.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
@@ -35,6 +38,15 @@ class Connection:
 
     def number(self, sql: str, parameters: Sequence[Parameter] = ()) -> int:
         return int(self.all(sql, parameters)[0][0])
+
+    @contextlib.contextmanager
+    def readable(self) -> Iterator[None]:
+        """What rows say is taken apart in the block; raises `StoreError` where that cannot be
+        done."""
+        try:
+            yield
+        except UNREADABLE:
+            raise damaged(self.path, "a row cannot be read") from None
 
     @contextlib.contextmanager
     def one_moment(self) -> Iterator[None]:

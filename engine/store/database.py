@@ -21,7 +21,7 @@ from engine.store.lease import WATCH_S, Leaseholder, fate_of
 from engine.store.lock import Holder
 from engine.store.process import Fate
 from engine.store.reader import Reader
-from engine.store.reading import connect, open_reader, refuse_empty
+from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.replaced_file import sync_folder
 from engine.store.rows import Row
 from engine.store.writer import Clock, OnTrouble, Writer
@@ -127,6 +127,7 @@ def open_store(
     given. For `watch_s` an engine on another machine is watched for a sign that it is there. Raises
     `StoreError`, and `WorkspaceBusyError` where another engine writes this store.
     """
+    refuse_unfit(path)
     refuse_network(path, mounts_text() if mounts is None else mounts)
     _refuse_read_only(path)
     if not path.exists():
@@ -244,7 +245,7 @@ def create_store(path: Path) -> None:
     if log.exists() and log.stat().st_size > 0:
         raise StoreError(
             f"{path} is missing, but {log.name} beside it holds what was last written to it: put "
-            "the missing file back, or move both away to begin anew"
+            "the missing file back; or `crosswind repair` saves what can be read of it"
         )
     unfinished = path.with_name(path.name + ".new")
     try:

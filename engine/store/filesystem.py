@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -64,7 +65,8 @@ def refuse_network(path: Path, mounts: str) -> None:
 
 def file_system(path: Path, mounts: str) -> str | None:
     """The kind of file system under `path`; None where it cannot be told."""
-    places = {path.resolve(), *path.resolve().parents}
+    place = Path(os.path.realpath(path))  # which a link to itself does not trouble
+    places = {place, *place.parents}
     deepest, kind = -1, None
     for line in mounts.splitlines():
         fields = line.split(" ")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Final, TypeVar
 
 from engine.benchmark import (
     ConversationKey,
@@ -33,6 +36,7 @@ from engine.facts import (
     VerdictGiven,
 )
 from engine.store.digest import message_digest
+from engine.store.header import row_is_damaged
 from engine.store.records import (
     Depends,
     FailedUnit,
@@ -49,7 +53,28 @@ from engine.store.records import (
     VerdictRow,
 )
 
+T = TypeVar("T")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNREADABLE: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
+    RecursionError,
+)
+"""What comes of a column that does not hold what its table says."""
+
+
+def of_a_row(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
+    """Parse so that a row which cannot be read raises `DamagedError`."""
+
+    @wraps(parse)
+    def parsed(row: sqlite3.Row) -> T:
+        try:
+            return parse(row)
+        except UNREADABLE:
+            # without what it came from, which tells what stands in the row
+            raise row_is_damaged(row) from None
+
+    return parsed
 
 
 def moment(milliseconds: int) -> datetime:
@@ -69,6 +94,13 @@ def depends(value: str | None) -> Depends | None:
     return None if value is None else {str(k): str(v) for k, v in json.loads(value).items()}
 
 
+def _named_text(found: object) -> dict[str, str]:
+    """Raises `TypeError`."""
+    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+        return found
+    raise TypeError("expected texts by their names")
+
+
 def conversation(row: sqlite3.Row) -> ConversationKey:
     return ConversationKey(row["scenario_id"], row["target"], row["sample"])
 
@@ -86,6 +118,7 @@ def usage(row: sqlite3.Row) -> Usage:
 # Records
 
 
+@of_a_row
 def metric(row: sqlite3.Row) -> Metric:
     return Metric(
         row["metric_id"],
@@ -96,6 +129,7 @@ def metric(row: sqlite3.Row) -> Metric:
     )
 
 
+@of_a_row
 def scenario(row: sqlite3.Row) -> StoredScenario:
     marks = json.loads(row["landmarks"])
     return StoredScenario(
@@ -108,7 +142,7 @@ def scenario(row: sqlite3.Row) -> StoredScenario:
             user_goal=row["user_goal"],
             latent_adversarial_goal=row["latent_goal"],
             landmarks=tuple(Landmark(mark["turn"], mark["instruction"]) for mark in marks),
-            demographic=json.loads(row["demographic"]),
+            demographic=_named_text(json.loads(row["demographic"])),
             target_system_prompt=row["system_prompt"],
             extra=json.loads(row["extra"]),
         ),
@@ -117,6 +151,7 @@ def scenario(row: sqlite3.Row) -> StoredScenario:
     )
 
 
+@of_a_row
 def take(row: sqlite3.Row) -> StoredTake:
     reason = row["stop_reason"]
     return StoredTake(
@@ -136,6 +171,7 @@ def take(row: sqlite3.Row) -> StoredTake:
     )
 
 
+@of_a_row
 def message(row: sqlite3.Row) -> StoredMessage:
     """Raises `DamagedError` where the text is not the one that was written."""
     if message_digest(row["speaker"], row["text"]) != row["digest"]:
@@ -159,6 +195,7 @@ def message(row: sqlite3.Row) -> StoredMessage:
     )
 
 
+@of_a_row
 def verdict(row: sqlite3.Row) -> StoredVerdict:
     return StoredVerdict(
         seq=row["seq"],
@@ -180,6 +217,7 @@ def verdict(row: sqlite3.Row) -> StoredVerdict:
     )
 
 
+@of_a_row
 def verdict_row(row: sqlite3.Row) -> VerdictRow:
     passed = flag(row["counted"])
     return VerdictRow(
@@ -198,10 +236,12 @@ def verdict_row(row: sqlite3.Row) -> VerdictRow:
     )
 
 
+@of_a_row
 def unit_state(row: sqlite3.Row) -> UnitState:
     return UnitState(row["unit"], row["target"], State(row["state"]), row["reason"], row["seq"])
 
 
+@of_a_row
 def failed_unit(row: sqlite3.Row) -> FailedUnit:
     return FailedUnit(
         seq=row["seq"],
@@ -214,6 +254,7 @@ def failed_unit(row: sqlite3.Row) -> FailedUnit:
     )
 
 
+@of_a_row
 def attempt(row: sqlite3.Row) -> StoredAttempt:
     return StoredAttempt(
         at=moment(row["at"]),
@@ -244,6 +285,7 @@ def used_call(row: sqlite3.Row) -> UsedCall:
     )
 
 
+@of_a_row
 def run(row: sqlite3.Row) -> StoredRun:
     return StoredRun(
         seq=row["seq"],
@@ -256,13 +298,21 @@ def run(row: sqlite3.Row) -> StoredRun:
     )
 
 
+@of_a_row
 def mirrored(row: sqlite3.Row) -> MirroredFile:
     return MirroredFile(row["path"], moment(row["at"]), row["digest"], row["seq"])
+
+
+@of_a_row
+def learned(row: sqlite3.Row) -> tuple[str, frozenset[str]]:
+    """How an answer of a given shape is asked for, and the parameters that are left out."""
+    return row["step"], frozenset(json.loads(row["dropped"]))
 
 
 # Facts
 
 
+@of_a_row
 def noted(row: sqlite3.Row) -> Noted:
     return Noted(
         seq=row["seq"],
@@ -274,6 +324,7 @@ def noted(row: sqlite3.Row) -> Noted:
     )
 
 
+@of_a_row
 def state_changed(row: sqlite3.Row) -> StateChanged:
     was = row["was"]
     return StateChanged(
@@ -289,6 +340,7 @@ def state_changed(row: sqlite3.Row) -> StateChanged:
     )
 
 
+@of_a_row
 def take_started(row: sqlite3.Row) -> TakeStarted:
     return TakeStarted(
         seq=row["seq"],
@@ -299,6 +351,7 @@ def take_started(row: sqlite3.Row) -> TakeStarted:
     )
 
 
+@of_a_row
 def take_ended(row: sqlite3.Row) -> TakeEnded:
     return TakeEnded(
         seq=row["seq"],
@@ -310,6 +363,7 @@ def take_ended(row: sqlite3.Row) -> TakeEnded:
     )
 
 
+@of_a_row
 def message_spoken(row: sqlite3.Row) -> MessageSpoken:
     return MessageSpoken(
         seq=row["seq"],
@@ -322,6 +376,7 @@ def message_spoken(row: sqlite3.Row) -> MessageSpoken:
     )
 
 
+@of_a_row
 def verdict_given(row: sqlite3.Row) -> VerdictGiven:
     return VerdictGiven(
         seq=row["seq"],
@@ -341,6 +396,7 @@ def verdict_given(row: sqlite3.Row) -> VerdictGiven:
     )
 
 
+@of_a_row
 def call_made(row: sqlite3.Row) -> CallMade:
     return CallMade(
         seq=row["seq"],

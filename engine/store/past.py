@@ -4,6 +4,7 @@ and how each row of work stands."""
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from sqlite3 import Row
@@ -92,20 +93,7 @@ class Past:
     def metrics(self) -> list[JsonObject]:
         """Every one that a model wrote, or that was replaced by such a one, oldest first."""
         rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
-        return [
-            {
-                "metric": {
-                    "id": row["metric_id"],
-                    "name": row["name"],
-                    "type": row["track"],
-                    "definition": row["definition"],
-                    "examples": json.loads(row["examples"]),
-                },
-                "source": row["source"],
-                **_made(row),
-            }
-            for row in rows
-        ]
+        return [_metric(row) for row in rows]
 
     @property
     def _named(self) -> Sequence[Parameter]:
@@ -113,15 +101,36 @@ class Past:
 
 
 def _known(row: Row, names: Sequence[str]) -> JsonObject:
-    """What is not known is left out."""
-    return {name: row[name] for name in names if row[name] is not None}
+    """What is not known is left out, and a number that no file can hold is not known."""
+    found = {name: row[name] for name in names if row[name] is not None}
+    return {
+        name: value
+        for name, value in found.items()
+        if not isinstance(value, float) or math.isfinite(value)
+    }
 
 
+@parsing.of_a_row
 def _made(row: Row) -> JsonObject:
     made: JsonObject = {"at": row["at"]}
     if row["depends"] is not None:
         made["depends"] = json.loads(row["depends"])
     return made
+
+
+@parsing.of_a_row
+def _metric(row: Row) -> JsonObject:
+    return {
+        "metric": {
+            "id": row["metric_id"],
+            "name": row["name"],
+            "type": row["track"],
+            "definition": row["definition"],
+            "examples": json.loads(row["examples"]),
+        },
+        "source": row["source"],
+        **_made(row),
+    }
 
 
 def _scenario(row: Row) -> JsonObject:

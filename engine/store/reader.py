@@ -449,7 +449,7 @@ class Reader:
         """What each model turned out not to take: how an answer of a given shape is asked for, and
         the parameters that are left out."""
         rows = self._store.all("SELECT model, step, dropped, max(seq) FROM learned GROUP BY model")
-        return {row["model"]: (row["step"], frozenset(json.loads(row["dropped"]))) for row in rows}
+        return {row["model"]: parsing.learned(row) for row in rows}
 
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None = None

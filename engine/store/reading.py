@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Final
 
 from engine.errors import StoreError
 from engine.store.connection import Connection
-from engine.store.header import check_header, refuse_older, unreadable
+from engine.store.header import check_header, damaged, refuse_older, unreadable
 from engine.store.lock import workspace_holder
 from engine.store.reader import Reader
 from engine.store.schema import STEPS, take_step
@@ -19,8 +20,12 @@ BUSY_SECONDS: Final = 10.0
 
 def open_reader(path: Path) -> Reader:
     """Open the store for reading only, whether an engine runs or not. Raises `StoreError`."""
+    refuse_unfit(path)
     if not path.exists():
-        raise StoreError(f"{path} does not exist yet: nothing was run here so far")
+        raise StoreError(
+            f"{path} does not exist yet: nothing was run here so far; where files of earlier runs "
+            "are left under benchmarks/, `crosswind repair` makes it again from them"
+        )
     refuse_empty(path)
     connection = connect(path, "mode=ro")
     try:
@@ -65,13 +70,30 @@ def connect(path: Path, how: str) -> sqlite3.Connection:
 
 def refuse_empty(path: Path) -> None:
     """Raises `StoreError`."""
-    if not path.is_file():
-        raise StoreError(f"{path} is not a file: expected the store; move it away")
+    refuse_unfit(path)
     if path.stat().st_size == 0:
-        raise StoreError(
-            f"{path} is empty: expected a store; put a copy of it back, or move it away to begin "
-            "anew"
-        )
+        raise damaged(path, "the file is empty")
+
+
+def refuse_unfit(path: Path) -> None:
+    """Raises `StoreError` for what is no file, and for a link that leads nowhere; it is not opened,
+    as whoever opens a pipe waits for ever."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        if not path.is_symlink():
+            return
+        found = f"is a link to {path.readlink()}, and nothing is there"
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+    else:
+        if stat.S_ISREG(kind):
+            return
+        found = "is a folder" if stat.S_ISDIR(kind) else "is a pipe or a device"
+    raise StoreError(
+        f"{path} {found}: expected the store; move it away, and `crosswind repair` makes one again "
+        "from the files under benchmarks/"
+    )
 
 
 def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:

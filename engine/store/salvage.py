@@ -9,31 +9,29 @@ what was said after it and what was judged by it, so that the conversation is pl
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from engine.benchmark import Speaker, StopReason
+from engine.benchmark import StopReason
 from engine.errors import StoreError
-from engine.store import parsing
 from engine.store.amounts import forget_implausible
 from engine.store.database import create_store
-from engine.store.digest import message_digest
+from engine.store.log import fold_blindly, log_fault, log_of
+from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
+from engine.store.rowcheck import columns_of, mended
+from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
 
 Values = tuple[object, ...]
-_Parse = Callable[[sqlite3.Row], object]
 
-_PAGE: Final = 16384
-"""Of every store, from its first day."""
 _HEADER: Final = 100
 _AT_ONCE: Final = 500
 _LIMIT: Final = 1 << 32
@@ -47,35 +45,6 @@ _MESSAGE_TAKE: Final = 2 + TABLES["message"].split().index("take")
 """Behind `seq` and `at`."""
 _PARTS: Final = ("take_end", "message", "verdict")
 """What is nothing without its take."""
-
-
-def _end(row: sqlite3.Row) -> StopReason:
-    return StopReason(row["stop_reason"])
-
-
-def _said(row: sqlite3.Row) -> Speaker:
-    """Its text was held against its digest when it was read."""
-    return Speaker(row["speaker"])
-
-
-def _learned(row: sqlite3.Row) -> object:
-    return json.loads(row["dropped"])
-
-
-_READABLE: Final[Mapping[str, tuple[str, _Parse]]] = {
-    "run": ("*", parsing.run),
-    "note": ("*", parsing.noted),
-    "state": ("*", parsing.state_changed),
-    "metric": ("*", parsing.metric),
-    "scenario": ("*", parsing.scenario),
-    "take": ("*, NULL AS stop_reason, 0 AS finished, NULL AS detail", parsing.take),
-    "take_end": ("*", _end),
-    "message": ("seq, at, take, turn, speaker", _said),
-    "verdict": ("*", parsing.verdict),
-    "attempt": ("*", parsing.call_made),
-    "learned": ("*", _learned),
-}
-"""What a row must bear to be one of its table."""
 
 
 @dataclass(slots=True)
@@ -125,8 +94,12 @@ def set_aside(path: Path, now: datetime) -> Path:
     try:
         for suffix in ("", "-wal", "-shm"):
             source = path.with_name(path.name + suffix)
-            if source.exists():
+            if source.is_file():
                 _copy(source, aside.with_name(aside.name + suffix))
+            elif source.exists():
+                source.rename(aside.with_name(aside.name + suffix))
+        if not aside.exists():  # of a store of which only the log is left
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         sync_folder(path.parent)
     except OSError as error:
         raise StoreError(
@@ -155,45 +128,51 @@ def put_in_place(saved: Path, path: Path) -> None:
         ) from error
 
 
-def salvage(damaged: Path, into: Path) -> SalvageReport:
+def salvage(damaged: Path, into: Path, *, nothing_else: bool = False) -> SalvageReport:
     """Make a new store of everything that can be read in a damaged one, which stays as it is.
 
-    Every row keeps its `seq`. Raises `StoreError` where the new one cannot be made.
+    Every row keeps its `seq`. `nothing_else` says that there are no files either, so that a remark
+    that is not whole is better than none. Raises `StoreError` where the new one cannot be made.
     """
     create_store(into)
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.row_factory = sqlite3.Row
-        saving = _Saving(new)
+        saving = _Saving(new, nothing_else=nothing_else)
+        new.execute("BEGIN")
         with _readable(damaged, into) as found:
-            if found is None:
-                empty = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
-                nothing = f"{damaged} holds nothing that can be read"
-                return SalvageReport(empty, 0, is_cut_off=True, reopened=0, problem=nothing)
-            new.execute("BEGIN")
-            bounds = _bounds(found, damaged.stat().st_size)
-            for table, columns in _columns().items():
-                known = _known_columns(found, table, columns.split())
-                saving.table(found, table, known, bounds[table])
-            for table, columns in _NO_FACTS.items():
-                saving.plain(found, table, columns.split())
-            report = saving.finish()
-            new.execute("COMMIT")
+            if found is not None:
+                bounds = _bounds(found, _size(damaged))
+                for table in TABLES:
+                    saving.table(found, table, _present(found, table), bounds[table])
+                for table, columns in _NO_FACTS.items():
+                    saving.plain(found, table, columns.split())
+            if found is None or saving.has_gaps or not _has_sound_pages(found, damaged):
+                with _folded(damaged, into) as pages:
+                    saving.strays(rows_in_pages(pages))
+        report = saving.finish()
+        new.execute("COMMIT")
+        if not report.saved:
+            nothing = f"{damaged} holds nothing that can be read"
+            report = replace(report, is_cut_off=True, problem=nothing)
     _sync(into)
     return report
 
 
-def _columns() -> dict[str, str]:
-    return {table: f"at {columns}" for table, columns in TABLES.items()}
+def _present(connection: sqlite3.Connection, table: str) -> list[str]:
+    """The columns of a table behind `seq` that it has there: an older store has fewer."""
+    with contextlib.suppress(sqlite3.Error):
+        there = {row[1].decode() for row in connection.execute(f"PRAGMA table_info({table})")}
+        if "seq" in there:
+            return [name for name in columns_of(table)[1:] if name in there]
+    return list(columns_of(table)[1:])
 
 
-def _known_columns(
-    damaged: sqlite3.Connection, table: str, columns: Sequence[str]
-) -> Sequence[str]:
-    """Those that the damaged store has: one of an older version lacks some."""
-    there = {row[1].decode() for row in damaged.execute(f"PRAGMA table_info({table})")}
-    return [column for column in columns if column in there]
+def _size(damaged: Path) -> int:
+    """With its log, in bytes."""
+    files = (damaged, damaged.with_name(damaged.name + "-wal"))
+    return sum(one.stat().st_size for one in files if one.is_file())
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -218,47 +197,83 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
-    """The damaged store, or a copy of it whose first page is made good with that of a new one."""
+    """The damaged store, or a copy of it whose first page is made good with that of a new one;
+    whichever has more tables that can be read. None where none has any."""
     patched = new.with_name(new.name + ".patched")
+    best, most = None, 0
     try:
-        for length in (0, _HEADER, _PAGE):
-            path = damaged if length == 0 else _patched(damaged, new, patched, length)
-            connection = _opened(path)
-            if connection is not None:
-                with contextlib.closing(connection):
-                    yield connection
-                return
-        yield None
+        for length in (0, _HEADER, PAGE):
+            path = damaged
+            if not (length or damaged.stat().st_size):
+                continue  # SQLite would take its log for an old one's, and delete it
+            if length:
+                path = _patched(damaged, new, patched.with_suffix(f".patched-{length}"), length)
+            readable = _readable_tables(path)
+            if readable > most:
+                best, most = path, readable
+            if most == len(TABLES):
+                break
+        if best is None:
+            yield None
+            return
+        with contextlib.closing(_opened(best)) as connection:
+            yield connection
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            patched.with_name(patched.name + suffix).unlink(missing_ok=True)
+        for length in (_HEADER, PAGE):
+            _forget(patched.with_suffix(f".patched-{length}"))
 
 
-def _opened(path: Path) -> sqlite3.Connection | None:
+@contextlib.contextmanager
+def _folded(damaged: Path, new: Path) -> Iterator[Path]:
+    """A copy of the damaged store with its log folded in."""
+    pages = new.with_name(new.name + ".pages")
+    try:
+        _patched(damaged, new, pages, _HEADER)
+        if log_of(damaged).is_file() and log_fault(damaged) is not None:
+            fold_blindly(log_of(damaged), pages)
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(pages)) as one:
+            one.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        yield pages
+    finally:
+        _forget(pages)
+
+
+def _forget(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
     log = path.with_name(path.name + "-wal")
-    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    how = "mode=ro" if log.is_file() and log.stat().st_size else "immutable=1"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None
     )
     connection.text_factory = bytes
-    try:
-        # otherwise SQLite refuses a file that is shorter than it says
+    # otherwise SQLite refuses a file that is shorter than it says
+    with contextlib.suppress(sqlite3.Error):
         connection.execute("PRAGMA writable_schema = ON").fetchall()
-        names = {name.decode() for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-        if names.issuperset(TABLES) and _has_rows(connection):
-            return connection
-    except (sqlite3.Error, UnicodeDecodeError):
-        pass
-    connection.close()
-    return None
+    return connection
 
 
-def _has_rows(connection: sqlite3.Connection) -> bool:
-    """Whether any table can be read from its root: not of a schema that is another store's."""
-    for table in TABLES:
-        with contextlib.suppress(sqlite3.Error):
-            if connection.execute(f"SELECT seq FROM {table} NOT INDEXED LIMIT 1").fetchone():
-                return True
+def _readable_tables(path: Path) -> int:
+    """How many tables can be read from their roots; none where all of them are empty, as in a
+    schema that is another store's."""
+    readable, has_rows = 0, False
+    with contextlib.closing(_opened(path)) as connection:
+        for table in TABLES:
+            with contextlib.suppress(sqlite3.Error):
+                query = f"SELECT {', '.join(_present(connection, table))} FROM {table} NOT INDEXED"
+                has_rows |= connection.execute(f"{query} LIMIT 1").fetchone() is not None
+                readable += 1
+    return readable if has_rows else 0
+
+
+def _has_sound_pages(connection: sqlite3.Connection, damaged: Path) -> bool:
+    if log_fault(damaged) is not None:
+        return False
+    with contextlib.suppress(sqlite3.Error):
+        return connection.execute("PRAGMA quick_check(1)").fetchall() == [(b"ok",)]
     return False
 
 
@@ -268,11 +283,12 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
         source = damaged.with_name(damaged.name + suffix)
         target = patched.with_name(patched.name + suffix)
         target.unlink(missing_ok=True)
-        if source.exists():
+        if source.is_file():
             _copy(source, target)
     with new.open("rb") as whole, patched.open("r+b") as broken:
         first = bytearray(whole.read(length))
-        pages = max(1, damaged.stat().st_size // _PAGE)
+        pages = max(1, damaged.stat().st_size // PAGE)
+        broken.truncate(max(PAGE, damaged.stat().st_size))
         first[24:28] = first[92:96] = (1).to_bytes(4, "big")  # so that the next is believed
         first[28:32] = pages.to_bytes(4, "big")
         first[32:40] = bytes(8)  # no free pages
@@ -367,8 +383,9 @@ class _Table:
 class _Saving:
     """The new store, while it is filled."""
 
-    def __init__(self, new: sqlite3.Connection) -> None:
+    def __init__(self, new: sqlite3.Connection, *, nothing_else: bool) -> None:
         self._new = new
+        self._nothing_else = nothing_else
         self._tables = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
         self._gaps: dict[str, list[tuple[int, int]]] = {}
         self._cut: dict[int, int] = {}
@@ -383,6 +400,29 @@ class _Saving:
             self._put(name, insert, some)
         self._gaps[name] = table.gaps
         self._tables[name].unreadable = len(table.gaps)
+
+    @property
+    def has_gaps(self) -> bool:
+        return any(self._gaps.values())
+
+    def strays(self, rows: Iterator[tuple[int, Sequence[object]]]) -> None:
+        """Take from rows of any table, read past what leads to them, those that are missing."""
+        shapes = _shapes(self._new)
+        for seq, record in rows:
+            for name, (columns, least) in shapes.items():
+                if least <= len(record) <= len(columns) and not self._numbered(seq, seq):
+                    values = dict(zip(columns, (seq, *record[1:]), strict=False))
+                    self._take_in(name, values)
+
+    def _take_in(self, name: str, values: Mapping[str, object]) -> None:
+        row = mended(name, values, nothing_else=self._nothing_else)
+        if row is None:
+            return
+        marks = ", ".join("?" * len(row))
+        with contextlib.suppress(sqlite3.Error):  # of a kind or in a place where no such row can be
+            insert = f"INSERT INTO {name} ({', '.join(row)}) VALUES ({marks})"
+            self._new.execute(insert, tuple(row.values()))
+            self._tables[name].saved += 1
 
     def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
         """A small table that other rows do not hang on: all of it, or nothing."""
@@ -423,14 +463,21 @@ class _Saving:
     def _decoded(
         self, name: str, columns: Sequence[str], rows: Iterator[Values]
     ) -> Iterator[Values]:
-        """Without those whose text is not what was stored."""
+        """Without those of which the matter cannot be read."""
+        at: object = 0
         for row in rows:
-            values = _values(columns, row)
-            if values is not None and (name != "message" or _is_as_stored(columns, values)):
-                yield values
+            values = mended(
+                name,
+                dict(zip(("seq", *columns), row, strict=True)),
+                nothing_else=self._nothing_else,
+            )
+            if values is None:
+                self._tables[name].dropped += 1
+                self._leave_out(name, row)
                 continue
-            self._tables[name].dropped += 1
-            self._leave_out(name, row)
+            # one that cannot be is that of the row before
+            at = values["at"] = values["at"] or at
+            yield tuple(values.values())
 
     # What hangs together
 
@@ -439,14 +486,16 @@ class _Saving:
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
         missing = self._missing(last)
         forget_implausible(self._new)
-        for table, (columns, parse) in _READABLE.items():
-            self._drop_unparsable(table, columns, parse)
         self._new.execute(
             "UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)"
         )
         for part in _PARTS:
             self._drop(part, "take NOT IN (SELECT seq FROM take)")
+        # what stands in a row that is none of its table says nothing
+        self._cut = {take: seq for take, seq in self._cut.items() if not self._numbered(seq, seq)}
         reopened = self._cut_short()
+        if self._nothing_else:
+            self._end_what_was_judged(last)
         self._drop("verdict", "take NOT IN (SELECT take FROM take_end WHERE finished = 1)")
         return SalvageReport(self._tables, missing, is_cut_off, reopened)
 
@@ -459,20 +508,8 @@ class _Saving:
         for low, high in _merged(gap for gaps in self._gaps.values() for gap in gaps):
             high = min(high, last)
             if low <= high:
-                numbers += high - low + 1 - self._present(low, high)
+                numbers += high - low + 1 - self._numbered(low, high)
         return numbers
-
-    def _drop_unparsable(self, table: str, columns: str, parse: _Parse) -> None:
-        bad = []
-        for row in self._new.execute(f"SELECT {columns} FROM {table}"):
-            try:
-                parse(row)
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, StoreError):
-                bad.append((row["seq"],))
-                self._leave_out(table, tuple(row))
-        self._new.executemany(f"DELETE FROM {table} WHERE seq = ?", bad)
-        self._tables[table].saved -= len(bad)
-        self._tables[table].dropped += len(bad)
 
     def _drop(self, table: str, where: str, parameters: Sequence[int] = ()) -> None:
         cursor = self._new.execute(f"DELETE FROM {table} WHERE {where}", parameters)
@@ -498,6 +535,20 @@ class _Saving:
             cut += take in ends
         return cut
 
+    def _end_what_was_judged(self, last: int) -> None:
+        """Only what was played to its end is judged: an end that is lost was there, and is not to
+        be played again."""
+        lost = self._new.execute(
+            "SELECT v.take, max(v.at) FROM verdict v WHERE v.take NOT IN "
+            "(SELECT take FROM take_end WHERE finished = 1) GROUP BY v.take"
+        ).fetchall()
+        for seq, (take, at) in enumerate(lost, start=last + 1):
+            self._new.execute(
+                "INSERT INTO take_end (seq, at, take, stop_reason, finished) "
+                "VALUES (?, ?, ?, ?, 1)",
+                (seq, at, take, StopReason.UNKNOWN.value),
+            )
+
     def _sound_part(self, take: int, end: int | None) -> int | None:
         """The `seq` of the last message before something that is missing; None where nothing is."""
         rows = self._new.execute(
@@ -517,11 +568,11 @@ class _Saving:
         """Whether a message between two rows may be one of those that could not be read."""
         for low, high in self._gaps.get("message", ()):
             low, high = max(low, after + 1), min(high, before - 1)
-            if low <= high and self._present(low, high) < high - low + 1:
+            if low <= high and self._numbered(low, high) < high - low + 1:
                 return True
         return False
 
-    def _present(self, low: int, high: int) -> int:
+    def _numbered(self, low: int, high: int) -> int:
         return sum(
             self._new.execute(
                 f"SELECT count(*) FROM {table} WHERE seq BETWEEN ? AND ?", (low, high)
@@ -545,23 +596,16 @@ def _bounds(connection: sqlite3.Connection, size: int) -> dict[str, int]:
     }
 
 
-def _values(columns: Sequence[str], row: Values) -> Values | None:
-    """None where what should be text is none."""
-    try:
-        return (
-            row[0],
-            *(
-                value if column == "digest" else _text(value)
-                for column, value in zip(columns, row[1:], strict=True)
-            ),
-        )
-    except UnicodeDecodeError:
-        return None
+def _shapes(new: sqlite3.Connection) -> dict[str, tuple[list[str], int]]:
+    """The columns of each table in the order in which a row holds them, and how many of them a row
+    of the first version has."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as first:
+        take_step(first, STEPS[0])
+        return {table: (_in_order(new, table), len(_in_order(first, table))) for table in TABLES}
 
 
-def _is_as_stored(columns: Sequence[str], values: Values) -> bool:
-    message = dict(zip(columns, values[1:], strict=True))
-    return message_digest(str(message["speaker"]), str(message["text"])) == message["digest"]
+def _in_order(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
 
 
 def _text(value: object) -> object:

@@ -1,20 +1,33 @@
-"""Whether a store is whole, to the last message: as much time as it takes, for who repairs it."""
+"""Whether a store is whole, to the last row: as much time as it takes, for who repairs it."""
+
+# ruff: noqa: S608  (SQL is put together from names of this room, never from values)
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from engine.store.amounts import implausible_rows
-from engine.store.header import check_header, unreadable
+from engine.store.header import CHANGES, DamagedStoreError, check_header, damage_in, unreadable
+from engine.store.log import log_fault, log_of
+from engine.store.rowcheck import columns_of, fault
+from engine.store.schema import STEPS, take_step
+from engine.store.tables import TABLES
 
-_TOLD: Final = 5
-_DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_SHORT_READ: Final = 522
-"""SQLite's code for a file that ends too early."""
+TOLD: Final = 5
+_STEPS: Final = 10_000
+"""Of SQLite's machine, between two looks at the clock: a few thousandths of a second."""
+
+Over = Callable[[], bool]
+"""Whether it has taken long enough."""
+
+
+class TimeIsOverError(Exception):
+    """The end was not reached in the time that there was."""
 
 
 def faults(path: Path) -> list[str]:
@@ -25,28 +38,44 @@ def faults(path: Path) -> list[str]:
     """
     if not path.stat().st_size:
         return ["the file is empty"]
+    log = log_of(path)
+    if (lost := log_fault(path)) is not None:
+        return [lost]
     try:
-        with closing(_opened(path)) as connection:
+        with closing(_opened(path, log)) as connection:
             check_header(connection, path)
-            return [*_pages(connection), *_amounts(connection), *_messages(connection)][:_TOLD]
+            return [*_amounts(connection), *faults_in(connection)][:TOLD]
+    except DamagedStoreError as error:
+        return [error.how]
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0)
-        if code & 0xFF in _DAMAGE or code == _SHORT_READ:
-            return [str(error)]
+        how = damage_in(error)
+        if how is not None:
+            return [how]
         raise unreadable(path, error) from error
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def faults_in(connection: sqlite3.Connection, over: Over | None = None) -> list[str]:
+    """The same of a connection that is not used for anything else. Raises `sqlite3.Error`, and
+    `TimeIsOverError` as soon as `over` says so."""
+    if over is not None:
+        connection.set_progress_handler(over, _STEPS)
+    return list(islice(_faults(connection, over or (lambda: False)), TOLD))
+
+
+def _opened(path: Path, log: Path) -> sqlite3.Connection:
     """A log that holds something is read with it; without one, nothing is made beside the file."""
-    log = path.with_name(path.name + "-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     uri = f"{path.absolute().as_uri()}?{how}"
     return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
-def _pages(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute(f"PRAGMA quick_check({_TOLD})").fetchall()
-    return [str(row[0]) for row in rows if row[0] != "ok"]
+def _faults(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    yield from _schema(connection, version)
+    # that of a schema which is not ours says little
+    yield from _pages(connection)
+    yield from _rows(connection, over)
+    yield from _references(connection)
 
 
 def _amounts(connection: sqlite3.Connection) -> list[str]:
@@ -55,15 +84,94 @@ def _amounts(connection: sqlite3.Connection) -> list[str]:
     return [f"{count} {what} of more tokens or dollars than can be"] if count else []
 
 
-def _messages(connection: sqlite3.Connection) -> list[str]:
-    """Text that is not the one that was stored."""
+def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        for step in STEPS[:version]:
+            take_step(new, step)
+        expected = _parts(new)
+    found = _parts(connection)
+    for (kind, name), sql in expected.items():
+        if found.get((kind, name)) != sql:
+            what = "is missing" if (kind, name) not in found else "is not as it was made"
+            yield f"the {kind} {name} {what}"
+    if ("table", CHANGES) not in found:
+        yield f"the table {CHANGES} is missing"
+    elif connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
+        yield f"{CHANGES} does not say which changes were made"
+
+
+def _parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return {(kind, name): sql for kind, name, sql in rows}
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    for [found] in connection.execute(f"PRAGMA integrity_check({TOLD})").fetchall():
+        if found != "ok":
+            yield str(found)
+
+
+def _rows(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
     connection.text_factory = bytes
-    found = []
-    for seq, speaker, text, digest in connection.execute(
-        "SELECT seq, speaker, text, digest FROM message NOT INDEXED"
+    spoken: dict[object, int] = {}
+    for table in TABLES:
+        there = _columns(connection, table)
+        columns = [name for name in columns_of(table) if name in there]
+        if not columns:
+            continue
+        for row in connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
+        ):
+            if over():
+                raise TimeIsOverError
+            values = dict(zip(columns, row, strict=True))
+            found = fault(table, values)
+            if found is not None:
+                yield found
+            elif table == "message" and not _follows(spoken, values):
+                yield f"what was said before message {values['seq']} is missing"
+    for table, names in _NO_FACTS.items():
+        if not _columns(connection, table):
+            continue  # an older store has none
+        for row in connection.execute(f"SELECT {names} FROM {table} NOT INDEXED"):
+            if not all(_is_text(value) for value in row):
+                yield f"a row of {table} cannot be read"
+
+
+_NO_FACTS: Final = {
+    "mirrored": "path, digest",
+    "kept": "path, digest",
+    "lease": "engine, host, boot, space, began, place",
+}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    connection.text_factory = str
+    names = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
+    connection.text_factory = bytes
+    return names
+
+
+def _follows(spoken: dict[object, int], values: dict[str, object]) -> bool:
+    """Whether a message comes after the one before it, with nothing between."""
+    place = spoken.get(values["take"], 0)
+    spoken[values["take"]] = place + 1
+    expected = (place // 2 + 1, b"assistant" if place % 2 else b"user")
+    return (values["turn"], values["speaker"]) == expected
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, bytes) and bool(value.decode() or True)
+    except UnicodeDecodeError:
+        return False
+
+
+def _references(connection: sqlite3.Connection) -> Iterator[str]:
+    connection.text_factory = str
+    for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"{table} {seq} belongs to a {parent} that is gone"
+    for [seq] in connection.execute(
+        "SELECT seq FROM verdict WHERE take NOT IN (SELECT take FROM take_end WHERE finished = 1)"
     ):
-        if blake2b(speaker + b"\0" + text, digest_size=16).digest() != digest:
-            found.append(f"the text of message {seq} is not the one that was stored")
-            if len(found) == _TOLD:
-                break
-    return found
+        yield f"verdict {seq} is of a conversation whose end is gone"

@@ -1,7 +1,8 @@
 """What all rows up to some moment add up to, kept in the store so that nobody adds them up again: a
 watcher who comes takes it and adds what was written since.
 
-It is no fact, and may be missing. Nothing that is pruned changes it: sums are of what counts.
+It is no fact: where it is missing or cannot be read, everything is added up. Nothing that is pruned
+changes it: sums are of what counts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from engine.benchmark import MOST_TOKENS, Stage, Track, Usage
 from engine.progress import Progress, Score, Tally, TargetProgress
 from engine.store.connection import Connection
+from engine.store.parsing import UNREADABLE
 
 KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
 
@@ -21,9 +23,15 @@ KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
 def kept_summary(connection: Connection, last: int) -> Progress:
     """The sums that were kept; of nothing where none were, or where they hold more than is to be
     seen, whose last row is `last`."""
-    row = connection.first("SELECT seq, progress FROM summary WHERE seq <= ?", (last,))
-    kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
-    return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
+    # as bytes: of text that is damaged SQLite would tell no more than that
+    row = connection.first(
+        "SELECT seq, CAST(progress AS BLOB) AS progress FROM summary WHERE seq <= ?", (last,)
+    )
+    try:
+        kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+        return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
+    except UNREADABLE:
+        return Progress()
 
 
 def _is_plausible(target: TargetProgress) -> bool:

@@ -70,7 +70,7 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
 def snapshot(connection: Connection) -> Progress:
     """What folding every fact would give: the sums that were kept, what came since, and what there
     is to say of the present moment."""
-    with connection.one_moment():
+    with connection.one_moment(), connection.readable():
         progress = sums(connection)
         last, progress.seq = progress.seq, 0  # so that notes of any age are taken
         _add_notes(connection, progress)
@@ -105,7 +105,9 @@ def _add_notes(connection: Connection, progress: Progress) -> None:
 
 def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
     """Write down what all rows add up to, within a transaction if there is one."""
-    kept = summary_row(sums(Connection(connection, path)))
+    asked = Connection(connection, path)
+    with asked.readable():
+        kept = summary_row(sums(asked))
     connection.execute(KEEP, kept)
 
 

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from engine.errors import CrosswindError, StoreError
 from engine.moments import Moment, reached
 from engine.store.bulk import Bulk
+from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.room import lacks_room, room_advice
@@ -442,6 +443,8 @@ class Writer:
 
     def _refusal(self, error: Exception) -> StoreError:
         advice = f"; {room_advice(self._path, error)} and try again" if lacks_room(error) else ""
+        if isinstance(error, sqlite3.Error) and (how := damage_in(error)) is not None:
+            return damaged(self._path, how)
         return StoreError(f"{self._path} could not be written: {error}{advice}")
 
     def _answer(self, outcomes: Iterable[tuple[_Request, _Outcome]]) -> None:

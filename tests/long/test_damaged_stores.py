@@ -1,4 +1,5 @@
-"""A store that was damaged between two runs: one clear sentence, and the file is left as it is."""
+"""A store that was damaged between two runs: one clear sentence, and the file is left as it is; and
+what `crosswind repair` makes of two hundred of them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import random
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Final
 
 import pytest
 
+from engine.store.header import SCHEMA_VERSION
+from tests.damaged.kinds import KINDS
+from tests.damaged.trial import Outcome, Sound, play, tried
 from tests.killing.case import Whole, play_whole
 from tests.killing.holdings import STORE, check_whole, holdings, mirrored
 from tests.killing.scene import Kill, Scene
@@ -41,13 +46,20 @@ def emptied(path: Path) -> None:
 
 
 def other_program(path: Path) -> None:
+    path.unlink()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA application_id = 1")
+        connection.execute("CREATE TABLE theirs (text TEXT)")
 
 
 def newer(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 99")
+        for number in range(SCHEMA_VERSION + 1, 100):
+            connection.execute(
+                "INSERT INTO _sqlite_migrations VALUES (?, 'crosswind', ?, '')",
+                (number, str(number)),
+            )
+        connection.commit()
 
 
 DAMAGE: Final[dict[Callable[[Path], None], str]] = {
@@ -131,3 +143,27 @@ def test_a_store_whose_log_was_lost_is_used_and_what_is_missing_is_done_again(
     name = "giving-in/scenarios.json"
     assert [row["id"] for row in found.pop(name)] == [row["id"] for row in wanted.pop(name)]
     assert found == wanted
+
+
+STORES: Final = 200
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    return play(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.mark.timeout(1800)
+def test_of_two_hundred_damaged_stores_none_is_a_dead_end(sound: Sound, tmp_path: Path) -> None:
+    """Every kind in turn; of every third seed there are no files to fill a store from."""
+    found: Counter[str] = Counter()
+    bad = []
+    for number in range(STORES):
+        seed, kind = divmod(number, len(KINDS))
+        root = tmp_path / str(number)
+        trial = tried(sound, KINDS[kind], seed, root, with_files=seed % 3 != 2)
+        shutil.rmtree(root)
+        found[trial.outcome.value] += 1
+        if trial.outcome not in {Outcome.HARMLESS, Outcome.MENDED, Outcome.TOLD}:
+            bad.append(str(trial))
+    assert bad == [], found

@@ -26,8 +26,7 @@ from engine.doctor.store import store_findings
 from engine.doctor.system import system_findings
 from engine.doctor.terminal import Terminal, colours, terminal_findings
 from engine.providers.descriptors import RESERVED
-from engine.store.database import open_store
-from engine.store.header import APPLICATION_ID
+from engine.store.database import create_store, open_store
 from engine.store.health import quick_check
 from engine.store.lock import hold_workspace
 from tests.protocol_server.faults import Fault
@@ -357,8 +356,10 @@ def test_the_proxy_of_a_run_is_told_and_one_that_cannot_be_used_is_a_problem(
 
     monkeypatch.setenv("HTTP_PROXY", f"http://me:{CANARY}@127.0.0.1:9")
     assert " · by the proxy http://127.0.0.1:9 · " in told().sentence
-    monkeypatch.setenv("NO_PROXY", "a.example")
-    assert " · no proxy · " in told().sentence
+    monkeypatch.setenv("NO_PROXY", "b.example, .A.example:80")
+    assert " · no proxy (NO_PROXY has .A.example:80) · " in told().sentence
+    monkeypatch.setenv("NO_PROXY", "a.example:81")
+    assert " · by the proxy http://127.0.0.1:9 · " in told().sentence
     monkeypatch.delenv("NO_PROXY")
     for unusable in ("socks5://127.0.0.1:9", "http://[oops", "http://", "http://h:0"):
         monkeypatch.setenv("HTTP_PROXY", unusable)
@@ -752,10 +753,12 @@ def test_a_store_that_opens_but_is_damaged_within_is_found(clinic: Clinic) -> No
 
 def test_a_check_that_would_take_too_long_ends_without_a_verdict(tmp_path: Path) -> None:
     path = tmp_path / "large.db"
+    create_store(path)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("CREATE TABLE t (x)")
-        connection.executemany("INSERT INTO t VALUES (?)", ((n,) for n in range(50_000)))
+        connection.executemany(
+            "INSERT INTO note (seq, at, kind, benchmark, text) VALUES (?, 0, 'warning', '', 'x')",
+            ((n,) for n in range(1, 50_000)),
+        )
     assert quick_check(path, longest_s=0) is None
     assert quick_check(path) == []
 

@@ -109,6 +109,9 @@ def cut_in_half(path: Path) -> None:
 
 def newer(path: Path) -> None:
     changed(path, "PRAGMA user_version = 7")
+    for number in range(SCHEMA_VERSION + 1, 8):
+        change = f"INSERT INTO _sqlite_migrations VALUES ({number}, 'crosswind', '{number}', '')"
+        changed(path, change)
 
 
 def a_folder(path: Path) -> None:
@@ -117,13 +120,13 @@ def a_folder(path: Path) -> None:
 
 
 FAULTS: list[tuple[Callable[[Path], None], str]] = [
-    (cut_to_nothing, "is empty: expected a store; put a copy of it back"),
+    (cut_to_nothing, "the file is empty"),
     (of_another_program, "is a database of another program .*: move it away"),
     (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (newer, r"newer Crosswind \(store version 7, this one knows 4\): update Crosswind"),
-    (a_folder, "is not a file"),
+    (a_folder, "is a folder: expected the store; move it away"),
 ]
 
 

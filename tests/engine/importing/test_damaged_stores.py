@@ -1,0 +1,70 @@
+"""A store that came to harm is mended, or a sentence says how to make it again: a few of each kind,
+of which `tests/long` tries two hundred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.damaged import kinds
+from tests.damaged.kinds import Damage
+from tests.damaged.trial import Outcome, Sound, play, tried
+
+CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
+    (kinds.flips, 0, True, {Outcome.MENDED}),
+    (kinds.no_utf8, 0, True, {Outcome.MENDED}),
+    (kinds.no_utf8, 3, True, {Outcome.MENDED}),
+    (kinds.no_utf8, 2, False, {Outcome.MENDED}),
+    (kinds.no_json, 0, True, {Outcome.MENDED}),
+    (kinds.unknown_word, 1, True, {Outcome.MENDED}),
+    (kinds.out_of_range, 0, True, {Outcome.MENDED}),
+    (kinds.reference_gone, 0, True, {Outcome.MENDED}),
+    (kinds.cut_to_little, 1, True, {Outcome.MENDED}),
+    (kinds.pages_gone, 2, False, {Outcome.MENDED}),
+    (kinds.header_says_otherwise, 3, True, {Outcome.MENDED}),
+    (kinds.schema_changed, 1, True, {Outcome.MENDED}),
+    (kinds.index_wrong, 0, True, {Outcome.MENDED}),
+    (kinds.no_file, 0, True, {Outcome.MENDED}),
+    (kinds.folder, 0, True, {Outcome.TOLD}),
+    (kinds.pipe, 0, True, {Outcome.TOLD}),
+    (kinds.link, 1, True, {Outcome.TOLD}),
+    (kinds.log_is_a_folder, 0, True, {Outcome.MENDED}),
+    (kinds.cut_with_a_log, 2, False, {Outcome.MENDED}),
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    return play(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "with_files", "expected"),
+    CHOSEN,
+    ids=[f"{kind.__name__}-{seed}" for kind, seed, _, _ in CHOSEN],
+)
+def test_a_damaged_store_is_noticed_and_mended(
+    sound: Sound,
+    tmp_path: Path,
+    kind: Damage,
+    seed: int,
+    with_files: bool,
+    expected: set[Outcome],
+) -> None:
+    trial = tried(sound, kind, seed, tmp_path / "place", with_files=with_files)
+    assert trial.outcome in expected, str(trial)
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 4096, 16383])
+def test_of_a_store_cut_to_little_all_comes_from_the_files(
+    sound: Sound, tmp_path: Path, length: int
+) -> None:
+    def cut(path: Path, chance: object) -> str:
+        del chance
+        with path.open("r+b") as file:
+            file.truncate(length)
+        return f"cut to {length} bytes"
+
+    trial = tried(sound, cut, 0, tmp_path / "place")
+    assert trial.outcome is Outcome.MENDED, str(trial)
