@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from engine.benchmark import Speaker, State, StopReason, Usage
+from engine.benchmark import Speaker, State, StopReason
 from engine.errors import StoreError
 from engine.facts import Noted
 from engine.store.database import Store, open_store
@@ -86,7 +87,7 @@ def test_a_bad_row_fails_its_own_request_and_no_other(store: Store) -> None:
         return await asyncio.gather(
             store.write(note("before")),
             store.write(note("lost with it"), message(999, 1)),
-            store.write(attempt(usage=Usage(1, 2**63, 0, 0, 0.0))),
+            store.write(replace(attempt(), duration_ms=2**63)),
             store.write(note("after")),
             return_exceptions=True,
         )
