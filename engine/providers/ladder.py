@@ -149,7 +149,7 @@ def lesson(
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = _ABOUT_SHAPE.search(text) is not None
     # what a server that broke shows is the whole request, with the names of all that is in it
-    name = None if broke_on_form else _named(failure, sent)
+    name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
     if name is not None and not (about_shape and shaped and not failure.param):
         return _without(name, learned)
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:

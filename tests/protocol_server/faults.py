@@ -44,6 +44,8 @@ class Fault(StrEnum):
     """400 in the OpenAI protocol, a way to end in the other."""
     ECHOES_KEY = "echoes_key"
     """400 with the key in its message: as it is, in base64 and URL-encoded."""
+    SHOWS_REQUEST = "shows_request"
+    """400 that shows the body of the request, but for what was said."""
     REJECTS_JSON_SCHEMA = "rejects_json_schema"
     """400 for structured output by schema; other requests are answered."""
     REJECTS_JSON_OBJECT = "rejects_json_object"

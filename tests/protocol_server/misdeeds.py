@@ -64,6 +64,8 @@ def rejection_of(strike: Strike, request: Request) -> Rejection | None:
             return Rejection(400, message, "messages", "context_length_exceeded")
         case Fault.ECHOES_KEY:
             return _echo(request.key or "")
+        case Fault.SHOWS_REQUEST:
+            return Rejection(400, f"This cannot be read; the request was {_unsaid(request)}.")
         case Fault.REJECTS_JSON_SCHEMA | Fault.REJECTS_JSON_OBJECT:
             return _no_format(request)
         case Fault.BREAKS_ON_JSON_SCHEMA:
@@ -131,9 +133,14 @@ def _broken_by_format(request: Request) -> Rejection:
         "type": "literal_error",
         "loc": ("body", place, "type"),
         "msg": "Input should be 'text' or 'json_object'",
-        "input": {name: request.body[name] for name in sorted(request.body) if name != "messages"},
+        "input": _unsaid(request),
     }
     return Rejection(500, str([fault]), code="internal_server_error")
+
+
+def _unsaid(request: Request) -> dict[str, object]:
+    """The body of a request without what was said."""
+    return {name: request.body[name] for name in sorted(request.body) if name != "messages"}
 
 
 def _no_parameter(name: str, request: Request) -> Rejection:

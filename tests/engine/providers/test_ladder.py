@@ -168,3 +168,10 @@ def test_what_two_calls_learned_adds_up() -> None:
 
 def test_what_is_not_remembered_is_the_most() -> None:
     assert ShortMemory().recall("new") == Learned(Step.JSON_SCHEMA, frozenset())
+
+
+def test_what_is_left_out_already_is_no_lesson_again() -> None:
+    message = "Unsupported parameter: 'temperature' is not supported with this model."
+    found = taught(message)
+    assert found is not None
+    assert taught(message, learned=found.learned) is None

@@ -811,3 +811,15 @@ def test_a_client_is_imported_with_its_first_call_and_not_before() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("limit", [None, 99])
+def test_a_refusal_that_shows_the_request_is_not_learned_from_for_ever(
+    bench: Bench, limit: int | None
+) -> None:
+    """It names every parameter there is, those too that cannot be left out."""
+    bench.server.plan(Fault.SHOWS_REQUEST)
+    bench.params = Params(temperature=0.5, max_tokens=limit)
+    done = bench.call()
+    assert "the request was" in str(done.error)
+    assert len(done.attempts) <= 6
