@@ -84,6 +84,21 @@ def _open_secret(text: str, at: KeyPath, document: YamlDocument) -> Iterator[Pro
         yield document.problem(at, what, hint=hint)
 
 
+def texts_with_variables(value: object) -> Iterator[str]:
+    """Every text in it that holds a `${NAME}`, as it is written."""
+    match value:
+        case str() if VARIABLE.search(value):
+            yield value
+        case Mapping():
+            for inner in value.values():
+                yield from texts_with_variables(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from texts_with_variables(inner)
+        case _:
+            pass
+
+
 def filled_in(
     body: Mapping[str, Any], environment: Environment, *, where: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:

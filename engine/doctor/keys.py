@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.environment import Environment
+from engine.config.extra_body import texts_with_variables
 from engine.config.secret import Secret
 from engine.config.settings import ModelSpec
 from engine.doctor.findings import Area, Finding, State, of_error
@@ -16,6 +17,7 @@ from engine.errors import InputError
 
 DOTENV: Final = ".env"
 APIKEY: Final = "apikey"
+EXTRA_BODY: Final = "extra_body"
 
 
 def key_findings(
@@ -64,12 +66,18 @@ def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
     for name, value in spec.extra_headers.items():
         if value.variables:
             yield f"header {name}", value
+    for text in texts_with_variables(spec.extra_body):
+        yield EXTRA_BODY, Secret(text)
 
 
 def _problems(kind: str, secret: Secret, users: str, environment: Environment) -> list[Finding]:
-    check = environment.key if kind == APIKEY else environment.header
     try:
-        check(secret, where=users)
+        if kind == APIKEY:
+            environment.key(secret, where=users)
+        elif kind == EXTRA_BODY:
+            environment.resolve(secret.template, where=users)
+        else:
+            environment.header(secret, where=users)
     except InputError as error:
         subject = _subject(kind, secret)
         return [

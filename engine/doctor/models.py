@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from engine.config.environment import Environment
+from engine.config.extra_body import texts_with_variables
 from engine.config.secret import VARIABLE
 from engine.config.settings import Config, ModelSpec
 from engine.config.shown import shown
@@ -65,6 +67,8 @@ def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
             headers,
             spec.params,
             spec.price,
+            json.dumps(spec.extra_body, sort_keys=True),
+            (spec.served_as, spec.served_model),
         )
         known.setdefault(same, (spec, []))[1].append(role)
     return [in_use(spec, environment, tuple(roles)) for spec, roles in known.values()]
@@ -163,6 +167,7 @@ def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redact
     for spec in (model.spec for model in models):
         templates += [] if spec.apikey is None else [spec.apikey.template]
         templates += [value.template for value in spec.extra_headers.values()]
+        templates += texts_with_variables(spec.extra_body)
     # an address that could not be read is perhaps none, but a key in the wrong place
     for model in models:
         if model.fault is not None:

@@ -161,7 +161,7 @@ def _missing(model: ModelInUse) -> Iterator[Problem]:
         yield from model.fault.problems
     if endpoint is None:
         return
-    for look_up in (endpoint.key, endpoint.headers):
+    for look_up in (endpoint.key, endpoint.headers, endpoint.extra_body):
         try:
             look_up()
         except InputError as error:

@@ -1,0 +1,167 @@
+"""What a person wants in each request is in it, below our own keys, and its secrets are nowhere."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from engine.benchmark import Role
+from engine.cli.main import main
+from engine.config.settings import ModelSpec, load_config
+from engine.config.workspace import Workspace
+from engine.identity import digest
+from engine.pipeline.models import model_digest
+from engine.pipeline.order import Order, Why
+from engine.pipeline.plan import plan_run
+from engine.pipeline.run import Pipeline
+from tests.engine.wire import audit
+from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.faults import Fault
+from tests.protocol_server.settings import Settings
+
+ROUTED: Final = {"min_p": 0.4, "provider": {"order": ["somewhere"], "ignore": ["elsewhere"]}}
+TENANT: Final = "tenant-4f6a8b0c2d9e-north"
+
+
+def prepare(place: Workplace, *, target: dict[str, Any] | None = None, **roles: Any) -> None:
+    place.server.settings = Settings(lenient=True)
+    place.configure([{"id": "alpha", **place.model("steadfast", **(target or {}))}], **roles)
+    place.define("bread", "About bread.", [metric(1, "Honest.")])
+    place.stage("bread", [scenario(1)])
+
+
+def bodies(place: Workplace, role: Role) -> list[dict[str, Any]]:
+    return [one.body for one in place.server.requests if one.asks_a_model and one.role is role]
+
+
+def test_it_is_in_every_request_of_its_model_and_in_no_other(place: Workplace) -> None:
+    kwargs = {"chat_template_kwargs": {"enable_thinking": False}}
+    judge = place.model("evaluator", extra_body=kwargs)
+    prepare(place, target={"extra_body": ROUTED}, evaluator_model=judge)
+    assert place.run("bread").failed == 0
+    asked = bodies(place, Role.TARGET)
+    assert len(asked) == 2
+    for body in asked:
+        assert {name: body[name] for name in ROUTED} == ROUTED
+        assert (body["model"], body["stream"]) == ("steadfast", True)
+    assert [body["chat_template_kwargs"] for body in bodies(place, Role.EVALUATOR)] == [
+        {"enable_thinking": False}
+    ]
+    for body in bodies(place, Role.USER):
+        assert not {*ROUTED, *kwargs} & {*body}
+
+
+def test_nothing_in_it_takes_the_place_of_what_is_sent_anyway(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration refuses these; the wire does not rely on that."""
+    monkeypatch.setattr("engine.config.consistency.extra_body_problems", lambda *_: iter(()))
+    mine = {"model": "x", "messages": [], "stream": False, "temperature": 1.9, "max_tokens": 1}
+    params = {"temperature": 0.5, "max_tokens": 99}
+    prepare(place, target={"params": params, "extra_body": {**mine, "min_p": 0.7}})
+    assert place.run("bread").failed == 0
+    for body in bodies(place, Role.TARGET):
+        assert body["messages"]
+        assert (body["model"], body["stream"], body["min_p"]) == ("steadfast", True, 0.7)
+        assert (body["temperature"], body["max_tokens"]) == (0.5, 99)
+
+
+def stale(place: Workplace) -> set[tuple[Why, str, str | None]]:
+    order = Order(("bread",))
+    with place.reader() as reader:
+        config = load_config(place.root / "config.yaml")
+        [bench] = Pipeline(Workspace(place.root), config, reader).check(order)
+        plan = plan_run(bench, order)
+    assert list(plan.work) == []
+    return {(one.why, one.stage.value, one.detail) for one in plan.stale}
+
+
+def test_what_changes_in_it_makes_stale_what_was_made_with_it(place: Workplace) -> None:
+    prepare(place, target={"extra_body": ROUTED})
+    place.run("bread")
+    assert stale(place) == set()
+    # its order is no difference
+    turned = {"provider": {"ignore": ["elsewhere"], "order": ["somewhere"]}, "min_p": 0.4}
+    place.configure([{"id": "alpha", **place.model("steadfast", extra_body=turned)}])
+    assert stale(place) == set()
+    place.configure([{"id": "alpha", **place.model("steadfast", extra_body={"min_p": 0.41})}])
+    assert stale(place) == {(Why.STALE, "simulate", "target changed")}
+    place.configure(
+        [{"id": "alpha", **place.model("steadfast", extra_body=ROUTED)}],
+        evaluator_model=place.model("evaluator", extra_body={"min_p": 0.1}),
+    )
+    assert stale(place) == {(Why.STALE, "evaluate", "evaluator changed")}
+
+
+def test_an_empty_one_leaves_the_fingerprint_that_models_had_before_there_was_any() -> None:
+    spec = ModelSpec.model_validate(
+        {"model": "m", "source": "openai", "params": {"temperature": 0.5}, "extra_body": {}}
+    )
+    assert model_digest(spec) == digest(["openai", "m", None, {"temperature": 0.5}])
+    more = spec.model_copy(update={"extra_body": {"min_p": 1}})
+    assert model_digest(more) != model_digest(spec)
+
+
+def test_a_variable_in_it_is_sent_and_kept_nowhere(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**VARIABLES, "TENANT": TENANT}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.root.parent / "cache"))
+    body = {"routing": {"tenant": "${TENANT}", "for": ["of ${TENANT}"]}}
+    prepare(place, target={"extra_body": body})
+    place.server.plan(Fault.SHOWS_REQUEST, match="steadfast")
+    root = ["--workspace", str(place.root)]
+    assert main(["run", "--headless", "--plain", "--yes", *root]) == 1
+    told = [*capsys.readouterr()]
+    for words in (
+        ["doctor", "--call"],
+        ["status", "--json"],
+        ["show", "m01_s001_v01__alpha", "--json"],
+        ["export", "bread"],
+        ["mirror"],
+    ):
+        main([*words, *root])
+        told += capsys.readouterr()
+    sent = bodies(place, Role.TARGET)[0]["routing"]
+    assert sent == {"tenant": TENANT, "for": [f"of {TENANT}"]}
+    [failed] = [
+        one
+        for one in audit.attempts(place.root / "crosswind.db")
+        if one["role"] == "target" and one["detail"]
+    ][:1]
+    assert "the request was" in failed["detail"]
+    assert "[hidden]" in failed["detail"]
+    kept = {str(path): path.read_bytes() for path in place.root.parent.rglob("*") if path.is_file()}
+    texts = [text.encode() for text in told]
+    for name, content in {**kept, **{str(n): text for n, text in enumerate(texts)}}.items():
+        assert TENANT.encode() not in content, name
+
+
+def test_a_variable_in_it_that_is_not_set_is_told_before_the_first_call(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.root.parent / "cache"))
+    monkeypatch.delenv("TENANT", raising=False)
+    prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
+    root = ["--workspace", str(place.root)]
+    assert main(["run", "--headless", "--plain", "--yes", *root]) == 2
+    assert "the variable TENANT is not set" in capsys.readouterr().err
+    assert place.server.counters.by_role == {}
+    assert main(["doctor", *root]) == 2
+    assert "the variable TENANT is not set" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_doctor_says_where_a_variable_in_it_comes_from(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**VARIABLES, "TENANT": TENANT}.items():
+        monkeypatch.setenv(name, value)
+    prepare(place, target={"extra_body": {"routing": {"tenant": "${TENANT}"}}})
+    main(["doctor", "--workspace", str(place.root)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "extra_body is set in the environment" in said
+    assert TENANT not in said
