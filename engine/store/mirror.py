@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.jury import Jury
 from engine.store.difference import file_difference
 from engine.store.mirror_content import Content
 from engine.store.mirror_rows import TargetName
+from engine.store.program import program_digest
 from engine.store.reader import Reader
 from engine.store.replaced_file import (
     NewFile,
@@ -156,7 +156,8 @@ class Mirror:
         jury: Jury | None,
     ) -> str:
         """A digest of everything that decides what the files hold."""
-        given = repr((_program(), self._reader.rows_digest(benchmark), metrics, targets, jury))
+        rows = self._reader.rows_digest(benchmark)
+        given = repr((program_digest(), rows, metrics, targets, jury))
         digest = blake2b(given.encode(errors="replace"), digest_size=16)
         if isinstance(results, Results):
             digest.update(results.made_from.encode(errors="replace"))
@@ -174,15 +175,6 @@ class Mirror:
         _refuse_names(benchmark, [target.id for target in targets])
         by_id = {metric.id: metric for metric in metrics}
         return Content(self._reader, benchmark, by_id, jury)
-
-
-@cache
-def _program() -> str:
-    """A digest of what makes the files: another version of it may write them otherwise."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _names(targets: Sequence[TargetName]) -> Iterator[str]:
