@@ -31,6 +31,7 @@ from engine.store.replaced_file import (
     json_value,
 )
 from engine.store.room import lacks_room, room_advice
+from engine.store.rows_digest import NOTE
 
 __all__ = ["Edits", "Mirror", "MirrorReport", "Results", "TargetName"]
 
@@ -78,8 +79,8 @@ class MirrorReport:
     accepted: Mapping[str, str]
     """Digests of the files that a person changed and that stay so, for `Store.set_kept`."""
     digests: Mapping[str, str]
-    """Of the files that are as the store has it, for `Store.set_mirrored`; and of their folder, of
-    how all of them are and what they were made from, where all are as they should be."""
+    """Of the files that are as the store has it, for `Store.set_mirrored`; and, as a note, of how
+    all of them are and what they were made from, where all are as they should be."""
     through: int
     """The last `seq` that is in them, for the same."""
 
@@ -237,7 +238,7 @@ class _Files:
     def stand(self, made_from: str, names: Iterable[str]) -> bool:
         """Whether each file is as it was when all of them were right, and `made_from` is the same.
         Their bytes are read: neither their size nor their time says that nobody changed them."""
-        known = self._reader.mirrored(self._relative(self._folder))
+        known = self._reader.mirrored(self._note())
         if known is None or self._edits is Edits.OVERWRITE:
             return False
         for name in names:
@@ -260,7 +261,10 @@ class _Files:
     def remember(self, made_from: str) -> None:
         """Where all files are as they should be, or as a person said that they stay."""
         if not (self._failed or self._kept or self._accepted):
-            self._digests[self._relative(self._folder)] = self._standing(made_from)
+            self._digests[self._note()] = self._standing(made_from)
+
+    def _note(self) -> str:
+        return f"{NOTE}mirrored/{self._relative(self._folder)}"
 
     def _standing(self, made_from: str) -> str:
         stand = f"{made_from} {sorted(self._stand.items())}"

@@ -27,6 +27,7 @@ from engine.store.log import fold_blindly, log_fault, log_of
 from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
 from engine.store.rowcheck import columns_of, mended
+from engine.store.rows_digest import NOTE
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
 
@@ -425,7 +426,8 @@ class _Saving:
             self._tables[name].saved += 1
 
     def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
-        """A small table that other rows do not hang on: all of it, or nothing."""
+        """A small table that other rows do not hang on: all of it, or nothing. What was made from
+        which rows is forgotten, as they may not be the same any more."""
         named = ", ".join(("path", *columns))
         marks = ", ".join("?" * (len(columns) + 1))
         try:
@@ -434,7 +436,8 @@ class _Saving:
         except (sqlite3.Error, UnicodeDecodeError):
             self._tables[name].unreadable = 1
             return
-        self._put(name, f"INSERT INTO {name} ({named}) VALUES ({marks})", rows)
+        known = [row for row in rows if not str(row[0]).startswith(NOTE)]
+        self._put(name, f"INSERT INTO {name} ({named}) VALUES ({marks})", known)
 
     def _put(self, name: str, insert: str, rows: Sequence[Values]) -> None:
         try:

@@ -15,8 +15,10 @@ from engine.config.settings import load_config
 from engine.config.workspace import Workspace
 from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline
+from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store
+from engine.store.past import Past
+from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from tests.engine.importing.places import Place, everything, make_place
 
@@ -94,6 +96,44 @@ def test_a_message_that_is_not_what_was_stored_comes_back(played: Place, place: 
     assert done.missing == []
     assert everything(place)["said"] == everything(played)["said"]
     assert everything(place)["judged"] == everything(played)["judged"]
+
+
+def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were saved may not say what they said when the files were made from them."""
+    config = load_config(place.config)
+    read: list[str] = []
+    history = Reader.past
+
+    def noted(reader: Reader, benchmark: str) -> Past:
+        read.append(benchmark)
+        return history(reader, benchmark)
+
+    def mirror() -> list[str]:
+        read.clear()
+        with open_store(place.store) as store:
+            pipeline = Pipeline(Workspace(place.root), config, store.reader, store)
+            asyncio.run(mirror_benchmark(pipeline, "giving-in"))
+        return list(read)
+
+    def change(*sql: str) -> None:
+        with closing(sqlite3.connect(place.store)) as connection:
+            for one in sql:
+                connection.execute(one)
+            connection.commit()
+
+    change("UPDATE attempt SET benchmark = 'other' WHERE seq = (SELECT max(seq) FROM attempt)")
+    monkeypatch.setattr(Reader, "past", noted)
+    mirror()
+    assert mirror() == []
+    # a fault elsewhere, so that this benchmark keeps each of its rows
+    change(
+        "UPDATE attempt SET input_tokens = 1 << 62 WHERE benchmark = 'other'",
+        "UPDATE take SET scenario = 0",
+    )
+    put_right(place)
+    assert mirror()
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 9000])

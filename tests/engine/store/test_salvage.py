@@ -110,6 +110,22 @@ def test_a_sound_store_is_saved_whole(sound: Path, broken: Path) -> None:
         assert reader.scenarios(BENCHMARK) == first.scenarios(BENCHMARK)
 
 
+def test_what_was_made_from_which_rows_is_forgotten_and_whose_files_are_ours_is_not(
+    broken: Path,
+) -> None:
+    """Rows that keep their number may say something else."""
+    ours, note = "benchmarks/a/scenarios.json", "/mirrored/benchmarks/a"
+    with closing(sqlite3.connect(broken)) as connection:
+        insert = "INSERT INTO mirrored (path, at, digest, seq) VALUES (?, 1, 'd', 1)"
+        connection.executemany(insert, [(ours,), (note,)])
+        connection.commit()
+    into, report = saved(broken)
+    assert report.is_whole
+    with closing(open_reader(into)) as reader:
+        assert reader.mirrored(ours) is not None
+        assert reader.mirrored(note) is None
+
+
 def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -> None:
     with closing(sqlite3.connect(broken)) as connection:
         for name in ("attempt_other", "message_other", "verdict_other"):
