@@ -91,6 +91,10 @@ def report_lines(report: ImportReport) -> Iterator[str]:
 def _done(one: BenchmarkReport, *, dry: bool) -> str:
     if one.refused:
         return "not taken"
+    if one.unchanged is not None:
+        dropped = f"; {_count(one.dropped, 'row')} dropped" if one.dropped else ""
+        conversations = _count(one.unchanged, "conversation")
+        return f"unchanged since it was imported: {conversations}{dropped}"
     known = sum(file.known for file in one.files)
     there = f"; {_count(known, 'row')} there already" if known else ""
     dropped = f"; {_count(one.dropped, 'row')} dropped" if one.dropped else ""

@@ -16,8 +16,10 @@ from engine.importing.scores import Scores
 from engine.importing.set_ups import SetUps
 from engine.importing.setting import Place, Setting
 from engine.importing.site import Site
+from engine.importing.unchanged import note_of
 from engine.importing.work import Work
 from engine.store.bulk import BulkRow, WholeConversation
+from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, ScenarioRow
 
@@ -57,6 +59,19 @@ class BenchmarkRows:
         report.targets = set(self.targets)
         if report.is_new:
             yield self._note()
+        if not self._conversations.has_waiting:
+            yield self._remembered()
+
+    def _remembered(self) -> ImportNote:
+        return note_of(
+            self._setting.name,
+            self._setting.files,
+            self._setting.made_from,
+            self._setting.report,
+            self._conversations.count,
+            self.targets,
+            self.metrics_named,
+        )
 
     def _all(self) -> Iterator[BulkRow]:
         source = self._setting.source

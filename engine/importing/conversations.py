@@ -33,6 +33,8 @@ class Conversations:
     scores: Scores
     targets: dict[str, UnknownTarget] = field(default_factory=dict)
     """Every target that was met, by our name."""
+    has_waiting: bool = False
+    """Whether there are verdicts on conversations that nobody has yet."""
     _seen: dict[ConversationKey, tuple[str, int, int]] = field(default_factory=dict)
     """Where each was found first, and what was said in it."""
     _sound: set[str] = field(default_factory=set)
@@ -99,6 +101,11 @@ class Conversations:
     def has(self, key: ConversationKey) -> bool:
         """Whether a row of it was met."""
         return key in self._seen
+
+    @property
+    def count(self) -> int:
+        """How many were met."""
+        return len(self._seen)
 
     def _model(self, row: JsonObject, ours: str, theirs: str) -> str:
         if ours not in self.targets:
@@ -279,6 +286,7 @@ class Conversations:
             key = None if ours is None else ConversationKey(scenario, ours, sample)
             finished = [] if key is None else self._finished(key)
             if not finished:
+                self.has_waiting = True
                 what = f"{scenario} of {theirs}, sample {sample}: no file has this conversation"
                 hint = "a verdict is kept with its conversation: import that too"
                 for score in scores:

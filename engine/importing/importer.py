@@ -17,18 +17,19 @@ from engine.config.workspace import Workspace
 from engine.config.yaml_text import read_yaml
 from engine.errors import InputError, Problem
 from engine.importing.benchmark_rows import BenchmarkRows
-from engine.importing.json_rows import OnRead
 from engine.importing.known import Known
 from engine.importing.names import Names, fitting_name
 from engine.importing.placing import place_definition, place_draft, place_scenarios
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
 from engine.importing.setting import Setting
 from engine.importing.sources import Found, Source, refuse_unfit
+from engine.importing.unchanged import FilesRead, Unchanged, made_from, unchanged
 from engine.importing.verdicts import Court
 from engine.store.bulk import BulkRow
 from engine.store.database import Store
 from engine.store.files import read_scenarios
 from engine.store.reader import Reader
+from engine.store.replaced_file import digest_on_disk
 
 
 class Watcher(Protocol):
@@ -59,6 +60,8 @@ class Importer:
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
     watcher: Watcher = field(default_factory=NoWatcher)
+    anew: bool = False
+    """Read what is unchanged as well: the store's rows may not say what they said."""
 
     async def run(self, found: Found, names: Sequence[str] = ()) -> ImportReport:
         """Raises `InputError` for a name that names none of the benchmarks found, and
@@ -70,39 +73,23 @@ class Importer:
             one = BenchmarkReport(source.name, str(source.folder))
             report.benchmarks.append(one)
             try:
-                setting = self._setting(source, found, models, one)
-            except InputError as error:
-                one.refused += error.problems
-                continue
-            if setting.name != source.name:
-                one.mapped[source.name] = setting.name
-            one.name = setting.name
-            self.watcher.begin(setting.name, _size(source))
-            rows = BenchmarkRows(setting)
-            try:
-                await self._write(rows.rows())
+                targets |= await self._import(source, found, models, one, report)
             except InputError as error:
                 one.refused += error.problems
                 one.added.clear()
-                continue
-            targets |= rows.targets
-            if self.store is not None:
-                report.placed += await self._place(setting, rows.metrics_named)
         known = {target.id for target in self.config.targets}
         report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
         return report
 
-    async def _write(self, rows: Iterator[BulkRow]) -> None:
-        if self.store is not None:
-            await self.store.write_all(rows)
-            return
-        for _ in rows:
-            pass
-
-    def _setting(
-        self, source: Source, found: Found, models: Mapping[str, str], report: BenchmarkReport
-    ) -> Setting:
-        """Raises `InputError` where nothing of the benchmark can be taken."""
+    async def _import(
+        self,
+        source: Source,
+        found: Found,
+        models: Mapping[str, str],
+        one: BenchmarkReport,
+        report: ImportReport,
+    ) -> Mapping[str, UnknownTarget]:
+        """The targets that were met. Raises `InputError` where nothing of it can be taken."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
         if name is None:
             what = f"`{source.name[:100]}` cannot be the name of a benchmark"
@@ -111,7 +98,59 @@ class Importer:
         if source.definition_path.exists() or source.definition_path.is_symlink():
             refuse_unfit(source.definition_path, found.root)
         definition = self._definition(source, name)
-        known = Known(self.reader, name)
+        if name != source.name:
+            one.mapped[source.name] = name
+        one.name = name
+        self.watcher.begin(name, _size(source))
+        metrics = None if definition is None else definition.metrics
+        of = made_from(source, metrics, models, self.config.jury, self._written(source, name))
+        result: Unchanged | BenchmarkRows | None = self._unchanged(source, found, name, of, one)
+        if result is None:
+            result = BenchmarkRows(self._setting(source, found, models, one, definition, of))
+            await self._write(result.rows())
+        report.placed += await self._place(source, name, definition, result.metrics_named)
+        return result.targets
+
+    async def _write(self, rows: Iterator[BulkRow]) -> None:
+        if self.store is not None:
+            await self.store.write_all(rows)
+            return
+        for _ in rows:
+            pass
+
+    def _unchanged(
+        self, source: Source, found: Found, name: str, made_from: str, report: BenchmarkReport
+    ) -> Unchanged | None:
+        """None where it is to be read."""
+        if self.reader is None or self.anew:
+            return None
+        try:
+            return unchanged(
+                self.reader, name, source, found.root, made_from, report, self.watcher.read
+            )
+        except OSError:
+            return None  # which is told when it is read
+
+    def _written(self, source: Source, name: str) -> str | None:
+        """The digest of a `scenarios.json` in the workspace that a person wrote."""
+        path = self.workspace.definition_path(name).with_name("scenarios.json")
+        if not path.is_file() or _same_file(path, source.folder / "scenarios.json"):
+            return None
+        relative = path.relative_to(self.workspace.root).as_posix()
+        known = None if self.reader is None else self.reader.mirrored(relative)
+        digest = digest_on_disk(path)
+        return None if known is not None and known.digest == digest else digest
+
+    def _setting(
+        self,
+        source: Source,
+        found: Found,
+        models: Mapping[str, str],
+        report: BenchmarkReport,
+        definition: Definition | None,
+        made_from: str,
+    ) -> Setting:
+        name = report.name
         return Setting(
             name=name,
             source=source,
@@ -119,11 +158,13 @@ class Importer:
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
-            known=known,
+            known=Known(self.reader, name),
             names=Names(),
             models=models,
             court=Court(_tracks(definition), self.config.jury),
             report=report,
+            made_from=made_from,
+            files=FilesRead(source),
             on_read=self.watcher.read,
         )
 
@@ -154,19 +195,25 @@ class Importer:
             found |= {one.id: one for one in written if one.id not in found}
         return found
 
-    async def _place(self, setting: Setting, metrics_named: Mapping[str, str]) -> list[str]:
+    async def _place(
+        self,
+        source: Source,
+        name: str,
+        definition: Definition | None,
+        metrics_named: Mapping[str, str],
+    ) -> list[str]:
         """The files that make it a benchmark of this workspace. What a person has there stays."""
         if self.store is None:
             return []
         placed: list[Path] = []
-        source, path = setting.source, self.workspace.definition_path(setting.name)
-        if setting.definition is None:
-            placed += place_draft(path, setting.source.name, metrics_named)
+        path = self.workspace.definition_path(name)
+        if definition is None:
+            placed += place_draft(path, source.name, metrics_named)
         elif not path.exists():
             placed += place_definition(source.definition_path, path)
-        if setting.definition is not None:
-            metrics = setting.definition.metrics
-            placed += await place_scenarios(self.workspace, self.store, setting.name, metrics)
+        if definition is not None:
+            metrics = definition.metrics
+            placed += await place_scenarios(self.workspace, self.store, name, metrics)
         return [one.relative_to(self.workspace.root).as_posix() for one in placed]
 
 
@@ -241,6 +288,3 @@ def _bytes(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-__all__ = ["Importer", "NoWatcher", "OnRead", "Watcher"]

@@ -31,7 +31,8 @@ _KINDS: Final = {
 }
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-OnRead = Callable[[int], None]
+OnRead = Callable[[bytes], None]
+"""Hears each piece of a file, in order, as it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
 def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
-    """The rows of the array in a file, in order. `on_read` hears how many bytes were read.
+    """The rows of the array in a file, in order. `on_read` hears its bytes.
 
     Raises `InputError` where the file cannot be read on; the rows before that place are good.
     """
@@ -179,12 +180,12 @@ class _Rows:
             self._fail(self.broken, hint="save the file as UTF-8")
         raw = self.file.read(size)
         self.ended = not raw
+        if self.on_read is not None:
+            self.on_read(raw)
         text = self._decoded(raw if self.bytes_read else self._without_mark(raw))
         self.bytes_read += len(raw)
         self.text = self.text[self.at :] + text
         self.at = 0
-        if self.on_read is not None and raw:
-            self.on_read(len(raw))
 
     def _without_mark(self, raw: bytes) -> bytes:
         if raw.startswith(_UTF16) or b"\0" in raw[:4]:
@@ -221,7 +222,7 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
     while raw := file.readline(LONGEST_ROW):
         number += 1
         if on_read is not None:
-            on_read(len(raw))
+            on_read(raw)
         if not raw.strip():
             continue
         found = _object_problem(raw, path)
@@ -238,7 +239,7 @@ def read_object(path: Path, on_read: OnRead | None = None) -> object:
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     if on_read is not None:
-        on_read(len(raw))
+        on_read(raw)
     problem = _object_problem(raw, path)
     if isinstance(problem, Problem):
         raise InputError(problem)

@@ -93,7 +93,7 @@ def _lacking(workspace: Workspace, config: Config, path: Path, files: Found) -> 
     except OlderStoreError:
         return
     with closing(reader):
-        importer = Importer(workspace, config, reader, None)
+        importer = Importer(workspace, config, reader, None, anew=True)
         report = asyncio.run(importer.run(files))
     for one in report.benchmarks:
         missing = {kind: count for kind, count in one.added.items() if count and kind in _WORK}
@@ -125,7 +125,8 @@ async def repair(
             _clear(path.with_name(INDEX_NAME))
         with open_store(path, engine=hold.engine) as store:
             if examination.files is not None:
-                importer = Importer(workspace, config, store.reader, store, watcher or NoWatcher())
+                watcher = watcher or NoWatcher()
+                importer = Importer(workspace, config, store.reader, store, watcher, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
             done.missing += _missing(store.reader)

@@ -90,6 +90,9 @@ class BenchmarkReport:
     refused: list[Problem] = field(default_factory=list)
     """Why nothing of it was taken; empty otherwise."""
     targets: set[str] = field(default_factory=set)
+    unchanged: int | None = None
+    """Conversations in files that are as they were when they were imported, of which the store has
+    all that came of them, so that nothing was taken in; None where that was not so."""
 
     def file(self, path: Path) -> FileReport:
         report = FileReport(path)
@@ -125,6 +128,7 @@ class BenchmarkReport:
             "notes": dict(sorted(self.notes.items())),
             "refused": [str(problem) for problem in self.refused],
             "targets": sorted(self.targets),
+            "unchanged": self.unchanged,
             "files": [file.as_json() for file in self.files],
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
 from engine.benchmark import Scenario
@@ -15,6 +16,7 @@ from engine.importing.known import Known
 from engine.importing.names import Names
 from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.sources import Source, refuse_unfit
+from engine.importing.unchanged import FilesRead, digest_begun
 from engine.importing.verdicts import Court, Tracks
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
@@ -41,7 +43,12 @@ class Setting:
     """By their target: which model stands behind it, as their configuration says."""
     court: Court
     report: BenchmarkReport
-    on_read: OnRead | None = None
+    made_from: str
+    """What decides what becomes of the files, beside them."""
+    files: FilesRead
+    """What was read of the source's."""
+    on_read: Callable[[int], None]
+    """Hears how many bytes were read."""
     inside: set[Path] = field(default_factory=set)
     """Folders of which it is known that no link leads out of `root` there."""
 
@@ -61,20 +68,32 @@ class Setting:
         return file, self._rows(path, file, read)
 
     def _rows(self, path: Path, file: FileReport, read: ReadRows) -> Iterator[JsonRow]:
+        digest = digest_begun()
         try:
             refuse_unfit(path, self.root, self.inside)
-            yield from read(path, self.on_read)
+            yield from read(path, self._hearing(digest))
+            self.files.keep(path, digest.digest())
         except InputError as error:
             file.tell_all(error.problems)
 
     def value(self, path: Path, file: FileReport) -> object:
         """What a small file holds; None where it cannot be read."""
+        digest = digest_begun()
         try:
             refuse_unfit(path, self.root, self.inside)
-            return read_object(path, self.on_read)
+            value = read_object(path, self._hearing(digest))
         except InputError as error:
             file.tell_all(error.problems)
             return None
+        self.files.keep(path, digest.digest())
+        return value
+
+    def _hearing(self, digest: blake2b) -> OnRead:
+        def hear(raw: bytes) -> None:
+            digest.update(raw)
+            self.on_read(len(raw))
+
+        return hear
 
 
 @dataclass(frozen=True, slots=True)

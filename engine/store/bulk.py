@@ -12,6 +12,7 @@ from typing import Final
 from engine.benchmark import Speaker, StopReason, Track
 from engine.errors import StoreError
 from engine.jury import what_counts
+from engine.store.imports import ImportNote, keep_import
 from engine.store.inserts import (
     INSERTS,
     Value,
@@ -72,7 +73,7 @@ class WholeConversation:
     states: Sequence[StateRow] = ()
 
 
-BulkRow = Row | WholeConversation
+BulkRow = Row | WholeConversation | ImportNote
 
 
 class Bulk:
@@ -112,7 +113,10 @@ class _Writing:
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, row: BulkRow) -> None:
-        if not isinstance(row, WholeConversation):
+        if isinstance(row, ImportNote):
+            self.flush()
+            keep_import(self.connection, row, seq=self.seq, at=self.at)
+        elif not isinstance(row, WholeConversation):
             self._one(row)
         elif row.fresh:
             self._conversation(row)

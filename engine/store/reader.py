@@ -16,6 +16,7 @@ from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
 from engine.store.connection import Connection, Parameter
+from engine.store.imports import ImportNote, kept_import
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import (
     Depends,
@@ -147,6 +148,10 @@ class Reader:
     def rows_digest(self, benchmark: str) -> str:
         """The same while no row of a benchmark was added or taken away."""
         return rows_digest(self._store, benchmark)
+
+    def imported(self, benchmark: str, source: str) -> ImportNote | None:
+        """What was imported last from a source; None where the store has lost a row since."""
+        return kept_import(self._store, benchmark, source)
 
     def kept(self, path: str) -> str | None:
         """The digest of a mirrored file that stays as a person wrote it; None for any other."""

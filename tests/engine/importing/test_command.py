@@ -31,7 +31,7 @@ def test_a_person_reads_what_was_taken_and_what_to_do_next(
     ]
     assert complained == ""
     assert take_in(ours, theirs) == 0
-    assert "giving-in: nothing new; 4 rows there already" in capsys.readouterr().out
+    assert "giving-in: unchanged since it was imported: 2 conversations" in capsys.readouterr().out
 
 
 def test_what_was_dropped_is_told_and_the_exit_code_says_so(
