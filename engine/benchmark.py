@@ -198,6 +198,37 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CostOrigins:
+    """Where the cost of many calls is known from, in US dollars."""
+
+    reported_usd: float = 0.0
+    """As providers and gateways said it with each answer."""
+    computed_usd: float = 0.0
+    """Worked out from prices and tokens."""
+    unknown: int = 0
+    """Answers of which neither is known; they are in no sum."""
+
+    def in_words(self) -> str | None:
+        """A sentence; None where no provider said what anything cost."""
+        if not self.reported_usd:
+            return None
+        whole = self.reported_usd + self.computed_usd
+        unknown = f"; {self.unknown} answers of unknown price are not in it" if self.unknown else ""
+        if not self.computed_usd:
+            told = ", all of it as the providers reported it"
+        else:
+            told = (
+                f": {_usd(self.reported_usd)} as the providers reported it, "
+                f"{_usd(self.computed_usd)} worked out from prices"
+            )
+        return f"The calls cost {_usd(whole)}{told}{unknown}."
+
+
+def _usd(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.6f}".rstrip("0").ljust(5, "0")
+
+
 def _add(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
 

@@ -119,6 +119,7 @@ def _about(
         other_judges=_other_judges(standing, asked, config.jury),
         silent_judges=_silent_judges(outcomes, config.jury),
         others=served_by_others(reader, definition.name, standing, asked),
+        cost=reader.cost_origins(definition.name).in_words(),
     )
 
 

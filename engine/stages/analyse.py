@@ -44,6 +44,8 @@ class About:
     scripted_note: str | None = None
     """Which parts they had, in a sentence; None where they had none."""
     others: Sequence[ServedByOthers] = ()
+    cost: str | None = None
+    """Where the cost of the calls is known from, in a sentence, where that is worth one."""
     headline_rule: str = ""
     left_out: LeftOut = field(default_factory=LeftOut)
     other_judges: Mapping[str, int] = field(default_factory=dict)
@@ -239,4 +241,6 @@ def _notes(about: About) -> list[str]:
             f"{count} conversations count without every verdict of {judge}, which is a judge of "
             "the present configuration; `run` asks it again."
         )
+    if about.cost:
+        notes.append(about.cost)
     return notes

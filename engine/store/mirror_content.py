@@ -183,6 +183,7 @@ class Content:
                     usage,
                     parts=parts,
                     unmetered=self._reader.unmetered(self._benchmark, stage, target),
+                    origins=self._reader.cost_origins(self._benchmark, stage, target),
                 )
         return cost
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from engine.benchmark import (
     ConversationKey,
+    CostOrigins,
     Landmark,
     Metric,
     Scenario,
@@ -278,7 +279,9 @@ def _verdict(verdict: StoredVerdict, key: ConversationKey) -> JsonObject:
     }
 
 
-def cost_entry(phase: str, usage: Usage, *, parts: Parts, unmetered: int) -> JsonObject:
+def cost_entry(
+    phase: str, usage: Usage, *, parts: Parts, unmetered: int, origins: CostOrigins
+) -> JsonObject:
     """One phase of `cost.json`; `parts` are those of its callers. `unmetered` attempts failed and
     reported no usage: some of them may be billed, and none is in the sums."""
     entry = {"phase": phase, **_usage(usage)}
@@ -286,4 +289,12 @@ def cost_entry(phase: str, usage: Usage, *, parts: Parts, unmetered: int) -> Jso
     ours: JsonObject = {} if note is None else {"scripted": all_scripts(parts), "note": note}
     if unmetered:
         ours = {**ours, "unmetered_attempts": unmetered}
+    told = origins.in_words()
+    if told is not None:
+        ours = {
+            **ours,
+            "cost_reported": round(origins.reported_usd, 10),
+            "cost_computed": round(origins.computed_usd, 10),
+            "cost_note": told,
+        }
     return {**entry, OURS: ours} if ours else entry

@@ -11,10 +11,11 @@ from itertools import islice
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from engine.benchmark import ConversationKey, Metric, Role, Speaker, Stage, Usage
+from engine.benchmark import ConversationKey, CostOrigins, Metric, Role, Speaker, Stage, Usage
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
+from engine.store.amounts import plausible
 from engine.store.connection import Connection, Parameter
 from engine.store.imports import ImportNote, kept_import
 from engine.store.lease import LEASE, Lease, lease_from
@@ -412,6 +413,22 @@ class Reader:
             (benchmark, stage.value, target),
         )
         return parsing.usage(rows[0]) if rows else Usage()
+
+    def cost_origins(
+        self, benchmark: str, stage: Stage | None = None, target: str | None = None
+    ) -> CostOrigins:
+        """Of the calls of a benchmark, of one of its stages, or made on behalf of a target."""
+        cost = plausible("cost_usd")
+        row = self._store.first(
+            f"SELECT total(CASE WHEN reported THEN {cost} END) AS reported,"
+            f" total(CASE WHEN reported IS NULL THEN {cost} END) AS computed,"
+            " total(outcome = 'answer' AND cost_usd IS NULL) AS unknown FROM attempt "
+            "WHERE benchmark = ?1 AND (?2 IS NULL OR stage = ?2) AND (?3 IS NULL OR target = ?3)",
+            (benchmark, None if stage is None else stage.value, target),
+        )
+        if row is None:
+            return CostOrigins()
+        return CostOrigins(row["reported"], row["computed"], int(row["unknown"]))
 
     def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
         """How many failed attempts reported no usage: what they cost is in no sum."""

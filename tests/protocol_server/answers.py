@@ -32,6 +32,8 @@ class Tokens:
     read_from_cache: int = 0
     written_to_cache: int = 0
     output: int = 0
+    cost: float | None = None
+    """As the answer says it; None says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

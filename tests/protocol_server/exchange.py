@@ -226,7 +226,11 @@ class _Exchange:
         fault = None if strike is None else strike.fault
         if fault is not None:
             answer = altered(answer, fault, self._request)
+        answer = replace(answer, tokens=replace(answer.tokens, cost=self._settings.cost))
         self._tokens = answer.tokens
+        if self._settings.cost is not None and self._request.dialect is Dialect.ANTHROPIC:
+            told = {"x-litellm-response-cost": str(self._settings.cost)}
+            self._headers = {**self._headers, **told}
         if strike is not None and fault in _MIDWAY:
             await self._break(answer, pace, strike)
         elif self._request.streams and fault is not Fault.JSON_BODY:

@@ -246,6 +246,7 @@ def _event(data: bytes) -> bytes:
 
 def _usage(tokens: Tokens) -> dict[str, object]:
     return {
+        **({} if tokens.cost is None else {"cost": tokens.cost}),
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
         "total_tokens": tokens.input + tokens.output,

@@ -30,6 +30,9 @@ class Settings:
     """How many tokens request and reply share; more is refused, with numbers."""
     lenient: bool = False
     """Whether parameters that the protocol does not know are passed over, as many servers do."""
+    cost: float | None = None
+    """What each answer says that it costs: in its usage, or over the protocol that has no place for
+    it there in the header of a gateway."""
     cache_minimum: int = 1024
     """From how many tokens on a prompt is cached."""
     keep_requests: bool = True
