@@ -36,6 +36,8 @@ HARMLESS = {
     "verdict",
     "relation",
     "index",
+    "is_script",
+    "played_by",
 }
 """What gives words or numbers of our own, whatever it is given."""
 FOREIGN = {
