@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.benchmark import Role
@@ -21,10 +21,11 @@ class Range:
     def exactly(cls, amount: float) -> Range:
         return cls(amount, amount, amount)
 
-    @classmethod
-    def between(cls, low: float, high: float) -> Range:
-        """Expected is their geometric mean: what is only guessed at is off by a factor."""
-        return cls(low, high, (low * high) ** 0.5)
+    def up_to(self, most: Range) -> Range:
+        """From the least of this to the most of that. Expected is their geometric mean: what is
+        only guessed at is off by a factor."""
+        low, high = self.expected, most.expected
+        return Range(self.low, most.high, (low * high) ** 0.5 if low else high / 2)
 
     def __add__(self, other: Range) -> Range:
         return Range(self.low + other.low, self.high + other.high, self.expected + other.expected)
@@ -62,3 +63,10 @@ class Calls:
     """Whose conversations they are."""
     items: int = 1
     """Scenarios or metrics that are written in one answer."""
+
+    def up_to(self, most: Calls) -> Calls:
+        """The same calls, fewer here and more there."""
+        answers = self.answers.up_to(most.answers)
+        return replace(
+            most, answers=answers, conversations=self.conversations.up_to(most.conversations)
+        )

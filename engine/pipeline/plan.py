@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.benchmark import ConversationKey, Role, Stage, scenario_id, variant_id
+from engine.benchmark import (
+    ConversationKey,
+    Metric,
+    Role,
+    Stage,
+    Track,
+    metric_id,
+    scenario_id,
+    variant_id,
+)
 from engine.config.settings import ModelSpec, Target
 from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
 from engine.pipeline.conversations import ConversationPlanner, Playing, wanted_conversations
@@ -59,85 +68,127 @@ class RunPlan:
 class _Unwritten:
     """What follows from scenarios that are not written yet."""
 
-    metrics: Range = NONE
-    """Whose number is not known before they are written."""
     bases: Mapping[str, int] = field(default_factory=dict)
-    """How many each metric lacks that is known."""
+    """How many each metric lacks."""
     variants: int = 0
-    """Rewritten from bases that are there or will be, of metrics that are known."""
-    each_metric: int = 0
-    """Base scenarios of each metric that is not known."""
-    each_base: int = 1
-    """Variants of each base scenario."""
+    """Rewritten from bases that are there or will be."""
     keys: frozenset[ConversationKey] = frozenset()
-    """Conversations from scenarios of metrics that are known."""
+    """Conversations from them."""
 
-    @property
-    def unknown_bases(self) -> Range:
-        return self.metrics * self.each_metric
+
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """What is done once the metrics stand."""
+
+    work: Sequence[Work]
+    stale: Sequence[Work]
+    calls: Sequence[StageCalls]
+    unwritten: _Unwritten
+    new: int
+    """Conversations that only scenarios bring that are not written yet."""
 
 
 def plan_run(bench: Bench, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
     """Reads the store and the files, and writes nothing. `evaluator` is another judge than those of
     the configuration."""
-    stages = order.stages
     generates = order.generates(bench.name)
     if generates:
         bench = with_edits(bench)
-    writes_metrics = Stage.GEN_METRICS in stages and generates
+    writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
-    writes = Stage.GEN_SCENARIOS in stages and generates
-    scenarios = plan_scenarios(bench, order) if writes and not metrics else None
-    unwritten = _unwritten(bench, order, metrics, scenarios) if writes else _Unwritten()
-    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     standing = Standing.of(bench.reader, bench.name)
-    talk = ConversationPlanner(bench, order, standing)
-    judging = JudgingPlanner(bench, order, evaluator, standing)
-    # what hangs on metrics that are written anew is played from other scenarios than those of now
-    stands = not (metrics and writes)
-    playings = talk.plan(wanted) if Stage.SIMULATE in stages and stands else []
+    if not (metrics and Stage.GEN_SCENARIOS in order.stages):
+        found = _following(bench, order, evaluator, standing)
+        work = _with_failures(bench, [*metrics, *found.work])
+        calls = [*_metrics_calls(bench, metrics), *found.calls]
+        return RunPlan(bench.name, work, found.stale, calls, _assumed(bench, metrics, found, found))
+    few, many = (
+        _following(one, order, evaluator, standing) for one in _with_new_metrics(bench, metrics[0])
+    )
+    stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, standing))
+    calls = [*_metrics_calls(bench, metrics), *_between(few.calls, many.calls)]
+    assumed = _assumed(bench, metrics, few, many)
+    return RunPlan(bench.name, _with_failures(bench, metrics), stale, calls, assumed)
+
+
+def _planners(
+    bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+) -> tuple[ConversationPlanner, JudgingPlanner]:
+    planner = ConversationPlanner(bench, order, standing)
+    return planner, JudgingPlanner(bench, order, evaluator, standing)
+
+
+def _following(
+    bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+) -> _Following:
+    stages = order.stages
+    writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
+    scenarios = plan_scenarios(bench, order) if writes else None
+    unwritten = _Unwritten() if scenarios is None else _unwritten(bench, order, scenarios)
+    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+    talk, judging = _planners(bench, order, evaluator, standing)
+    playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
-    judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages and stands else []
-    planned = [
-        *metrics,
-        *(scenarios.work if scenarios else ()),
-        *(playing.work for playing in playings),
-        *(one.work for one in judgings),
-    ]
-    work = _with_failures(bench, planned)
-    new = {
-        target.id: _new_conversations(bench, order, unwritten, target, replayed)
-        for target in bench.config.targets
-    }
-    calls = [*_generation(bench, metrics, unwritten)]
+    judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+    new = Counter(key.target_id for key in unwritten.keys - replayed)
+    calls = [*_scenarios_calls(bench, unwritten)]
     for target in bench.config.targets:
         mine = [playing for playing in playings if playing.wanted.key.target_id == target.id]
-        fresh = new[target.id] if Stage.SIMULATE in stages else NONE
+        fresh = Range.exactly(new[target.id] if Stage.SIMULATE in stages else 0)
         calls += _playing(bench, target, mine, fresh)
         if Stage.EVALUATE in stages:
             due = [one.askings for one in judgings if one.key.target_id == target.id]
             due += [judging.askings for _ in mine]
             calls += _judging(bench, target, due, judging.askings, fresh)
+    work = [
+        *(scenarios.work if scenarios else ()),
+        *(playing.work for playing in playings),
+        *(one.work for one in judgings),
+    ]
     stale = [] if order.stale else _stale(bench, talk, judging)
-    return RunPlan(bench.name, work, stale, calls, _assumed(bench, unwritten, new.values()))
+    return _Following(work, stale, calls, unwritten, new.total())
 
 
 # What is not written yet
 
 
-def _unwritten(
-    bench: Bench, order: Order, metrics: Sequence[Work], scenarios: ScenarioPlan | None
-) -> _Unwritten:
+def _with_new_metrics(bench: Bench, work: Work) -> Iterator[Bench]:
+    """As it will be with the fewest metrics and with the most. Scenarios of now may stay."""
+    written = written_metrics(bench) if work.why is Why.MISSING else None
+    for count in (AT_LEAST, AT_MOST):
+        unknown = [
+            Metric(metric_id(number), "", Track.POSITIVE, "") for number in range(1, count + 1)
+        ]
+        metrics = tuple(unknown if written is None else written)
+        yield bench.with_definition(replace(bench.definition, metrics=metrics))
+
+
+def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[StageCalls]:
+    """Calls of the same stages, from the fewest to the most."""
+    before = {(one.stage, one.target): one for one in few}
+    for most in many:
+        least = before.get((most.stage, most.target))
+        rows = NONE if least is None else least.rows
+        parts = {} if least is None else dict(zip(_kinds(least), least.parts, strict=True))
+        yield replace(
+            most,
+            rows=rows.up_to(most.rows),
+            parts=[
+                part if kind not in parts else parts[kind].up_to(part)
+                for kind, part in zip(_kinds(most), most.parts, strict=True)
+            ],
+        )
+
+
+def _kinds(calls: StageCalls) -> list[tuple[str, int]]:
+    """A generator's calls for bases and for variants are told apart by their place."""
+    places = calls.stage is Stage.GEN_SCENARIOS
+    return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
+
+
+def _unwritten(bench: Bench, order: Order, scenarios: ScenarioPlan) -> _Unwritten:
     generation = bench.config.generation
     combos = combinations(bench.config.demographics)
-    if metrics:
-        known = written_metrics(bench) if metrics[0].why is Why.MISSING else None
-        count = Range.between(AT_LEAST, AT_MOST) if known is None else Range.exactly(len(known))
-        return _Unwritten(
-            metrics=count, each_metric=generation.scenarios_per_metric, each_base=len(combos)
-        )
-    if scenarios is None:
-        return _Unwritten()
     ids = [
         variant_id(scenario_id(metric, number), combo)
         for metric, numbers in scenarios.bases.items()
@@ -154,39 +205,33 @@ def _unwritten(
     return _Unwritten(
         bases={metric: len(numbers) for metric, numbers in scenarios.bases.items()},
         variants=len(ids),
-        each_base=len(combos),
         keys=frozenset(key for key in keys if order.asks(bench.name, key)),
     )
 
 
-def _new_conversations(
-    bench: Bench,
-    order: Order,
-    unwritten: _Unwritten,
-    target: Target,
-    replayed: set[ConversationKey],
-) -> Range:
-    """How many a target will have from scenarios that are not written yet."""
-    known = sum(key.target_id == target.id for key in unwritten.keys - replayed)
-    if order.targets is not None and target.id not in order.targets:
-        return Range.exactly(known)
-    samples = bench.config.generation.num_samples
-    return Range.exactly(known) + unwritten.unknown_bases * (unwritten.each_base * samples)
-
-
-def _assumed(bench: Bench, unwritten: _Unwritten, new: Iterable[Range]) -> list[str]:
-    conversations = sum(new, NONE)
-    if unwritten.metrics.high:
-        what = f"{number_words(unwritten.metrics)} metrics are not written yet; assumed: "
-        bases = f"{number_words(unwritten.unknown_bases)} scenarios"
-    elif conversations.high:
+def _assumed(bench: Bench, metrics: Sequence[Work], few: _Following, many: _Following) -> list[str]:
+    if metrics and many.unwritten.variants:
+        count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
+        anew = "not written yet" if metrics[0].why is Why.MISSING else "written anew"
+        what = f"{count} metrics are {anew}; assumed: "
+    elif many.new:
         what = "scenarios are not written yet; assumed: "
-        bases = f"{sum(unwritten.bases.values())} scenarios"
     else:
         return []
-    made = unwritten.unknown_bases * unwritten.each_base + Range.exactly(unwritten.variants)
-    variants = f", {number_words(made)} variants" if bench.config.demographics else ""
-    return [f"{what}{bases}{variants}, {number_words(conversations)} conversations"]
+    bases = _from_to(sum(few.unwritten.bases.values()), sum(many.unwritten.bases.values()))
+    parts = [f"{number_words(bases)} scenarios"]
+    if bench.config.demographics:
+        variants = _from_to(few.unwritten.variants, many.unwritten.variants)
+        parts.append(f"{number_words(variants)} variants")
+    if metrics:
+        conversations = _from_to(len(few.unwritten.keys), len(many.unwritten.keys))
+    else:
+        conversations = Range.exactly(many.new)
+    return [f"{what}{', '.join(parts)}, {number_words(conversations)} conversations"]
+
+
+def _from_to(low: int, high: int) -> Range:
+    return Range.exactly(low).up_to(Range.exactly(high))
 
 
 def number_words(amount: Range) -> str:
@@ -198,24 +243,24 @@ def number_words(amount: Range) -> str:
 # What each stage asks
 
 
-def _generation(
-    bench: Bench, metrics: Sequence[Work], unwritten: _Unwritten
-) -> Iterator[StageCalls]:
-    generator, name = bench.config.generator, bench.name
+def _metrics_calls(bench: Bench, metrics: Sequence[Work]) -> Iterator[StageCalls]:
     if metrics:
         is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
-        asked = Calls(Role.GENERATOR, generator, one, items=AT_MOST)
-        yield StageCalls(name, Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
-    bases = unwritten.metrics + Range.exactly(len(unwritten.bases))
-    variants = Range.exactly(unwritten.variants) + unwritten.unknown_bases * unwritten.each_base
-    if not (bases.high or variants.high):
+        asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
+        yield StageCalls(bench.name, Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
+
+
+def _scenarios_calls(bench: Bench, unwritten: _Unwritten) -> Iterator[StageCalls]:
+    generator = bench.config.generator
+    bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
+    if not variants.high:
         return
-    most = max(unwritten.bases.values(), default=unwritten.each_metric)
-    parts = [Calls(Role.GENERATOR, generator, bases, items=max(1, most))]
+    most = max(unwritten.bases.values(), default=1)
+    parts = [Calls(Role.GENERATOR, generator, bases, items=most)]
     if bench.config.demographics:
         parts.append(Calls(Role.GENERATOR, generator, variants))
-    yield StageCalls(name, Stage.GEN_SCENARIOS, None, bases + variants, parts)
+    yield StageCalls(bench.name, Stage.GEN_SCENARIOS, None, bases + variants, parts)
 
 
 def _playing(

@@ -142,6 +142,29 @@ def test_scenarios_that_a_person_wrote_are_counted_before_they_are_taken_in(shop
     shop.holds()
 
 
+def test_scenarios_of_ones_own_that_new_metrics_leave_in_place_are_counted(shop: Shop) -> None:
+    """Three metrics or more are written anew, with a scenario each; ten stand beside them."""
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    own = [{**scenario(1, turns=3), "id": f"m01_s{number:03d}_v01"} for number in range(1, 12)]
+    shop.place.stage(NAME, own)
+    order = Order((NAME,), force=True)
+    before, quoted = shop.spent(), shop.quote(order)
+    assert quoted.plan.assumed == [
+        "3 to 6 metrics are written anew; assumed: 3 to 6 scenarios, 3 to 6 conversations"
+    ]
+    assert not shop.run(force=True).failed
+    with shop.place.reader() as reader:
+        played = len({take.key for take in reader.takes(NAME)})
+    [rows] = [one.rows for one in quoted.plan.calls if one.stage is Stage.SIMULATE]
+    assert (rows.low, rows.high) == (13, 16)
+    assert rows.low <= played <= rows.high
+    for found, then, amount in zip(
+        shop.spent(), before, (quoted.total.calls, None, None, quoted.total.usd), strict=True
+    ):
+        assert amount is None or _within(found - then, amount), f"{found} is not in {amount}"
+
+
 def test_several_judges_and_passes_are_counted_each(shop: Shop) -> None:
     judges = [shop.place.model(name, price=_price()) for name in ("evaluator", "evaluator-strict")]
     shop.configure(evaluators=judges, evaluation={"passes": 2})
