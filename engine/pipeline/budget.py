@@ -50,13 +50,13 @@ class _Left:
     made: int = 0
     cost: float = 0.0
 
-    @property
-    def each_usd(self) -> float:
-        return (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
+    def each_usd(self, *, refuted: bool) -> float:
+        """With `refuted`, what was expected is no reason to think that calls get cheaper again."""
+        expected = (self.usd * WEIGHT + self.cost) / (WEIGHT + self.made)
+        return max(expected, (self.usd + self.cost) / (1 + self.made)) if refuted else expected
 
-    @property
-    def rest_usd(self) -> float:
-        return max(0.0, self.calls) * self.each_usd
+    def rest_usd(self, *, refuted: bool) -> float:
+        return max(0.0, self.calls) * self.each_usd(refuted=refuted)
 
 
 async def _never() -> bool:
@@ -92,6 +92,8 @@ class Budget:
         """What was agreed that the run may cost; None where nobody is asked."""
         self._width = WIDER
         """What is likely at most, as a multiple of what is expected."""
+        self._refuted = False
+        """Whether the run left what was agreed to, and so what was expected of its calls."""
         self.spent_usd = 0.0
         """What is known to have been spent; a call without a known price adds nothing."""
 
@@ -109,7 +111,7 @@ class Budget:
                 self._on_spent(limit)
                 raise Drained
         left = self._left.get((benchmark, role, model))
-        expected = usual if left is None else left.each_usd
+        expected = usual if left is None else left.each_usd(refuted=self._refuted)
         if left is not None:
             left.calls -= 1
         self._in_air += usual
@@ -175,13 +177,19 @@ class Budget:
     @property
     def rest_usd(self) -> float:
         """What is expected to be spent still."""
-        return self._expected_in_air + sum(left.rest_usd for left in self._left.values())
+        rest = sum(left.rest_usd(refuted=self._refuted) for left in self._left.values())
+        return self._expected_in_air + rest
 
     @property
     def more_usd(self) -> float:
         """What would have to be agreed to for the rest to be likely to fit."""
         likely = self.spent_usd + self.rest_usd * self._width
         return max(likely, (self.agreed_usd or self.spent_usd) * WIDER)
+
+    def refute(self) -> None:
+        """Go by what the calls of this run cost, now that it left what was agreed to: else the rest
+        is told too low, and somebody is asked again and again."""
+        self._refuted = True
 
     def goes_beyond(self, role: Role, model: str) -> bool:
         """Whether this call, or what follows it, costs more than was agreed to."""

@@ -204,6 +204,7 @@ class Pipeline:
         if self.control.draining:
             return False
         if self.question is None:
+            self.budget.refute()
             found = Question.of(self.budget)
             if not (self.attended() or self.awaits_somebody):
                 self._note(NoteKind.WARNING, "", found.stopped_words)

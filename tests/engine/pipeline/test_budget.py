@@ -143,6 +143,29 @@ def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Any) -> No
     assert len(place.json("runs", "holds", "scores.json")) == 8
 
 
+def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() -> None:
+    questions: list[float] = []
+
+    async def yes() -> bool:
+        budget.refute()
+        questions.append(budget.more_usd)
+        budget.agree(budget.more_usd)
+        return True
+
+    async def play() -> None:
+        for _ in range(100):
+            await budget.covered(Role.TARGET, "m")
+            with budget.call(Role.TARGET, "m", "b") as spend:
+                spend(0.03)
+
+    budget = Budget(on_beyond=yes)
+    budget.agree(0.2, 0.1)
+    budget.expect("b", {(Role.TARGET, "m"): (100.0, 0.001)})
+    asyncio.run(play())
+    assert 1 <= len(questions) <= 2
+    assert questions[0] > 1.5  # of the 3 that it came to
+
+
 def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Any) -> None:
     async def play() -> None:
         with open_store(place.root / "crosswind.db") as store:
@@ -165,7 +188,7 @@ def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Any) -> No
             config = load_config(place.config)
             pipeline = Pipeline(Workspace(place.root), config, store.reader, store, opener=Priced)
             pipeline.unattended_seconds = 0.0
-            there = iter([True])
+            there = iter([True, True])  # when it is asked, and when it begins to wait
             pipeline.attended = lambda: next(there, False)
             return await pipeline.run(Order(("giving-in",), quote=QUOTE))
 
