@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ def run_headless(
 
 def answer_on_terminal(engine: EngineThread) -> None:
     """What the engine asks was printed when it came up. Somebody may answer elsewhere meanwhile."""
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to it
     tell("go on? [y/N]")
     while engine.board().question is not None:
         ready, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
@@ -66,6 +68,7 @@ def answer_on_terminal(engine: EngineThread) -> None:
             said = sys.stdin.readline().strip().lower() in {"y", "yes"}
             tell(engine.ask(Request(Command.RESUME if said else Command.STOP)).text)
             return
+    tell("it was answered elsewhere")
 
 
 def _pass_on(fact: Fact, news: FailureNews) -> None:

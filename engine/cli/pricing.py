@@ -15,6 +15,7 @@ from engine.cli.session import Session
 from engine.config.settings import Config
 from engine.pipeline.amounts import Range
 from engine.pipeline.estimate import NOTHING, Estimate
+from engine.pipeline.measured import FEWEST
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import StageCalls, number_words, plan_run
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
@@ -76,7 +77,8 @@ def plan_lines(
 def stage_lines(priced: PricedPlan) -> Iterator[str]:
     for calls, estimate in zip(priced.plan.calls, priced.estimates, strict=True):
         who = f" {calls.target}" if calls.target else ""
-        yield f"  {calls.stage}{who}: {_rows(calls)}, {_calls(estimate.calls)}, {usd(estimate)}"
+        price = usd(estimate).removeprefix("about ")  # said of the whole; a line fits 80 columns
+        yield f"  {calls.stage}{who}: {_rows(calls)}, {_calls(estimate.calls)}, {price}"
 
 
 def _rows(calls: StageCalls) -> str:
@@ -122,13 +124,16 @@ def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Ite
     if not total.is_free:
         read, written = _tokens(total.input_tokens), _tokens(total.output_tokens)
         yield f"  tokens: {read} read, {written} written"
-        yield f"  {ESTIMATED[total.measured]}"
+        yield from (f"  {words}" for words in ESTIMATED[total.measured])
     yield from (f"  {words}" for words in budget_words(config, spent_usd, total))
 
 
 ESTIMATED: Final = {
-    True: "an estimate, from what such calls used in this workspace so far",
-    False: "an estimate: what was not called here yet is assumed to be of usual length",
+    True: ("an estimate, from what such calls used in this workspace so far",),
+    False: (
+        f"an estimate, wide until each model was called {FEWEST} times here in its role;",
+        "after that, `crosswind run --dry-run` tells the rest more closely",
+    ),
 }
 
 
