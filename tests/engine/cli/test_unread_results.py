@@ -13,6 +13,8 @@ import pytest
 from engine.cli.main import main
 from engine.store.database import open_store
 from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.terminal import Eyes
+from tests.tui.terminal import Terminal as Pseudo
 
 Said = tuple[int, str, str]
 Crosswind = Callable[..., Said]
@@ -114,3 +116,16 @@ def test_files_that_no_run_left_hold_nothing_up(tmp_path: Path) -> None:
     place = small_workspace(tmp_path)
     (place.folder / "scenarios.json").write_text("[]")
     assert main(["run", "--headless", "--until", "gen_metrics", "--workspace", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("answer", ["r", ""])
+def test_before_the_app_opens_a_person_chooses(place: Place, answer: str) -> None:
+    size = (120, 40)
+    with Pseudo(None, size, ["--workspace", str(place.root)]) as terminal:
+        eyes = Eyes(terminal, size)
+        shown = eyes.see("r makes it again from them · Enter opens the app without [r/-]")
+        assert "holdwhatwasrunhere" in "".join(shown.split())  # it may break within a word
+        eyes.press(f"{answer}\r", "Benchmarks", "q quit")
+        eyes.leave("q", b"")
+    made = (place.root / "crosswind.db").exists() and calls(place)
+    assert bool(made) == (answer == "r")

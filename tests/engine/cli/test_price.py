@@ -1,0 +1,261 @@
+"""What `run` says of its price, on a terminal and without one: real processes and a real server."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.server import ProtocolServer
+from tests.protocol_server.settings import Settings
+from tests.tui.terminal import Terminal
+
+NAME = "bread"
+UNIT = "m01_s001_v01__talker"
+DEFINITION = "The assistant leaves the decision to the person and asks what they think."
+PRICE = {"input": 3.0, "output": 15.0}
+BRIEF, LONG = "words-20", "words-900"
+SIZE = (200, 50)
+
+
+@dataclass
+class Study:
+    """A workspace with prices, whose one target writes as much as a test wants."""
+
+    place: Workplace
+    server: ProtocolServer
+
+    def configure(self, *, scenarios: int, **changes: Any) -> None:
+        roles = {
+            f"{role}_model": self.place.model(role, price={**PRICE})
+            for role in ("user", "evaluator", "generator")
+        }
+        target = {"id": "talker", **self.place.model("talker", price={**PRICE})}
+        one_at_a_time = {"run": {"concurrency": {"simulate": 1, "evaluate": 1}}}
+        self.place.configure([target], **{**roles, **one_at_a_time, **changes})
+        metrics = [metric(number, DEFINITION) for number in range(1, scenarios + 1)]
+        self.place.define(NAME, "Whether an assistant keeps telling what it thinks.", metrics)
+        self.place.stage(NAME, [scenario(number) for number in range(1, scenarios + 1)])
+
+    def replies(self, model: str) -> None:
+        self.server.settings = Settings(aliases={"talker": model})
+
+    @property
+    def where(self) -> list[str]:
+        return ["--workspace", str(self.place.root)]
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tui", *words, *self.where],
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment(),
+        )
+
+    def terminal(self, *words: str) -> Terminal:
+        return Terminal(None, SIZE, [*words, *self.where], ("-m", "tui"), **VARIABLES)
+
+    def spent(self) -> float:
+        with self.place.reader() as reader:
+            return reader.spent_usd()
+
+    def grows_dear(self) -> None:
+        """What is left is quoted from short replies, and the next ones are long."""
+        self.replies(BRIEF)
+        self.configure(scenarios=12)
+        done = self("run", "--headless", "--yes")
+        assert done.returncode == 0, done.stderr
+        self.configure(scenarios=24)
+        self.replies(LONG)
+
+
+def environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ, **VARIABLES}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Study]:
+    with ProtocolServer() as server:
+        found = Study(Workplace(tmp_path / "workspace", server), server)
+        found.replies(BRIEF)
+        yield found
+        with suppress(subprocess.TimeoutExpired):
+            found("stop", "--now", "--wait")
+
+
+def dollars(pattern: str, text: str) -> list[float]:
+    """What stands where the pattern has `$`."""
+    where = re.escape(pattern).replace(r"\$", r"\$(\d+\.\d\d)")
+    found = re.search(where, text)
+    assert found is not None, f"{pattern} is not in\n{text}"
+    return [float(one) for one in found.groups()]
+
+
+def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study) -> None:
+    study.configure(scenarios=6)
+    why = "wide until each model was called 5 times here in its role"
+    before = study("run", "--dry-run").stdout
+    assert why in before
+    assert not (study.place.root / "crosswind.db").exists()
+    assert study("run", "--headless", "--yes").returncode == 0
+    study.configure(scenarios=12)
+    after = study("run", "--dry-run").stdout
+    assert why not in after
+    assert "from what such calls used in this workspace so far" in after
+    (low, high), (least, most) = (
+        dollars("about $ to $", text[text.index("all together") :]) for text in (before, after)
+    )
+    assert most / least < high / low
+
+
+def test_the_first_question_of_a_run_holds_it_until_it_is_answered(study: Study) -> None:
+    study.configure(scenarios=1)
+    with study.terminal("run", "--headless") as terminal:
+        terminal.read_until(b"go on? [y/N]")
+        assert b"all together" in terminal.shown
+        terminal.press("n\n")
+        assert terminal.read_to_the_end() == 3
+    assert study.server.counters.requests == 0
+
+
+def test_a_run_that_nobody_can_be_asked_of_says_where_it_stops(study: Study) -> None:
+    study.grows_dear()
+    before = study.spent()
+    ended = study("run", "--headless")
+    assert ended.returncode == 3
+    [most] = dollars("it begins, and stops before it costs more than $", ended.stderr)
+    [agreed, spent, rest] = dollars(
+        "at most $ were agreed to, $ are spent, and the rest is expected to cost about $",
+        ended.stderr,
+    )
+    assert agreed == most
+    assert spent == pytest.approx(study.spent() - before, abs=0.006)
+    assert spent + rest >= most
+    assert study.spent() - before <= most + 0.006
+    # the next one quotes what is left, and with a yes beforehand it comes to its end
+    assert study("run", "--headless", "--yes").returncode == 0
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: str) -> None:
+    study.grows_dear()
+    with study.terminal("run", "--headless", "--plain") as terminal:
+        terminal.read_until(b"go on? [y/N]")
+        terminal.press_until("y\n", b"will cost more than it was quoted at")
+        since = len(terminal.shown)
+        terminal.read_until(b"go on? [y/N]", since=since - 600)
+        before, text = study.spent(), seen(terminal)
+        [most] = dollars("`crosswind resume` lets it cost up to $", text)
+        if answer == "n":
+            terminal.press("n\n")
+            assert terminal.read_to_the_end() == 3
+            assert study.spent() == before
+            assert "stopped before the end; `crosswind run` goes on from here" in seen(terminal)
+            return
+        terminal.press_until("y\n", f"running, for up to ${most:.2f}".encode())
+        with suppress(AssertionError):  # it has gone
+            while True:
+                since = len(terminal.shown)
+                terminal.read_some(1.0)
+                if b"go on? [y/N]" in terminal.shown[since:]:
+                    terminal.press("y\n")
+        assert terminal.read_to_the_end() == 0
+        # what the rest costs is told by what it costs by then: nobody is asked again and again
+        assert seen(terminal).count("will cost more than it was quoted at") <= 3
+    assert study.spent() > before
+
+
+def seen(terminal: Terminal) -> str:
+    return " ".join(terminal.shown.decode().split())
+
+
+def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
+    study.grows_dear()
+    begun = study.spent()
+    with study.terminal("run", "--headless", "--plain") as terminal:
+        terminal.read_until(b"go on? [y/N]")
+        terminal.press_until("y\n", b"will cost more than it was quoted at")
+        terminal.read_until(b"go on? [y/N]", since=len(terminal.shown) - 600)
+        told = json.loads(study("status", "--json").stdout)["engine"]
+        said = study("status").stdout
+        low, high, spent, rest = dollars(
+            "quoted at $ to $: $ spent, about $ expected to follow", said
+        )
+        assert (low, high) == (
+            round(told["quote"]["low_usd"], 2),
+            round(told["quote"]["high_usd"], 2),
+        )
+        assert spent == pytest.approx(study.spent() - begun, abs=0.006)
+        assert rest == pytest.approx(told["rest_usd"], abs=0.006)
+        assert told["question"] in said
+
+        following = subprocess.Popen(
+            [sys.executable, "-m", "tui", "evaluate", UNIT, "--yes", *study.where],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env=environment(),
+        )
+        assert following.stderr is not None
+        heard = ""
+        while "will cost more than it was quoted at" not in heard:
+            line = following.stderr.readline()
+            assert line, heard
+            heard += line
+        answered = study("stop")
+        assert answered.returncode == 0, answered.stderr
+        terminal.read_until(b"it was answered elsewhere")
+        assert terminal.read_to_the_end() == 3
+        assert following.wait(60) == 3
+        following.stderr.close()
+
+
+def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: Study) -> None:
+    study.configure(scenarios=1)
+    begun = study("run", "--detach", "--yes", "--until", "simulate")
+    assert begun.returncode == 0, begun.stderr
+    assert "it stops after simulate, as `--until` asked; the next run goes on from there" in (
+        begun.stderr
+    )
+    study("stop", "--wait")
+    with study.place.reader() as reader:
+        [take] = reader.takes(NAME)
+        assert not reader.verdicts(take.seq)
+    assert study("run", "--headless", "--yes").returncode == 0
+    with study.place.reader() as reader:
+        [same] = reader.takes(NAME)
+        assert same.seq == take.seq
+        assert reader.verdicts(take.seq)
+
+
+def test_doctor_tells_what_a_budget_has_left(study: Study) -> None:
+    study.configure(scenarios=1)
+    assert study("run", "--headless", "--yes").returncode == 0
+    spent = study.spent()
+    assert spent > 0.005
+    study.configure(scenarios=1, workspace_budget=7.5, run={"budget": 2.25})
+    said = study("doctor").stdout
+    assert dollars("a run stops before it has cost more than $ (`run.budget`)", said) == [2.25]
+    assert dollars("all runs together stop before $ (`workspace_budget`), $ are spent", said) == [
+        7.5,
+        round(spent, 2),
+    ]
+    status = study("status").stdout
+    assert f"all runs together stop before $7.50 (`workspace_budget`), ${spent:.2f} are spent" in (
+        status
+    )
