@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import time
+from contextlib import closing
 from typing import Final
 
 from engine.cli.console import tell
-from engine.cli.reach import NOBODY, reach_of
+from engine.cli.reach import NOBODY, Reach, RefusedError, accepted, reach_of
 from engine.link import Command, Request
+from engine.store.process import send
 
 POLL_SECONDS: Final = 0.1
 
@@ -34,7 +37,29 @@ def stop(arguments: argparse.Namespace) -> int:
     if reach.holder() is None:
         tell(NOBODY.format(reach.workspace.root))
         return 0
-    tell(reach.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP)).text)
+    with closing(reach.link()) as link:
+        answer = link.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP))
+        reached = link.is_connected
+    if answer.accepted or reached:
+        tell(accepted(answer).text)
+    else:
+        _signal(reach, answer.text, now=arguments.now)
     while arguments.wait and reach.holder() is not None:
         time.sleep(POLL_SECONDS)
     return 0
+
+
+def _signal(reach: Reach, why: str, *, now: bool) -> None:
+    """To an engine that holds the workspace and cannot be spoken to. Raises `RefusedError` where it
+    is not sure which process that is."""
+    holder = reach.holder()
+    if holder is None:
+        tell(NOBODY.format(reach.workspace.root))
+        return
+    # two that differ, of which none is taken for the other: the second one says at once
+    signals = (signal.SIGTERM, signal.SIGINT) if now else (signal.SIGTERM,)
+    for number in signals:
+        if holder.process is None or not send(number, holder.process):
+            raise RefusedError(f"{why}; {holder} is not this user's on this machine: stop it there")
+    asked = "to stop at once" if now else "to finish what is being spoken and stop"
+    tell(f"{why}: process {holder.pid} was asked by a signal {asked}")

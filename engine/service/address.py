@@ -35,6 +35,32 @@ def socket_path(workspace_root: Path, temporary: Path | None = None) -> Path:
     return path
 
 
+def usable_socket(workspace_root: Path) -> tuple[Path, str | None]:
+    """Where an engine can be reached: at the usual place, or where somebody else has taken that, in
+    the user's own cache, or else in a new folder of a name that nobody can foresee; and why it is
+    not the usual one. Watchers are told by the workspace's lock file."""
+    usual = socket_path(workspace_root)
+    try:
+        private_folder(usual.parent)
+    except UnsafeFolderError as error:
+        return _elsewhere(usual), str(error)
+    return usual, None
+
+
+def _elsewhere(usual: Path) -> Path:
+    """Raises nothing: what cannot be used is told by whoever binds it."""
+    with contextlib.suppress(RuntimeError, OSError, UnsafeFolderError):
+        folder = Path.home() / ".cache" / "crosswind"
+        path = folder / usual.name
+        if len(os.fsencode(path)) <= LONGEST_PATH:
+            folder.parent.mkdir(mode=0o700, exist_ok=True)
+            private_folder(folder)
+            return path
+    with contextlib.suppress(OSError):
+        return Path(tempfile.mkdtemp(prefix="crosswind-")) / usual.name
+    return usual
+
+
 def private_folder(folder: Path) -> None:
     """Make it where it is missing. Raises `UnsafeFolderError` where anybody else could enter."""
     try:

@@ -141,6 +141,12 @@ class SocketLink:
                 self._errands.remove(errand)
             return Answer(accepted=False, text=self._silence(errand))
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the engine was reached when it was last spoken to."""
+        with self._lock:
+            return self._outlook.connected
+
     def close(self) -> None:
         with self._lock:
             self._closing = True

@@ -14,20 +14,22 @@ from engine.facts import NoteKind
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.descriptors import raise_limit
-from engine.service.address import socket_path
+from engine.service.address import socket_path, usable_socket
 from engine.service.engine import Engine
 from engine.service.place import Place
 from engine.service.server import Server
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError, damaged
 from engine.store.health import quick_check
-from engine.store.lock import hold_workspace
+from engine.store.lock import hold_workspace, workspace_holder
 from engine.store.rows import NoteRow
 
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
 
 LOOK_SECONDS: Final = 0.25
 """For so long an engine looks at its store before it begins; `crosswind doctor` takes longer."""
+
+MOVED: Final = "the engine is reached at {}: {}"
 
 UNREACHABLE: Final = "watchers see what is stored, but no live text, and cannot command: {}"
 
@@ -73,8 +75,9 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
     workspace = Workspace(place.root)
     store_path = workspace.store_path(place.config())
     edits = _Edits(place.config_path)
+    path, why = usable_socket(place.root)
     with (
-        hold_workspace(place.root, socket=socket_path(place.root)),
+        hold_workspace(place.root, socket=path),
         _sound_store(store_path) as store,
     ):
 
@@ -87,6 +90,8 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
 
         for warning in store.warnings:
             warn(warning)
+        if why is not None:
+            warn(MOVED.format(path, why))
         engine = Engine(open_pipeline, linger=linger, edited=edits.found, warn=warn)
         store.on_trouble(engine.trouble_from_afar)
         yield engine
@@ -96,7 +101,9 @@ async def serve(
     engine: Engine, place: Place, order: Order | None, on_ready: Callable[[], None]
 ) -> RunResult:
     """Answer whoever watches, and do the order. Raises `CrosswindError`."""
-    server = Server(engine, socket_path(place.root))
+    holder = workspace_holder(place.root)
+    path = None if holder is None else holder.socket
+    server = Server(engine, path or socket_path(place.root))
     has_terminal = engine.attended()
     engine.attended = lambda: has_terminal or server.watchers > 0
     try:

@@ -52,6 +52,8 @@ PARTING_SECONDS: Final = 1.0
 """For so long commands at hand and last words are waited for at the end."""
 CROWDED_SECONDS: Final = 1.0
 """Until somebody is let in again, where the process has no room for one more."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks whether the socket is still where watchers look for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class Server:
         self._uid_of = uid_of
         self._listening: socket.socket | None = None
         self._reopening: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
         self._arriving: set[asyncio.Task[object]] = set()
         self._inode: int | None = None
         self._watchers: set[_Watcher] = set()
@@ -88,7 +91,14 @@ class Server:
         self._board = _CurrentBoard(engine)
 
     async def start(self) -> None:
-        """Raises `UnsafeFolderError` where the socket cannot be where only its user reaches it."""
+        """Raises `UnsafeFolderError` where the socket cannot be where only its user reaches it.
+        Where that is so later, as when somebody deletes it, it is tried again each second."""
+        try:
+            self._open_door()
+        finally:
+            self._look_later()
+
+    def _open_door(self) -> None:
         private_folder(self.path.parent)
         reached(Moment.BINDING)
         listening = _bound(self.path)
@@ -98,8 +108,32 @@ class Server:
         self._listening = listening
         self._attend_door(listening)
 
+    def _look_later(self) -> None:
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """A socket whose file is gone is reached by nobody who comes."""
+        if not self._is_in_place():
+            if self._listening is not None:
+                self._leave_door(self._listening)
+                self._listening.close()
+                self._listening = None
+            with contextlib.suppress(UnsafeFolderError, OSError):
+                self._open_door()
+                _log.info("listens again at %s", self.path)
+        self._look_later()
+
+    def _is_in_place(self) -> bool:
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return False
+        return self._listening is not None and found.st_ino == self._inode
+
     async def close(self) -> None:
         """Answer what is at hand, say goodbye with the last board, and take the socket away."""
+        if self._looking is not None:
+            self._looking.cancel()
         if self._listening is None:
             return
         self._leave_door(self._listening)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -117,7 +118,8 @@ def spawn(job: Job) -> int:
 def _open_log(root: Path) -> BinaryIO:
     """What the engine prints goes there: nothing, but for its begin, its end and its faults."""
     path = root / LOG_FILE
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    # not waiting: nobody may ever read from a pipe in its place
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
@@ -126,6 +128,10 @@ def _open_log(root: Path) -> BinaryIO:
             "who may write in the workspace's folder",
             2,
         ) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise EngineStartError(f"{path} is a pipe or a device, expected a file: remove it", 2)
+    os.fchmod(descriptor, 0o600)
     if os.fstat(descriptor).st_size > LONGEST_LOG:
         os.ftruncate(descriptor, 0)
     return os.fdopen(descriptor, "ab")

@@ -47,7 +47,9 @@ class Lease:
     @property
     def holder(self) -> Holder:
         process = self.process
-        return Holder(process.pid, process.host, moment(self.since), engine=self.engine)
+        return Holder(
+            process.pid, process.host, moment(self.since), engine=self.engine, process=process
+        )
 
 
 LEASE: Final = "engine, pid, host, boot, space, began, since, place, beats"

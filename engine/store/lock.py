@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -37,6 +38,8 @@ class Holder:
     """Where it can be spoken to."""
     engine: str | None = None
     """The name that it gave itself, by chance; no other engine has it."""
+    process: Process | None = None
+    """So that no other one can be taken for it."""
 
     def __str__(self) -> str:
         who = "another process" if self.pid is None else f"process {self.pid}"
@@ -100,7 +103,8 @@ def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
 def workspace_holder(root: Path) -> Holder | None:
     """Who holds the workspace; None where nobody does. Creates nothing."""
     try:
-        descriptor = os.open(root / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        # a pipe in its place would be waited for
+        descriptor = os.open(root / LOCK_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -142,8 +146,16 @@ def _locked(path: Path) -> int:
 
 
 def _opened(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags, 0o600)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)
+            return descriptor
+        os.close(descriptor)
+        raise StoreError(
+            f"{path} is a pipe or a device: expected a file that a run can lock; remove it"
+        )
     except OSError as error:
         raise StoreError(
             f"{path} cannot be opened ({error.strerror}): a run writes into the workspace's "
@@ -183,4 +195,5 @@ def _introduced(descriptor: int) -> Holder | None:
         since,
         None if socket is None else Path(str(socket)),
         None if engine is None else str(engine),
+        process,
     )

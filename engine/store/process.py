@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -59,6 +60,37 @@ def fate(other: Process, here: Process) -> Fate:
     if other.boot and here.boot and other.boot != here.boot and other.host == here.host:
         return Fate.GONE  # this machine was started anew since
     return Fate.UNKNOWN
+
+
+def send(number: signal.Signals, process: Process) -> bool:
+    """Send a signal to a process; False where it is not sure to be that one, as on another machine
+    or in another container, or is another user's."""
+    if not process.began or fate(process, this_process()) is not Fate.ALIVE:
+        return False
+    try:
+        # a handle: whoever gets the number next does not get the signal
+        handle = os.pidfd_open(process.pid) if sys.platform == "linux" else None
+        try:
+            if not _is_there(process) or not _is_own(process.pid):
+                return False
+            if sys.platform == "linux" and handle is not None:
+                signal.pidfd_send_signal(handle, number)
+            else:
+                os.kill(process.pid, number)
+        finally:
+            if handle is not None:
+                os.close(handle)
+    except OSError:
+        return False
+    return True
+
+
+def _is_own(pid: int) -> bool:
+    """The system itself says so where there is no `/proc`, but not to root."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.getuid()
+    except OSError:
+        return sys.platform != "linux" and os.getuid() != 0
 
 
 def _is_there(process: Process) -> bool:

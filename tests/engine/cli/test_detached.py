@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -196,3 +197,42 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_run(shell: Shell
     assert "written by an older Crosswind" in before.stderr
 
     assert shell("run", "--headless").returncode == 0
+
+
+@pytest.mark.parametrize("now", [False, True], ids=["stop", "stop --now"])
+def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, now: bool
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        assert shell("run", "--detach").returncode == 0
+        shell.until_it_talks()
+        pid = shell.pid()
+        folder = Path(temporary) / f"crosswind-{os.getuid()}"
+        for path in folder.iterdir():
+            path.unlink()
+        folder.chmod(0o755)  # so that it is not to be used again
+        stopped = shell("stop", "--wait", *(["--now"] if now else []))
+        assert stopped.returncode == 0, stopped.stderr
+        assert f"process {pid} was asked by a signal to" in stopped.stderr
+        assert workspace_holder(shell.place.root) is None
+
+
+def test_where_a_folder_is_taken_the_engine_says_where_it_is_reached(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setenv("HOME", temporary)
+        (Path(temporary) / f"crosswind-{os.getuid()}").mkdir(mode=0o755)
+        assert shell("run", "--detach").returncode == 0
+        shell.until_it_talks()
+        holder = workspace_holder(shell.place.root)
+        assert holder is not None
+        assert holder.socket is not None
+        assert holder.socket.parent == Path(temporary) / ".cache" / "crosswind"
+        assert shell("pause").returncode == 0
+        assert shell("stop", "--wait").returncode == 0
+    with closing(sqlite3.connect(shell.place.root / "crosswind.db")) as connection:
+        notes = [text for (text,) in connection.execute("SELECT text FROM note")]
+    assert any(str(holder.socket) in text and "is open to others" in text for text in notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from engine.service.address import (
     UnsafeFolderError,
     private_folder,
     socket_path,
+    usable_socket,
 )
 
 
@@ -74,3 +76,23 @@ def test_a_file_in_its_place_and_a_place_that_is_not_there_are_refused(folder: P
         private_folder(folder / "own")
     with pytest.raises(UnsafeFolderError, match="cannot be made"):
         private_folder(folder / "missing" / "own")
+
+
+def test_where_somebody_was_first_another_folder_is_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may make the first one, where the system's temporary folder is everybody's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    (folder / "home").mkdir()
+    assert usable_socket(folder) == (socket_path(folder), None)
+    (folder / f"crosswind-{os.getuid()}").chmod(0o755)
+    path, why = usable_socket(folder)
+    assert path == folder / "home" / ".cache" / "crosswind" / socket_path(folder).name
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert "is open to others" in str(why)
+    path.parent.chmod(0o755)
+    path, why = usable_socket(folder)
+    assert path.parent.parent == folder
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert usable_socket(folder)[0] != path

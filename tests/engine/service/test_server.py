@@ -43,6 +43,19 @@ def test_the_socket_of_a_dead_engine_is_replaced_and_taken_away_at_the_end(stage
     assert not stage.path.exists()
 
 
+def test_a_socket_that_somebody_deletes_is_there_again(stage: Stage) -> None:
+    stage.start()
+    Stranger(stage.path).close()
+    stage.path.unlink()
+    until(stage.path.exists)
+    Stranger(stage.path).close()
+    assert stage.path.stat().st_mode & 0o777 == 0o600
+    stage.path.unlink()
+    stage.path.parent.rmdir()
+    until(stage.path.exists)
+    Stranger(stage.path).close()
+
+
 def test_what_is_no_socket_is_left_where_it_is(stage: Stage) -> None:
     stage.path.parent.mkdir(mode=0o700)
     stage.path.write_text("a diary")

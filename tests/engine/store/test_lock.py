@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
-from engine.store.lock import hold_workspace, workspace_holder
+from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
+from engine.store.process import _began, send, this_process
 
 PLAINLY: Any = {"capture_output": True, "text": True, "check": True}
 
@@ -133,3 +136,36 @@ def test_an_engine_that_was_killed_is_not_taken_for_the_one_that_starts_now(
     assert holder is not None
     assert holder.pid is None
     assert workspace_holder(tmp_path) is None
+
+
+def test_a_pipe_in_place_of_the_lock_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOCK_NAME)
+    assert workspace_holder(tmp_path) is None
+    with pytest.raises(StoreError, match="is a pipe or a device"), hold_workspace(tmp_path):
+        pass
+
+
+def test_the_lock_is_its_users_alone_whoever_made_it(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).touch(mode=0o644)
+    with hold_workspace(tmp_path):
+        assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_signal_is_sent_to_the_very_process_and_to_no_other() -> None:
+    here = this_process()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        try:
+            began = _began(child.pid) or ""
+            meant = replace(here, pid=child.pid, began=began)
+            for other in (
+                replace(meant, began="long ago"),
+                replace(meant, began=""),
+                replace(meant, boot="another machine"),
+                replace(meant, space="another container"),
+            ):
+                assert not send(signal.SIGKILL, other)
+            assert child.poll() is None
+            assert send(signal.SIGKILL, meant)
+            assert child.wait(10) == -signal.SIGKILL
+        finally:
+            child.kill()
