@@ -221,6 +221,7 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
 def test_where_a_folder_is_taken_the_engine_says_where_it_is_reached(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shell.place.long_talks()
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
         monkeypatch.setenv("TMPDIR", temporary)
         monkeypatch.setenv("HOME", temporary)
