@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -18,8 +17,8 @@ from urllib.request import getproxies, proxy_bypass
 from engine.errors import InputError, Problem
 from engine.providers.endpoint import LOOPBACK
 
+_PORT_DIGITS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
-_WITH_PORT: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _HINT: Final = "it looks like http://host:port; look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
 
 
@@ -80,11 +79,13 @@ def _names(entry: str, host: str, port: int | None) -> bool:
     if "/" in entry:
         network = _network(entry)
         return address is not None and network is not None and address in network
-    found = _WITH_PORT.fullmatch(entry)
-    if found is not None:
-        if port != int(found["port"]):
+    before, _, behind = entry.rpartition(":")
+    is_whole = before.startswith("[") and before.endswith("]")
+    is_port = behind.isascii() and behind.isdecimal() and len(behind) <= _PORT_DIGITS
+    if is_port and before and (is_whole or ":" not in before):
+        if int(behind) != port:
             return False
-        entry = found["host"]
+        entry = before
     entry = entry.strip("[]")
     if address is not None:
         return _address(entry) == address
