@@ -90,7 +90,7 @@ def play_whole(root: Path, *, offline: bool = False) -> Whole:
         scene = Scene(root, server, offline=offline)
         ended = scene.live()
         assert ended.code == 0, ended.told
-        requests = server.requests
+        requests = server.calls
         held = holdings(root)
         counters = server.counters
     _check_rest(scene, held)
@@ -138,10 +138,10 @@ class _Case:
 
     def live(self, death: Death) -> bool:
         """Whether it was killed. Otherwise it came to its end, and that was a good one."""
-        before, requested = self._held, len(self._scene.server.requests)
+        before, requested = self._held, len(self._scene.server.calls)
         ended = self._scene.live(moment=death.moment, kill=self._kill(death))
         assert ended.killed or ended.code == 0, ended.told
-        requests = self._scene.server.requests
+        requests = self._scene.server.calls
         self._held = holdings(self._scene.root)
         check_whole(self._scene.root)
         check_once(self._held)

@@ -75,7 +75,7 @@ class Scene:
 
     def live(self, *, moment: str | None = None, kill: Kill | None = None) -> Ended:
         """Let an engine run until it is done, or is killed."""
-        before = self.server.counters.requests
+        before = self.server.counters.calls
         began = time.monotonic()
         killed = False
         with self.start(
@@ -136,21 +136,20 @@ class Scene:
         return {
             **os.environ,
             "TMPDIR": str(self.temporary),
+            "XDG_CACHE_HOME": str(self.root.with_name(f"{self.root.name}-cache")),
             "LOCAL_KEY": "any",
             **({} if moment is None else {VARIABLE: moment}),
         }
 
-    def _asked(self, child: subprocess.Popen[str], requests: int, until: float) -> bool:
+    def _asked(self, child: subprocess.Popen[str], calls: int, until: float) -> bool:
         """Whether so many calls have come by then; not if the engine ends before."""
         while (now := time.monotonic()) < until and self._alive(child):
             try:
-                self.server.wait_until(
-                    lambda seen: seen.requests >= requests, min(until - now, 0.05)
-                )
+                self.server.wait_until(lambda seen: seen.calls >= calls, min(until - now, 0.05))
             except TimeoutError:
                 continue
             return True
-        return self.server.counters.requests >= requests
+        return self.server.counters.calls >= calls
 
     def _kill(self, child: subprocess.Popen[str], at: float) -> bool:
         """Whether there was somebody to kill by then."""

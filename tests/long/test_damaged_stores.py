@@ -111,7 +111,7 @@ def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(
     path = scene.root / STORE
     damage(path)
     before = path.read_bytes()
-    asked = scene.server.counters.requests
+    asked = scene.server.counters.calls
     done = scene.ask(command, *(["--headless"] if command == "run" else []))
     assert done.returncode == 2, done.stderr
     assert STORE in done.stderr
@@ -120,7 +120,7 @@ def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(
     assert "bug in Crosswind" not in done.stderr
     assert len(done.stderr.splitlines()) <= 3, done.stderr
     assert path.read_bytes() == before
-    assert scene.server.counters.requests == asked
+    assert scene.server.counters.calls == asked
 
 
 @pytest.mark.timeout(300)

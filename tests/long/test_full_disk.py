@@ -73,16 +73,16 @@ def test_the_engine_pauses_says_so_and_goes_on_when_there_is_room(
                 assert child.poll() is None, child.communicate()
             # what was in the air comes to its end; nothing new is begun
             server.wait_until(lambda seen: seen.concurrent == 0, PATIENCE_SECONDS)
-            asked = server.counters.requests
+            asked = server.counters.calls
             durable = holdings(scene.root)
             status(scene)
-            assert server.counters.requests == asked
+            assert server.counters.calls == asked
             assert holdings(scene.root).messages == durable.messages
             assert child.poll() is None
             ballast.unlink()
             _, told = child.communicate(timeout=PATIENCE_SECONDS)
         assert child.returncode == 0, told
-        requests = server.requests
+        requests = server.calls
     held = holdings(scene.root)
     check_whole(scene.root)
     check_once(held)

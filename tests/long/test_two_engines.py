@@ -33,7 +33,7 @@ def test_the_second_engine_leaves_the_first_alone(tmp_path: Path, lock_file: str
             assert f"process {first.pid}" in second.stderr
             _, told = first.communicate(timeout=PATIENCE_SECONDS)
         assert first.returncode == 0, told
-        assert whole.ledger.calls(server.requests) == whole.wanted
+        assert whole.ledger.calls(server.calls) == whole.wanted
     check_whole(scene.root)
     check_once(holdings(scene.root))
     assert mirrored(scene.root) == whole.files

@@ -64,7 +64,7 @@ def test_no_watcher_holds_the_engine_up_and_all_see_the_same(tmp_path: Path) -> 
         seen = {last_words(child) for child in watchers}
         stopped.send_signal(signal.SIGCONT)
         seen.add(last_words(stopped))
-        assert whole.ledger.calls(server.requests) == whole.wanted
+        assert whole.ledger.calls(server.calls) == whole.wanted
     with closing(sqlite3.connect(scene.root / STORE)) as connection:
         tables = ("note", "state", "message", "verdict", "attempt")
         newest = max(

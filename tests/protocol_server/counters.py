@@ -41,6 +41,11 @@ class Counters:
     """Billed: of every answer that was begun, whether the client got it whole or not."""
     output_tokens: int = 0
 
+    @property
+    def calls(self) -> int:
+        """Requests to models, which cost something; lists of models cost nothing."""
+        return sum(self.by_model.values())
+
 
 class Tally:
     """Counts on the server's own thread; `read` may be called from any."""

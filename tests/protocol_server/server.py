@@ -99,6 +99,11 @@ class ProtocolServer:
         return self._service.requests()
 
     @property
+    def calls(self) -> list[Request]:
+        """Those of them that ask a model, which costs something."""
+        return [request for request in self.requests if request.asks_a_model]
+
+    @property
     def counters(self) -> Counters:
         return self._service.counters()
 
