@@ -33,6 +33,8 @@ class Cause(StrEnum):
     """There is no way to any host: no route, or nobody who resolves names."""
     NO_CONNECTION = "no_connection"
     """The host refuses, or does not answer the door in time."""
+    NO_FILES = "no_files"
+    """This machine lets no more files be open: no fault of the host's."""
     PROXY = "proxy"
     """The proxy on the way answered in place of the server, and lets nothing through."""
     CERTIFICATE = "certificate"
@@ -165,6 +167,7 @@ _NO_CREDIT: Final = re.compile(
 _BY_CAUSE: Final[Mapping[Cause, Kind]] = {
     Cause.UNKNOWN_HOST: Kind.UNREACHABLE,
     Cause.NETWORK: Kind.UNREACHABLE,
+    Cause.NO_FILES: Kind.UNREACHABLE,
     Cause.NO_CONNECTION: Kind.UNREACHABLE,
     Cause.CERTIFICATE: Kind.FATAL_TARGET,
     Cause.NO_TRUST: Kind.FATAL_TARGET,
@@ -394,6 +397,7 @@ def _sane_wait(seconds: float) -> float | None:
 _PLAIN_WORDS: Final[Mapping[Cause, str]] = {
     Cause.UNKNOWN_HOST: "there is no such host",
     Cause.NETWORK: "the network is down",
+    Cause.NO_FILES: "this machine lets no more files be open",
     Cause.NO_CONNECTION: "no connection",
     Cause.PROXY: "the proxy does not let it through",
     Cause.CERTIFICATE: "the server's certificate is not trusted",

@@ -18,6 +18,7 @@ from aiohappyeyeballs import AddrInfoType
 
 from engine.providers.attempts import Cause, Failure
 from engine.providers.connection import CLOSED, Connection, reason
+from engine.providers.descriptors import for_want_of_any
 from engine.providers.line import ConnectionFailedError, Door
 from engine.providers.tunnel import Tunnel
 
@@ -25,6 +26,7 @@ NEXT_ADDRESS_S: Final = 0.25
 """After which the next address of a host is tried as well, as RFC 8305 says."""
 NAMES_KEPT_S: Final = 60.0
 
+NO_FILES: Final = Failure(Cause.NO_FILES)
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -100,7 +102,7 @@ class Way:
             try:
                 self._context = await asyncio.to_thread(self._trust)
             except OSError as error:
-                failure = no_trust(error)
+                failure = NO_FILES if for_want_of_any(error) else no_trust(error)
             else:
                 return
         raise ConnectionFailedError(failure)
@@ -214,6 +216,8 @@ _NOT_TLS: Final = frozenset(
 def failure_of(error: OSError | UnicodeError, place: str = "the server") -> Failure:
     """Why no connection came about, in words that hold nothing of the request."""
     match error:
+        case _ if for_want_of_any(error):
+            return NO_FILES
         case ssl.SSLCertVerificationError():
             return Failure(Cause.CERTIFICATE)
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError():

@@ -37,6 +37,10 @@ class Line(Protocol):
         """
         ...
 
+    def can_send(self) -> bool:
+        """Whether a request can go out now; what others keep for later is closed for it."""
+        ...
+
     async def close(self) -> None: ...
 
 

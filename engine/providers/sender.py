@@ -14,6 +14,7 @@ from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, Prose
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.course import Again, Course, GiveUp
+from engine.providers.descriptors import wait_words
 from engine.providers.exchange import Heard, Voice, exchange
 from engine.providers.ladder import Learned, Lesson, Step, lesson
 from engine.providers.limiter import Limiter, Signal
@@ -24,6 +25,8 @@ from engine.providers.room import FEWEST, Room, room_in
 from engine.providers.wire import Ask, Dialect
 
 GUESSES_TO_KEEP: Final = 2
+LOOK_AGAIN_S: Final = 0.05
+"""After which calls that wait for an open file look for one again."""
 
 OnNote = Callable[[str], None]
 """Told once of each thing about a model that a person should know."""
@@ -67,7 +70,8 @@ class Waits:
         if not self._pending:
             return None
         until, words = min(self._pending.values())
-        return Held(words, whole_seconds(until - now), len(self._pending))
+        seconds = None if until == math.inf else whole_seconds(until - now)
+        return Held(words, seconds, len(self._pending))
 
 
 def whole_seconds(seconds: float) -> int:
@@ -142,6 +146,9 @@ class _Call:
             if failure is None:
                 self._settle(heard)
                 return self._reply(heard)
+            if failure.cause is Cause.NO_FILES:
+                await self.sender.accounts.world.sleep(LOOK_AGAIN_S)
+                continue
             kind = sort(failure)
             if kind in _ANSWERS:
                 return self._reply(heard, _ANSWERS[kind])
@@ -180,7 +187,20 @@ class _Call:
         if reason is not None:
             raise ModelError(f"{self.sender.label}: {reason}", retryable=False)
 
+    async def _until_files(self) -> None:
+        """Wait while this machine lets no more connections be open: no call is to blame."""
+        line, world, waits = self.account.line, self.sender.accounts.world, self.sender.waits
+        if line.can_send():
+            return
+        number = waits.begin(math.inf, wait_words())
+        try:
+            while not line.can_send():
+                await world.sleep(LOOK_AGAIN_S)
+        finally:
+            waits.end(number)
+
     async def _attempt(self) -> Heard:
+        await self._until_files()
         world, dialect = self.sender.accounts.world, self.sender.dialect
         self.ask = self._as_learned(self.ask)
         # what is said here comes last: nothing that is written beside it takes its place
@@ -226,7 +246,7 @@ class _Call:
         return sort(heard.failure).outcome
 
     def _tell(self, outcome: str, heard: Heard, began: float) -> None:
-        if self.on_attempt is None:
+        if self.on_attempt is None or (heard.failure and heard.failure.cause is Cause.NO_FILES):
             return
         failure, first = heard.failure, heard.voice.first_token_at
         self.on_attempt(

@@ -12,7 +12,7 @@ from engine.providers.address import Address
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
 from engine.providers.connection import READ_AT_ONCE, Connection, UnansweredError
-from engine.providers.descriptors import most_connections
+from engine.providers.descriptors import any_left, most_connections
 from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
 
@@ -22,7 +22,6 @@ CONNECT_S: Final = 20.0
 GREETING_S: Final = 2.0
 _GREETED_AT: Final = 2
 
-ROOM_S: Final = 0.05
 _ALL: Final[WeakSet[Connections]] = WeakSet()
 """Of this process, which has one limit for all."""
 
@@ -119,7 +118,6 @@ class Connections:
         return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
     async def _connected(self) -> Connection:
-        await self._room()
         self._opening += 1
         try:
             connection = await self._way.connect(lambda: Connection(self._buffer, self._forget))
@@ -128,13 +126,13 @@ class Connections:
         self._open.add(connection)
         return connection
 
-    async def _room(self) -> None:
-        """Wait until this process may open one more, whosever the others are."""
-        while sum(one.open for one in _ALL) >= most_connections():
-            if not any(one.close_longest_idle() for one in list(_ALL)):
-                await asyncio.sleep(ROOM_S)
-            else:
-                await asyncio.sleep(0)
+    def can_send(self) -> bool:
+        """As `Line`."""
+        if self._idle:
+            return True
+        if sum(one.open for one in _ALL) < most_connections() and any_left():
+            return True
+        return any(one.close_longest_idle() for one in list(_ALL))
 
     @property
     def open(self) -> int:
@@ -146,6 +144,7 @@ class Connections:
         if longest is None:
             return False
         del self._idle[longest]
+        self._open.discard(longest)
         longest.abort()
         return True
 

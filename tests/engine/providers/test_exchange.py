@@ -98,6 +98,9 @@ class Recorded:
         if self.end is not None:
             raise ConnectionFailedError(self.end)
 
+    def can_send(self) -> bool:
+        return True
+
     async def close(self) -> None: ...
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import select
 import socket
 import threading
@@ -11,7 +10,6 @@ from contextlib import closing, suppress
 
 import pytest
 
-from engine.providers import transport
 from engine.providers.address import Address
 from engine.providers.attempts import Cause, Failure
 from engine.providers.line import ConnectionFailedError
@@ -156,24 +154,3 @@ def test_bytes_that_come_while_the_request_still_goes_out_are_not_its_answer() -
     heads: list[int] = []
     run(test())
     assert heads == [1, 1, 2]
-
-
-def test_calls_wait_where_no_more_connections_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all accounts together; those that nobody uses make room first."""
-    monkeypatch.setattr(transport, "most_connections", lambda: 4)
-
-    async def answer(visit: Visit) -> None:
-        await asyncio.sleep(0.01)
-        await visit.say(sized())
-
-    async def test() -> None:
-        async with serving(answer) as served, serving(answer) as other:
-            accounts = [Connections(served.address()), Connections(other.address())]
-            for account in accounts:
-                ears = await asyncio.gather(*(heard(account) for _ in range(20)))
-                assert {ear.body for ear in ears} == {WORDS}
-                assert sum(one.open for one in accounts) <= 4
-            for account in accounts:
-                await account.close()
-
-    run(test())

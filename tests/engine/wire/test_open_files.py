@@ -1,0 +1,37 @@
+"""A run that has more to say at once than it may have files open."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.benchmark import Stage
+from tests.engine.wire.processes import crosswind
+from tests.engine.wire.workplace import Workplace, metric, scenario
+from tests.protocol_server.settings import Settings
+
+SLOW = Settings(latency_ms=100)
+
+
+def small_limit(place: Workplace, *, files: int, at_once: int) -> None:
+    """Every conversation comes to its verdict, and no attempt failed."""
+    place.server.settings = SLOW
+    place.configure(
+        [{"id": "only", **place.model("words-5")}], turns=1, simulate=at_once, evaluate=at_once
+    )
+    rows = range(1, at_once + 1)
+    place.define("many", "Whether many can speak.", [metric(one, "It holds.") for one in rows])
+    place.stage("many", [scenario(one, turns=1) for one in rows])
+    ended = crosswind(place.root, "run", "many", "--headless", files=files)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    with place.reader() as reader:
+        units = reader.units("many", Stage.EVALUATE)
+        assert len(units) == at_once
+        assert {unit.state for unit in units.values()} == {"done"}
+    assert place.server.counters.concurrent_max < files
+    assert set(place.server.counters.by_outcome) == {"answered"}
+
+
+@pytest.mark.parametrize("place", ["openai"], indirect=True)
+def test_forty_conversations_at_once_end_well_with_64_open_files(place: Workplace) -> None:
+    small_limit(place, files=64, at_once=40)
