@@ -1,97 +1,98 @@
-"""One provider that does its worst beside one that is sound: the sound one's rows are all done."""
+"""Providers that do their worst beside one that is sound: the sound one's rows are done in time."""
 
 from __future__ import annotations
 
-import gzip
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Final
 
-import pytest
-
 from engine.benchmark import Stage, State
+from engine.facts import TakeStarted, VerdictGiven
+from engine.store.records import UnitState
+from tests.engine.wire.hostile import answering, failing, hostile
+from tests.engine.wire.processes import crosswind
 from tests.engine.wire.workplace import Workplace, metric, scenario
+from tests.protocol_server.settings import Settings
 
-_STREAM: Final = b"Content-Type: text/event-stream\r\n"
-_GZIP: Final = _STREAM + b"Content-Encoding: gzip\r\n"
-_FINISH: Final = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
-
-
-def answer(body: bytes, headers: bytes = _STREAM, status: int = 200) -> bytes:
-    return b"HTTP/1.1 %d X\r\n%bContent-Length: %d\r\n\r\n%b" % (status, headers, len(body), body)
-
-
-def usage(number: bytes) -> bytes:
-    told = b'data: {"choices":[],"usage":{"prompt_tokens":%b,"completion_tokens":%b}}\n\n'
-    return answer(_FINISH + told % (number, number) + b"data: [DONE]\n\n")
+NAME: Final = "side-by-side"
+SOUND: Final = Settings(latency_ms=100, tokens_per_second=200)
+MOST: Final = 3.0
+"""So many times as long as by itself a sound provider's row may take, as both share a machine."""
+_NO_WORDS: Final = re.compile(r"Traceback|Exception|\bbug\b|\w+Error\b|object at 0x|httptools")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
 
-def error(body: bytes, status: int = 400) -> bytes:
-    return answer(body, b"Content-Type: application/json\r\n", status)
+def side_by_side(place: Workplace, said: Mapping[str, bytes]) -> float:
+    """Run a sound target and one for each of these, in a process; how long the sound one took."""
+    place.server.settings = SOUND
+    with hostile(list(said.values())) as urls:
+        bad = [
+            {"id": name, **place.model("words-6"), "base_url": url}
+            for name, url in zip(said, urls, strict=True)
+        ]
+        place.configure([{"id": "good", **place.model("words-40")}, *bad], simulate=40, evaluate=40)
+        place.define(NAME, "Whether one harms the other.", [metric(1, "It holds.")])
+        place.stage(NAME, [scenario(1)])
+        ended = crosswind(place.root, "run", NAME, "--headless", hurried=True)
+    fails = set(said) & set(failing(place.source))
+    assert ended.returncode == (1 if fails else 0), ended.stderr
+    _check_told(ended)
+    _check_rows(place, fails)
+    return _took(place)
 
 
-FAILING: Final = {
-    "a long word in an error": error(b'{"error":{"message":"' + b"a" * 60_000 + b'"}}'),
-    "a long word in a stream": answer(b'data: {"error":{"message":"' + b"a" * 200_000 + b'"}}\n\n'),
-    "a code of no digit": answer('data: {"error":{"code":"²"}}\n\n'.encode()),
-    "a code of many digits": answer(b'data: {"error":{"code":"' + b"4" * 4301 + b'"}}\n\n'),
-    "a message that is a list": error(b'{"error":{"message":[{"loc":5,"msg":[1]}]}}'),
-    "titles without end": answer(b"<title" * 10_000, b"Content-Type: text/html\r\n", 502),
-    "line feeds packed tight": answer(gzip.compress(b"\n" * (16 << 20)), _GZIP),
-    "events packed tight": answer(gzip.compress(b"data: {}\n\n" * 800_000), _GZIP),
-    "thoughts without end": answer(
-        (b'data: {"choices":[{"delta":{"reasoning":"' + b"x" * 60_000 + b'"}}]}\n\n') * 80
-    ),
-    "nested without end": answer(b"data: " + b"[" * 100_000 + b"\n\n"),
-}
-ANSWERING: Final = {
-    f"usage of {number[:8].decode()}": usage(number)
-    for number in (b"4611686018427387904", b"9223372036854775808", b"9" * 4000, b"-1", b"NaN")
-}
+def _check_rows(place: Workplace, fails: set[str]) -> None:
+    units = _units(place)
+    failed = {name for name, unit in units.items() if unit.state is State.FAILED}
+    done = {name for name, unit in units.items() if unit.state is State.DONE}
+    assert failed == fails
+    assert failed | done == set(units)
+    assert "good" in done
+    for name in failed:
+        reason = units[name].reason
+        assert reason, name
+        assert not _NO_WORDS.search(reason), reason
+        assert len(reason) < 600
 
 
-@contextmanager
-def hostile(said: bytes) -> Iterator[str]:
-    """Says this to whoever asks anything; its base URL."""
-    server = socket.create_server(("127.0.0.1", 0), backlog=64)
-
-    def serve(client: socket.socket) -> None:
-        with client, suppress(OSError):
-            while client.recv(1 << 20):
-                client.sendall(said)
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    with closing(server):
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
-        server.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.mark.parametrize("name", [*FAILING, *ANSWERING])
-@pytest.mark.parametrize("place", ["openai"], indirect=True)
-def test_one_provider_never_harms_the_other(place: Workplace, name: str) -> None:
-    fails = name in FAILING
-    with hostile(FAILING[name] if fails else ANSWERING[name]) as url:
-        good = {"id": "good", **place.model("words-5")}
-        bad = {"id": "bad", **place.model("words-6"), "base_url": url}
-        place.configure([good, bad])
-        place.define("side-by-side", "Whether one harms the other.", [metric(1, "It holds.")])
-        place.stage("side-by-side", [scenario(1)])
-        result = place.run("side-by-side")
+def _units(place: Workplace) -> dict[str, UnitState]:
     with place.reader() as reader:
-        units = reader.units("side-by-side", Stage.SIMULATE)
-        states = {key.rsplit("__", 1)[-1]: unit for key, unit in units.items()}
-        assert states["good"].state is State.DONE
-        assert states["bad"].state is (State.FAILED if fails else State.DONE)
-        assert result.failed == fails
-        if fails:
-            assert states["bad"].reason
-            assert "a bug" not in states["bad"].reason
-        reader.usage("side-by-side", Stage.SIMULATE)
-        reader.snapshot()
+        units = reader.units(NAME, Stage.SIMULATE)
+    return {key.rsplit("__", 1)[-1]: unit for key, unit in units.items()}
+
+
+def check_commands(root: Path) -> None:
+    """Whatever is asked of the workspace afterwards is answered."""
+    for words in (["status"], ["results", NAME], ["mirror"]):
+        ended = crosswind(root, *words)
+        assert ended.returncode == 0, (words, ended.stderr)
+        _check_told(ended)
+
+
+def _check_told(ended: CompletedProcess[str]) -> None:
+    told = ended.stdout + ended.stderr
+    assert not _NO_WORDS.search(told), told
+    assert not _CONTROLS.search(told), told
+
+
+def _took(place: Workplace) -> float:
+    """From the beginning of the sound conversation to its verdict."""
+    with place.reader() as reader:
+        facts = [
+            fact
+            for fact in reader.facts(0)
+            if isinstance(fact, TakeStarted | VerdictGiven) and fact.key.target_id == "good"
+        ]
+    return (facts[-1].at - facts[0].at).total_seconds()
+
+
+def test_providers_that_do_their_worst_never_harm_one_that_is_sound(
+    place: Workplace, tmp_path: Path
+) -> None:
+    alone = side_by_side(Workplace(tmp_path / "alone", place.server, source=place.source), {})
+    said = {**failing(place.source), **answering(place.source)}
+    del said["events-packed"]  # takes seconds by itself: among the long tests
+    assert side_by_side(place, said) <= MOST * alone
+    check_commands(place.root)

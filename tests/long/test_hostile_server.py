@@ -1,0 +1,26 @@
+"""Each thing that a server can do at its worst, by itself and all together, beside a sound one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.wire.hostile import answering, failing
+from tests.engine.wire.test_hostile_server import MOST, check_commands, side_by_side
+from tests.engine.wire.workplace import Workplace
+from tests.protocol_server.server import ProtocolServer
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("source", ["openai", "anthropic"])
+def test_no_single_misdeed_and_not_all_of_them_harm_a_sound_provider(
+    tmp_path: Path, source: str
+) -> None:
+    said = {**failing(source), **answering(source)}
+    with ProtocolServer() as server:
+        alone = side_by_side(Workplace(tmp_path / "alone", server, source=source), {})
+        for name, each in [*((name, {name: one}) for name, one in said.items()), ("all", said)]:
+            place = Workplace(tmp_path / name, server, source=source)
+            assert side_by_side(place, each) <= MOST * alone, name
+            check_commands(place.root)
