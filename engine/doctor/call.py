@@ -9,6 +9,7 @@ from typing import Final
 from engine.doctor.findings import Area, Finding, State
 from engine.doctor.models import ModelInUse
 from engine.errors import CrosswindError, InputError
+from engine.pipeline.models import refuse_or_name
 from engine.providers.accounts import Accounts
 from engine.providers.course import Patience
 from engine.providers.endpoint import Endpoint
@@ -72,10 +73,12 @@ async def _call(
     except CrosswindError as error:
         sentence = in_use.without_path(str(error).removeprefix(f"{label}: "))
     else:
-        told = [_answer(attempts), *(note.removeprefix(f"{label} ") for note in notes)]
+        other = _other(attempts, endpoint.model)
+        told = [_answer(attempts), *other[:1], *(note.removeprefix(f"{label} ") for note in notes)]
         if cut:
             told.append("its reply of a word was cut, by max_tokens or a limit of the server")
-        return Finding(Area.CALL, label, State.NOTE if cut else State.OK, "; ".join(told))
+        state = State.NOTE if cut or other else State.OK
+        return Finding(Area.CALL, label, state, "; ".join(told), *other[1:])
     return Finding(Area.CALL, label, State.PROBLEM, sentence)
 
 
@@ -88,6 +91,15 @@ async def _answered(model: Model, roles: Sequence[str]) -> bool:
         return (await model.reply(_PLAIN)).finish is Finish.LENGTH
     await ask(model, _SHAPED, shape)
     return False
+
+
+def _other(attempts: Sequence[Attempt], asked: str) -> tuple[str, ...]:
+    """That another model answered, and what to do about it; empty where none did."""
+    last = attempts[-1]
+    if not last.is_other or last.served is None:
+        return ()
+    way = "" if last.route is None else f" ({last.route})"
+    return f"{last.served} answered in place of {asked}{way}", refuse_or_name(last.served)
 
 
 def _answer(attempts: Sequence[Attempt]) -> str:

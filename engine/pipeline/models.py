@@ -32,6 +32,7 @@ from engine.providers.offline.models import offline_model
 from engine.providers.prices import Price, Prices
 from engine.providers.real import RealModel, real_model
 from engine.providers.sender import Held
+from engine.providers.served import A_FALLBACK_OF
 from engine.providers.wire import Cache
 from engine.store.reader import Reader
 from engine.store.rows import AttemptRow, LearnedRow
@@ -58,9 +59,17 @@ class Other(NamedTuple):
         counts = "counts as the target's" if is_target else "is used as that model's"
         return (
             f"{who}: {self.served} answered in place of {self.asked}{way}, and what it says "
-            f"{counts}; write `served_model: same` beside the model to refuse that, or "
-            f"`served_as: {self.served}` if that is the model you mean"
+            f"{counts}; {refuse_or_name(self.served)}"
         )
+
+
+def refuse_or_name(served: str) -> str:
+    """What a person can do about another model that answers."""
+    name = served.removeprefix(A_FALLBACK_OF)
+    return (
+        "write `served_model: same` beside the model to refuse that, or "
+        f"`served_as: {name}` if that is the model you mean"
+    )
 
 
 _ROLE_NAMES: Final = {

@@ -116,6 +116,8 @@ class Route:
 
 
 NO_ROUTE: Final = Route()
+A_FALLBACK_OF: Final = "a fallback of "
+"""What a reply is said to be from where only the way there says that another model gave it."""
 
 _TOLD: Final = {
     "x-litellm-model-group": "model group",
@@ -157,4 +159,4 @@ def other_of(meant: Meant, named: Sequence[str], route: Route) -> str | None:
         return other
     if named and any(_is_same(alias, named[-1]) for alias in meant.also):
         return None
-    return f"a fallback of {named[-1] if named else one_line(meant.model, LONGEST_NAME)}"
+    return f"{A_FALLBACK_OF}{named[-1] if named else one_line(meant.model, LONGEST_NAME)}"

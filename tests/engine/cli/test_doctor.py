@@ -29,7 +29,7 @@ from engine.providers.descriptors import RESERVED
 from engine.store.database import create_store, open_store
 from engine.store.health import quick_check
 from engine.store.lock import hold_workspace
-from tests.protocol_server.faults import Fault
+from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
@@ -529,6 +529,27 @@ def test_a_call_tells_how_long_it_took_and_what_it_cost(
     # as a run asks: the one protocol leaves a limit out that nobody wrote, the other has none
     assert asked.body.get("max_tokens") == (8192 if source == "anthropic" else None)
     assert asked.response_format is None
+
+
+@pytest.mark.parametrize("source", ["openai", "anthropic"])
+def test_a_call_tells_which_other_model_answered_and_what_to_write(
+    clinic: Clinic, server: ProtocolServer, source: str
+) -> None:
+    server.plan(Fault.OTHER_MODEL, detail=Detail(served="mock-beta"))
+    clinic.target(f"model: words-3, {speaks(server, source)}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert found.state is State.NOTE
+    assert "mock-beta answered in place of words-3" in found.sentence
+    assert found.remedy == (
+        "write `served_model: same` beside the model to refuse that, or `served_as: mock-beta` if "
+        "that is the model you mean"
+    )
+    clinic.target(f"model: words-3, served_as: mock-beta, {speaks(server, source)}")
+    assert clinic.only(Area.CALL, MY_KEY=CANARY).state is State.OK
+    clinic.target(f"model: words-3, served_model: same, {speaks(server, source)}")
+    found = clinic.only(Area.CALL, MY_KEY=CANARY)
+    assert found.state is State.PROBLEM
+    assert "another model answered, which served_model: same refuses" in found.sentence
 
 
 def judging(clinic: Clinic, keys: str) -> None:

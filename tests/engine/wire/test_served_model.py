@@ -219,3 +219,17 @@ def test_a_name_that_a_server_makes_up_is_drawn_and_bounded(place: Workplace) ->
     [name] = {one["served"] for one in kept}
     assert len(name) <= 210
     assert name.isprintable()
+
+
+def test_what_is_advised_about_a_fallback_under_the_same_name_is_what_helps(
+    place: Workplace,
+) -> None:
+    one_target(place)
+    answers_as(place, "steadfast")
+    place.run("bread")
+    with place.reader() as reader:
+        [said] = warnings(reader)
+    assert "a fallback of steadfast answered in place of steadfast" in said
+    assert said.endswith("or `served_as: steadfast` if that is the model you mean")
+    one_target(place, served_as="steadfast", served_model="same")
+    assert place.run("bread", force=True).failed == 0
