@@ -54,6 +54,8 @@ def _notes(analysis: Analysis) -> Iterator[str]:
     if analysis.headline_rule and not several_verdicts(analysis):
         yield analysis.headline_rule
     yield from analysis.notes
+    if analysis.cost is not None:
+        yield analysis.cost
 
 
 def _leaderboard(analysis: Analysis, width: int) -> str:

@@ -66,9 +66,13 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         },
         "agreement": _agreement(analysis, one),
         "comparisons": _comparisons(analysis, one.target),
-        "notes": [*(str(other) for other in analysis.others), *analysis.notes],
+        "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
         **_others(analysis, one.target),
     }
+
+
+def _cost(analysis: Analysis) -> list[str]:
+    return [] if analysis.cost is None else [analysis.cost]
 
 
 def _others(analysis: Analysis, target: str) -> JsonObject:

@@ -83,6 +83,7 @@ def analyse(outcomes: Iterable[Outcome], about: About) -> Analysis:
         others=about.others,
         left_out=about.left_out,
         notes=_notes(about),
+        cost=about.cost,
     )
 
 
@@ -241,6 +242,4 @@ def _notes(about: About) -> list[str]:
             f"{count} conversations count without every verdict of {judge}, which is a judge of "
             "the present configuration; `run` asks it again."
         )
-    if about.cost:
-        notes.append(about.cost)
     return notes

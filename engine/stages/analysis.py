@@ -309,6 +309,9 @@ class Analysis:
     """Replies and verdicts that other models gave than those that were asked."""
     left_out: LeftOut = field(default_factory=LeftOut)
     notes: Sequence[str] = ()
+    """What a reader should know before the figures are used."""
+    cost: str | None = None
+    """Where the cost of the calls is known from, in a sentence."""
 
     def target(self, name: str) -> TargetResult | None:
         return next((one for one in self.targets if one.target == name), None)

@@ -66,6 +66,8 @@ def _notes(analysis: Analysis, width: int) -> Iterator[Row]:
         yield from paragraph(text, width, ink=Ink.MUTED)
     for note in analysis.notes:
         yield from paragraph(note, width, Piece("!", Ink.WARN))
+    if analysis.cost is not None:
+        yield from paragraph(analysis.cost, width, ink=Ink.MUTED)
 
 
 def _judge(judge: JudgeInfo) -> str:

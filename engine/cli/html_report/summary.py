@@ -92,7 +92,8 @@ def _figure(figure: Figure | None, *, rate: bool) -> Markup:
 
 
 def how_made(analysis: Analysis, frame: Frame) -> Markup:
-    sentences = [*analysis.notes, analysis.headline_rule, *_makers(analysis)]
+    cost = [] if analysis.cost is None else [analysis.cost]
+    sentences = [*analysis.notes, analysis.headline_rule, *_makers(analysis), *cost]
     content = [element("p", sentence) for sentence in sentences if sentence]
     return frame.part("made", "How it was made", "", *content)
 
