@@ -45,8 +45,8 @@ tests: $(STAMP)
 check-long: $(STAMP) ## 200 kills, a full disk and what else takes minutes; some of it needs root
 	$(BIN)/pytest tests/long
 
-check-real: $(STAMP) ## install LiteLLM's proxy and run against it; takes minutes and the network
-	$(BIN)/python -m tests.real.litellm
+check-real: $(STAMP) ## install servers that people run and run against each; takes long and the network
+	$(BIN)/python -m tests.real $(PARTS)
 
 format: $(STAMP) ## put the code into shape
 	$(BIN)/ruff check --fix $(TREE)
