@@ -33,6 +33,7 @@ from tui.results.adding_up import added_up
 from tui.results.behind import Behind, line_of
 from tui.results.course import course_rows
 from tui.results.report import Report, Validated
+from tui.results.says import says_rows
 from tui.results.standing import ONE_LINE_FROM, standing_rows
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -632,3 +633,11 @@ def test_the_results_screen(
     report = a_report()
     app = app_with(theatre, Sums(report))
     assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+def test_where_a_cost_is_from_is_told_without_a_warning() -> None:
+    words = "The calls cost $1.25, all of it as the providers reported it."
+    rows = says_rows(replace(an_analysis(), cost=words), 100)
+    texts = ["".join(piece.text for piece in row.line).strip() for row in rows]
+    assert words in texts
+    assert not any("The calls cost" in text and text != words for text in texts)
