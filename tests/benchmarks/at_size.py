@@ -156,6 +156,17 @@ def planned(root: Path) -> Iterator[Row]:
     yield f"what {count:,} conversations are wanted", f"{wall:.1f} s", ""
 
 
+def exported(root: Path) -> Iterator[Row]:
+    command = [sys.executable, "-m", "tui", "export", "--workspace", str(root), "--out"]
+    with TemporaryDirectory(prefix="cw", dir=root.parent) as folder:
+        lines, lines_cpu = _of_command([*command, f"{folder}/lines.jsonl", "--format", "jsonl"])
+        documents, cpu = _of_command([*command, f"{folder}/documents", "--format", "md"])
+    taken = f"{lines:.1f} s ({lines_cpu:.1f} s of CPU)"
+    yield "export of all conversations as lines of JSON", taken, ""
+    ratio = f"{documents:.1f} s, {documents / lines:.2f} of it ({cpu / lines_cpu:.2f} of its CPU)"
+    yield "the same as a document each", ratio, "2 x"
+
+
 def imported(files: Path, what: str, may: str) -> Iterator[Row]:
     with TemporaryDirectory(prefix="cw", dir=files.parent) as folder:
         root = Path(folder)
@@ -198,6 +209,7 @@ def rows(root: Path | None = None) -> Iterator[Row]:
         yield from results(root)
         yield from planned(root)
         yield from mirrored(root)
+        yield from exported(root)
         build_files(Path(folder) / "files", Size(IMPORTED))
         yield from imported(Path(folder) / "files", "ImpactBench's files", "2,000 a second")
         build_published(Path(folder) / "published", Size(IMPORTED))
