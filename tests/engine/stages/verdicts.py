@@ -41,6 +41,9 @@ def outcomes(
     return found
 
 
+ALL_SCRIPTED = "Scripted models took part; they are not language models."
+
+
 def analysed(
     found: Iterable[Outcome],
     *,
@@ -59,6 +62,7 @@ def analysed(
             targets={name: f"model of {name}" for name in names},
             scripted=frozenset(names if scripted else ()),
             scripted_models=scripted,
+            scripted_note=ALL_SCRIPTED if scripted else None,
             headline_rule="What counts is the newest verdict of judge.",
         ),
     )
