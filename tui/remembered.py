@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.regular import read_regular
 from tui.private import config_folder, write_private
 
 FILE: Final = "app.json"
@@ -55,7 +56,7 @@ class Memory:
 
     def _read(self) -> Choices:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
+            found = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return Choices()
         except (OSError, ValueError, RecursionError):

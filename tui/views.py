@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey
+from engine.regular import read_regular
 from tui.private import write_private
 from tui.shell import Subject
 
@@ -85,7 +86,7 @@ class ViewMemory:
 
     def _read(self) -> Views:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
+            found = json.loads(read_regular(self.path))
         except FileNotFoundError:
             return Views()
         except (OSError, ValueError, RecursionError):

@@ -20,6 +20,7 @@ from engine.config.definition import load_definition
 from engine.config.replace import replace_file
 from engine.errors import InputError, Problem
 from engine.pipeline.results import analysis_of
+from engine.regular import open_regular
 from engine.stages.aggregate import as_rows
 from engine.stages.analysis import Analysis, Estimate
 from engine.store.reader import Reader
@@ -119,8 +120,8 @@ def _is_ours(path: Path) -> bool:
     from engine.cli.html_report.page import GENERATOR
 
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            start = file.read(_LOOKED_AT)
+        with open_regular(path) as file:
+            start = file.read(_LOOKED_AT).decode("utf-8", "replace")
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     return not start or f'content="{GENERATOR}"' in start

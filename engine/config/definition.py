@@ -19,6 +19,7 @@ from engine.config.shown import shown
 from engine.config.suggest import nearest, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
+from engine.regular import read_regular
 
 KEY: Final = "metrics"
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}
@@ -178,12 +179,12 @@ def write_metrics(path: Path, metrics: Sequence[Metric]) -> None:
         raise InputError(problems)
     real = _inside_workspace(path)
     before = load_definition(real)
-    raw = real.read_bytes()
+    raw = read_regular(real)
     content = _with_metrics(raw, before, metrics)
     if content == raw:
         return
     try:
-        if real.read_bytes() != raw:
+        if read_regular(real) != raw:
             raise InputError(Problem("this file was changed meanwhile; nothing was written", path))
         replace_file(real, content)
     except OSError as error:

@@ -14,6 +14,7 @@ from dotenv.parser import parse_stream
 
 from engine.config.secret import VARIABLE, Secret
 from engine.errors import InputError, Problem
+from engine.regular import open_regular
 
 MAX_BYTES: Final = 1024 * 1024
 
@@ -121,7 +122,7 @@ def _dotenv_text(path: Path) -> str | Problem:
             return ""
         if not path.is_file():
             return Problem("this is not a file, expected lines of the form NAME=value", path)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         return Problem(f"this file cannot be read: {error.strerror or 'unknown reason'}", path)

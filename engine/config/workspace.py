@@ -12,6 +12,7 @@ from engine.branches import Branch, folder_of
 from engine.config.shown import shown
 from engine.config.suggest import did_you_mean
 from engine.errors import InputError, Problem
+from engine.regular import read_regular
 
 if TYPE_CHECKING:
     from engine.config.settings import Config
@@ -206,7 +207,7 @@ def _may_say(path: Path, key: str) -> bool:
     try:
         if not path.is_file() or path.stat().st_size > _LONG:
             return True
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
     except OSError:
         return True
     said = [line for line in lines if not line.lstrip().startswith(b"#")]

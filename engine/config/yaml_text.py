@@ -20,6 +20,7 @@ import yaml
 
 from engine.config.shown import shown
 from engine.errors import InputError, Problem
+from engine.regular import open_regular
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 50
@@ -131,7 +132,7 @@ def _text_of(path: Path) -> str | list[Problem]:
             return [Problem("this is a folder, expected a file", path)]
         if not stat.S_ISREG(mode):
             return [Problem("this is not a regular file, expected a YAML file", path)]
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return [Problem("there is no such file", path)]

@@ -32,6 +32,7 @@ from engine.doctor.reach import Destination, Listed, destinations, listed
 from engine.errors import InputError, Problem
 from engine.providers.attempts import Cause, describe
 from engine.providers.connecting import no_trust
+from engine.regular import read_regular
 
 LONGEST_S: Final = 4.0
 KEPT_S: Final = 3600.0
@@ -71,7 +72,7 @@ class Kept:
 
     def read(self) -> None:
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            found = json.loads(self.path.read_text("utf-8")) if self.path is not None else {}
+            found = json.loads(read_regular(self.path)) if self.path is not None else {}
             now = self.clock()
             self._salt = str(found.get("salt", ""))
             self._well = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
 from engine.errors import InputError, Problem
+from engine.regular import open_regular, open_unbuffered
 
 CHUNK: Final = 1 << 20
 LONGEST_ROW: Final = 256 << 20
@@ -61,7 +62,7 @@ def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
     Raises `InputError` where the file cannot be read on; the rows before that place are good.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield from _Rows(path, file, on_read).rows()
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
@@ -211,7 +212,7 @@ class _Rows:
 def read_lines(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
     """The values of a file that holds one in each line. Raises `InputError` as `read_rows` does."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield from _lines(path, file, on_read)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
@@ -234,7 +235,7 @@ def _lines(path: Path, file: BinaryIO, on_read: OnRead | None) -> Iterator[JsonR
 def read_object(path: Path, on_read: OnRead | None = None) -> object:
     """The one value of a small file. Raises `InputError`."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_unbuffered(path) as file:
             raw = _whole(file)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error

@@ -9,6 +9,7 @@ from typing import Final
 from engine.benchmark import Metric
 from engine.config.workspace import Workspace
 from engine.errors import StoreError
+from engine.regular import read_regular
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror
 from engine.store.reading import open_reader
@@ -31,7 +32,7 @@ _METRIC: Final = """\
 
 def place_definition(source: Path, place: Path) -> list[Path]:
     """A copy of theirs, which our reader has taken already."""
-    return _placed(place, source.read_text("utf-8"))
+    return _placed(place, read_regular(source).decode("utf-8"))
 
 
 def place_draft(place: Path, title: str, metrics: Mapping[str, str]) -> list[Path]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.branches import VALIDATION, Branch, name_of
 from engine.errors import InputError, Problem
+from engine.regular import read_regular
 
 CACHE: Final = ".cache"
 _LOOKED_AT: Final = 20
@@ -143,7 +144,7 @@ def _models(folder: Path) -> bool:
 
 def _is_published(file: Path) -> bool:
     try:
-        row = json.loads(file.read_bytes()) if file.is_file() else None
+        row = json.loads(read_regular(file)) if file.is_file() else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(row, dict) and "samples" in row and "scenario" in row

@@ -20,6 +20,7 @@ from engine.importing.json_rows import CHUNK
 from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
 from engine.importing.sources import Source, refuse_unfit
 from engine.jury import Jury
+from engine.regular import open_unbuffered
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.program import program_digest
@@ -191,7 +192,7 @@ def _read(files: FilesRead, root: Path) -> int | None:
         digest = digest_begun()
         try:
             refuse_unfit(path, root, inside)
-            with path.open("rb", buffering=0) as file:
+            with open_unbuffered(path) as file:
                 while count := file.readinto(buffer):
                     digest.update(buffer[:count])
                     size += count

@@ -29,6 +29,7 @@ from engine.pipeline.plan import RunPlan, StageCalls, conversation_calls, plan_r
 from engine.pipeline.quoting import PricedPlan, price_plan
 from engine.pipeline.run import Pipeline
 from engine.pipeline.standing import Standing
+from engine.regular import read_regular
 from engine.stages.gen_scenarios import combinations
 from engine.stages.validation_report import (
     Result,
@@ -189,9 +190,9 @@ def place_branch(asked: Validation) -> None:
         if not scenarios.exists():
             hint = f"`crosswind mirror {asked.benchmark}` writes it"
             raise InputError(Problem("the scenarios are not in their file", scenarios, hint=hint))
-        _put(asked.folder / original.path.name, original.path.read_bytes())
+        _put(asked.folder / original.path.name, read_regular(original.path))
         if _rows(scenarios) != _rows(asked.folder / SCENARIOS_FILE):
-            _put(asked.folder / SCENARIOS_FILE, scenarios.read_bytes())
+            _put(asked.folder / SCENARIOS_FILE, read_regular(scenarios))
     else:
         path = asked.folder / original.path.name
         if not path.exists() or _text(load_definition(path)) != _text(original):
@@ -201,7 +202,7 @@ def place_branch(asked: Validation) -> None:
 def _put(path: Path, content: bytes) -> None:
     """Raises `InputError`."""
     try:
-        if path.exists() and path.read_bytes() == content:
+        if path.exists() and read_regular(path) == content:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -215,7 +216,7 @@ def _put(path: Path, content: bytes) -> None:
 def _rows(path: Path) -> object:
     """The scenarios of a file, without what is ours in them; None where they cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        rows = json.loads(path.read_bytes())
+        rows = json.loads(read_regular(path))
         if isinstance(rows, list):
             return [
                 {key: value for key, value in row.items() if key != _OURS}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from difflib import unified_diff
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Final, TextIO
+
+from engine.regular import open_regular
 
 MOST_LINES: Final = 2000
 """That are compared, from the first difference on; more would take minutes, and nobody reads it."""
@@ -32,7 +35,7 @@ def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
 
 
 def _opened(path: Path) -> TextIO:
-    return path.open(encoding="utf-8", errors="replace", newline="\n")
+    return TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n")
 
 
 def _common_beginning(old: TextIO, new: TextIO) -> tuple[int, list[str], list[str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import InputError, Problem
+from engine.regular import read_regular
 
 SIZE_LIMIT: Final = 64 * 1024 * 1024
 DEPTH_LIMIT: Final = 50
@@ -103,7 +104,7 @@ def _text(path: Path) -> str:
                     path=path,
                 )
             )
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
     try:

@@ -17,6 +17,7 @@ from engine.benchmark import Metric, name_fault
 from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
 from engine.jury import Jury
+from engine.regular import read_regular
 from engine.store.difference import file_difference
 from engine.store.mirror_content import Content
 from engine.store.mirror_rows import TargetName
@@ -246,7 +247,7 @@ class _Files:
             self._refuse_links(place.parent)
             try:
                 self._stand[self._relative(place)] = digest_on_disk(place)
-            except OSError:
+            except InputError:
                 return False  # which is told when the file is to be written
         if known.digest != self._standing(made_from):
             return False
@@ -392,7 +393,7 @@ class _Files:
 
     def _read_moves(self) -> dict[str, str]:
         try:
-            lines = self._moves_path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(self._moves_path).decode("utf-8").splitlines()
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:

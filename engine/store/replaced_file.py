@@ -9,7 +9,9 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from engine.errors import InputError, Problem
 from engine.moments import Moment, reached
+from engine.regular import open_regular
 
 _CHUNK: Final = 1 << 20
 _IN_A_LINE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -26,12 +28,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def digest_on_disk(path: Path) -> str | None:
-    """None where there is no such file."""
+    """None where there is no such file. Raises `InputError` where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
 
 
 class NewFile:

@@ -26,7 +26,7 @@ LAYERS = [
     ["jury"],
     ["progress", "statistics"],
     ["facts", "speech", "branches"],
-    ["benchmark", "errors", "identity", "display", "moments", "scripted"],
+    ["benchmark", "errors", "identity", "display", "moments", "regular", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 
