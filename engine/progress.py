@@ -160,7 +160,11 @@ class TargetProgress:
         return others_in_words(self.others, self.replies, "replies")
 
     def seconds_left(self, now: datetime) -> float | None:
-        """At the present pace; None where nothing is left to do or the pace is not known yet."""
+        """At the present pace; None where nothing is left to do, the pace is not known yet, or all
+        that are left have begun: they share the slots and end close to each other, so that how many
+        ended lately tells nothing of how long the others take."""
+        if not self.simulate.queued:
+            return None
         left = self.simulate.queued + self.simulate.running
         played, seconds = self.settled.since_first(now)
         return left * seconds / played if left and played else None

@@ -30,6 +30,7 @@ LAST_RUN: Final = {
     "where, and `crosswind run` goes on from there",
     "stopped": "the last run was stopped before its end; `crosswind run` goes on from here",
     "done": "the last run came to its end; `crosswind results` shows what came of it",
+    "unjudged": "the last run came to its end, and nothing is judged yet; `crosswind run` goes on",
 }
 
 
@@ -189,11 +190,22 @@ def _money(status: Status) -> Iterator[str]:
 def _engine_line(status: Status) -> str:
     holder, board = status.holder, status.board
     if holder is None:
-        last = status.session.unread() or LAST_RUN[_last_run(status.watch.progress)]
+        how = _last_run(status.watch.progress)
+        if how == RunEnd.DONE.value and not _is_judged(status.watch):
+            how = "unjudged"
+        last = status.session.unread() or LAST_RUN[how]
         return f"{NOBODY.format(status.session.workspace.root)}: {last}"
     doing = EngineState.RUNNING if board is None else board.state
     speaking = f", {len(board.speaking)} messages being spoken" if board else ""
     return f"{doing}{speaking}: {holder}"
+
+
+def _is_judged(watch: Watch) -> bool:
+    """Whether results hold anything; not so after a run that was to stop before."""
+    named = {info.name for info in watch.benchmarks}
+    return any(
+        one.evaluate.done for (name, _), one in watch.progress.targets.items() if name in named
+    )
 
 
 def _last_run(progress: Progress) -> str:

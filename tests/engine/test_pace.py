@@ -51,3 +51,10 @@ def test_what_lies_too_far_back_says_nothing_about_the_pace() -> None:
 def test_a_first_one_says_nothing_about_the_pace_as_nobody_knows_how_long_it_took() -> None:
     assert playing(1, 40, 1.0).seconds_left(NOW) is None
     assert playing(2, 40, 10.0).seconds_left(NOW) == 400.0
+
+
+def test_what_has_all_begun_ends_together_so_the_pace_of_endings_says_nothing() -> None:
+    target = playing(20, 40, 1.0)
+    target.simulate.queued, target.simulate.running = 0, 40
+    assert target.seconds_left(NOW) is None
+    assert target.seconds_left_about(NOW) is None

@@ -72,6 +72,13 @@ def test_what_it_names_can_be_shown(place: Place, run: Crosswind) -> None:
     assert unit in shown
 
 
+def test_status_shows_no_results_where_nothing_is_judged(run: Crosswind) -> None:
+    run("--until", "gen_scenarios")
+    assert "nothing is judged yet; `crosswind run` goes on" in run(command="status")[1]
+    run()
+    assert "`crosswind results` shows what came of it" in run(command="status")[1]
+
+
 def test_its_price_is_that_of_the_stages_up_to_it(run: Crosswind) -> None:
     _, plan, _ = run("--until", "gen_scenarios", "--dry-run", "--json")
     stages = [one["stage"] for one in json.loads(plan)["benchmarks"][0]["stages"]]
