@@ -19,6 +19,7 @@ from engine.store.filesystem import mounts_text, refuse_network
 from engine.store.header import SCHEMA_VERSION, check_header, unreadable
 from engine.store.lease import WATCH_S, Leaseholder, fate_of
 from engine.store.lock import Holder
+from engine.store.private import keep_private
 from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
@@ -133,6 +134,7 @@ def open_store(
     if not path.exists():
         create_store(path)
     refuse_empty(path)
+    keep_private(path)
     has_log = _has_log(path)
     connection = connect(path, "mode=rw")
     try:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
 from engine.store.inserts import storable
+from engine.store.private import keep_private
 
 INDEX_NAME: Final = "search.db"
 BATCH_ROWS: Final = 1000
@@ -252,6 +253,7 @@ def _is_worthless(error: Exception) -> bool:
 def _opened(store: Path, index: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):  # the words of an index are as private as the store
         os.close(os.open(index, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    keep_private(index)
     connection = _connected(store, index)
     try:
         with _transaction(connection):

@@ -1,0 +1,95 @@
+"""What was said is for its user alone, whichever command makes the file and under whatever mask."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from engine.cli.main import main
+from tests.engine.cli.test_bad_input import BENCHMARK, CONFIG
+
+NAMES: Final = ("crosswind.db*", "search.db*", "crosswind.lock", "crosswind.log")
+RUN: Final = ("run", "--headless", "--anew", "--yes")
+
+
+@pytest.fixture(params=[0, 0o022], ids=["umask 0", "umask 022"], autouse=True)
+def mask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "place"
+    bench = root / "benchmarks/giving-in"
+    bench.mkdir(parents=True)
+    (root / "config.yaml").write_text(CONFIG, "utf-8")
+    (bench / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    return root
+
+
+def do(root: Path, *words: str) -> None:
+    assert main([*words, "--workspace", str(root)]) in {0, 1}
+
+
+def kept(root: Path) -> dict[str, int]:
+    files = [path for name in NAMES for path in root.glob(name)]
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in files}
+
+
+def ran(root: Path) -> None:
+    do(root, *RUN)
+
+
+def searched(root: Path) -> None:
+    do(root, *RUN)
+    do(root, "search", "the")
+
+
+def counted(root: Path) -> None:
+    do(root, *RUN)
+    do(root, "results")
+
+
+def imported(root: Path) -> None:
+    do(root, *RUN)
+    theirs = root.parent / "theirs"
+    shutil.copytree(root, theirs, ignore=shutil.ignore_patterns("*.db*"))
+    for path in root.glob("*.db*"):
+        path.unlink()
+    do(root, "import", str(theirs))
+
+
+def repaired(root: Path) -> None:
+    do(root, *RUN)
+    (root / "crosswind.db").write_bytes(b"garbage" * 9000)
+    do(root, "repair", "--yes")
+    assert list(root.glob("crosswind.db.damaged-*"))
+
+
+@pytest.mark.parametrize("made", [ran, searched, counted, imported, repaired])
+def test_all_that_a_command_makes_is_0600(root: Path, made: Callable[[Path], None]) -> None:
+    made(root)
+    modes = kept(root)
+    assert "crosswind.db" in modes
+    assert {name for name, mode in modes.items() if mode != 0o600} == set()
+
+
+@pytest.mark.parametrize("words", [RUN, ("search", "the")], ids=["run", "search"])
+def test_what_others_may_read_is_made_private_by_who_opens_it_to_write(
+    root: Path, words: tuple[str, ...]
+) -> None:
+    searched(root)
+    for path in [*root.glob("crosswind.db*"), *root.glob("search.db*")]:
+        path.chmod(0o644)
+    do(root, *words)
+    mine = "search.db" if words[0] == "search" else "crosswind.db"
+    left = {name for name, mode in kept(root).items() if mode != 0o600}
+    assert not {name for name in left if name.startswith(mine)}
