@@ -19,7 +19,7 @@ from tests.killing.holdings import (
     junk,
     mirrored,
 )
-from tests.killing.ledger import Call, Ledger, billed, is_paid_for, kept
+from tests.killing.ledger import Call, Ledger, billed, kept
 from tests.killing.scene import PACE, Ended, Kill, Scene
 from tests.protocol_server.request import Request
 from tests.protocol_server.server import ProtocolServer
@@ -106,7 +106,7 @@ def play_whole(root: Path, *, offline: bool = False) -> Whole:
 
 async def _bills(ledger: Ledger, requests: Iterable[Request]) -> dict[Call, tuple[int, int]]:
     bills: dict[Call, tuple[int, int]] = {}
-    for request in filter(is_paid_for, requests):
+    for request in requests:
         call, bill = ledger.call(request), await billed(request)
         bills[call] = min(bill, bills.get(call, bill))
     return bills

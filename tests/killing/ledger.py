@@ -42,7 +42,7 @@ class Ledger:
         return (title,)
 
     def calls(self, requests: Iterable[Request]) -> Counter[Call]:
-        return Counter(self.call(request) for request in requests if is_paid_for(request))
+        return Counter(self.call(request) for request in requests)
 
     def answered(self, held: Holdings) -> Counter[Call]:
         """The calls whose outcome is on disk."""
@@ -75,7 +75,7 @@ class Ledger:
     def relied_on(self, requests: Iterable[Request]) -> set[Call]:
         """What must be on disk, because a request goes on from it."""
         found: set[Call] = set()
-        for request in filter(is_paid_for, requests):
+        for request in requests:
             match self.call(request):
                 case ("scenarios", definition):
                     found.add(("metric", definition))
@@ -98,11 +98,6 @@ class Ledger:
         """Whose persona it holds; the longest, as one may be a part of another."""
         found = [(len(persona), name) for name, persona in self.whole.personas if persona in text]
         return max(found)[1]
-
-
-def is_paid_for(request: Request) -> bool:
-    """Not so the list of models, which a run asks for before its first row."""
-    return request.method == "POST"
 
 
 def _transcript(text: str) -> tuple[str, ...]:

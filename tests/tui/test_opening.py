@@ -12,12 +12,14 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from sqlite_utils import Database
 from textual.pilot import Pilot
 
 from engine.errors import InputError, Problem
 from engine.facts import Fact
 from engine.link import Board, EngineLink, EngineState
 from engine.store.database import create_store
+from engine.store.migrations import MIGRATIONS
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tests.engine.small_workspace import BENCHMARK, CONFIG
@@ -264,9 +266,10 @@ def test_a_store_that_cannot_be_read_is_told_before_anything_is_drawn(tmp_path: 
 
 def test_a_store_of_an_older_version_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
     store = workspace(tmp_path) / "crosswind.db"
-    create_store(store)
     with closing(sqlite3.connect(store)) as connection:
+        MIGRATIONS.apply(Database(connection), stop_before="2 whose it is")
         connection.execute("PRAGMA user_version = 1")
+        connection.commit()
 
     with opened(tmp_path) as terminal:
         assert terminal.read_to_the_end() == 2
