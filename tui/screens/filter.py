@@ -64,9 +64,6 @@ class FilterScreen(TypingScreen[str], inherit_bindings=False):
         else:
             self.dismiss(" ".join(typed.split()))
 
-    def action_close(self) -> None:
-        self.dismiss()
-
     def action_earlier(self) -> None:
         self._show(self._place + 1)
 

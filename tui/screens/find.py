@@ -47,9 +47,6 @@ class FindScreen(TypingScreen[str], inherit_bindings=False):
     def submit(self, typed: str) -> None:
         self.dismiss(typed.strip() or None)
 
-    def action_close(self) -> None:
-        self.dismiss()
-
     async def _answer(self, typed: str) -> None:
         try:
             found = await self._find(typed)

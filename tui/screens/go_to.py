@@ -61,9 +61,6 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
     def on_choices_chosen(self, message: Choices.Chosen) -> None:
         self.dismiss(self._found[message.index])
 
-    def action_close(self) -> None:
-        self.dismiss()
-
     def action_next(self) -> None:
         self._list.action_go_down()
 

@@ -44,9 +44,6 @@ class NameScreen(TypingScreen[str], inherit_bindings=False):
         if self._fault(typed) is None:
             self.dismiss(typed)
 
-    def action_close(self) -> None:
-        self.dismiss()
-
     def _fault(self, name: str) -> str | None:
         if name.casefold() in self._taken:
             return "there is one of that name"

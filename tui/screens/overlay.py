@@ -14,10 +14,10 @@ class Overlay(ModalScreen[Result], inherit_bindings=False):
     """Is answered once. A key that comes while it goes, as a line's own Enter does on its way up,
     would else take the screen beneath it away, or end the app where there is none."""
 
-    _answered = False
+    answered = False
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
-        if self._answered:
+        if self.answered:
             return AwaitComplete()
-        self._answered = True
+        self.answered = True
         return super().dismiss(result)

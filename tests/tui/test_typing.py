@@ -1,0 +1,81 @@
+"""Keys that come faster than the screen follows reach what they are meant for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.screens.typing import TypingScreen
+
+
+class Asking(TypingScreen[str], inherit_bindings=False):
+    """Asks for a line; Esc gives none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self) -> None:
+        super().__init__("anything")
+
+    def compose(self) -> ComposeResult:
+        yield self.line
+
+    def submit(self, typed: str) -> None:
+        if typed != "no":
+            self.dismiss(typed)
+
+    def action_close(self) -> None:
+        self.dismiss("")
+
+
+class Counting(App[None]):
+    """Counts how often `C` reached what lies beneath the line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("C", "count", "count")]
+    counted = 0
+
+    def action_count(self) -> None:
+        self.counted += 1
+
+
+def typed_at_once(*keys: tuple[str, str | None]) -> tuple[list[str | None], int, str]:
+    """What was answered, how often `C` arrived beneath, and what stands on the line, when all
+    keys are in the queue before the first is taken."""
+    answers: list[str | None] = []
+
+    async def play() -> tuple[int, str]:
+        app = Counting()
+        async with app.run_test() as pilot:
+            screen = Asking()
+            app.push_screen(screen, answers.append)
+            await pilot.pause()
+            for key, character in keys:
+                screen.line.post_message(events.Key(key, character))
+            await pilot.pause()
+            await pilot.pause()
+            return app.counted, screen.line.value
+
+    counted, line = asyncio.run(play())
+    return answers, counted, line
+
+
+def test_a_key_behind_enter_is_for_what_lies_beneath() -> None:
+    answers, counted, line = typed_at_once(("a", "a"), ("enter", None), ("C", "C"), ("C", "C"))
+
+    assert (answers, counted, line) == (["a"], 2, "a")
+
+
+def test_a_key_behind_escape_is_for_what_lies_beneath() -> None:
+    answers, counted, line = typed_at_once(("a", "a"), ("escape", None), ("C", "C"))
+
+    assert (answers, counted, line) == ([""], 1, "a")
+
+
+def test_a_line_that_is_refused_goes_on_being_typed() -> None:
+    keys = [("n", "n"), ("o", "o"), ("enter", None), ("C", "C"), ("enter", None)]
+    answers, counted, line = typed_at_once(*keys)
+
+    assert (answers, counted, line) == (["noC"], 0, "noC")
