@@ -566,6 +566,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         go = Offer("y", "go on", "it begins")
         leave = Offer("n", "leave it", "nothing is called")
         asked = [line.strip() for line in priced.total]
+        asked += [f"note: {note}" for note in priced.notes]
         chosen = await self.push_screen_wait(ChoiceScreen(asked, (go, leave)))
         return priced.order if chosen == go else None
 

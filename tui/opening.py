@@ -17,7 +17,6 @@ from engine.cli.lines import price_stop
 from engine.cli.reach import Reach, reach_of
 from engine.cli.session import Session, config_path_of, names_at_work, open_session
 from engine.config.workspace import Workspace
-from engine.errors import WorkspaceBusyError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
@@ -51,12 +50,16 @@ def open_app(arguments: argparse.Namespace) -> int:
     )
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
-    from engine.cli.pricing import confirmed
+    from engine.cli.pricing import checked, confirmed
     from engine.cli.running import STOPPED, prepare_demo, prepare_run
 
     if arguments.command == "demo":
-        return _run_and_watch(prepare_demo(arguments), face=face)
+        prepared = prepare_demo(arguments)
+        prepared.session.require_free()
+        checked(prepared.session, prepared.order)
+        return _run_and_watch(prepared, face=face)
     prepared = prepare_run(arguments)
+    prepared.session.require_free()
     order = confirmed(prepared.session, prepared.order, arguments)
     if order is None:
         return STOPPED
@@ -68,15 +71,6 @@ def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     from engine.cli.running import DONE, held_to
 
     session, order = prepared.session, prepared.order
-    for warning in session.check(order):
-        tell(f"note: {warning}")
-    session.make_way()
-    holder = session.holder()
-    if holder is not None:
-        raise WorkspaceBusyError(
-            f"{session.workspace.root} is being worked on by {holder}: `crosswind watch` shows it, "
-            "`crosswind stop` ends it"
-        )
     started = _start(session, order)
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
@@ -147,15 +141,13 @@ def _show(
     from tui.app import CrosswindApp
 
     def start(order: Order | None) -> int:
-        if order is not None:
-            session().check(order)
         return _start(session(), order)
 
     def cost(order: Order) -> PricedOrder | None:
-        """None where nothing is paid for."""
-        from engine.cli.pricing import priced_order
+        """None where nothing is paid for. Whatever is started or asked for passes here first."""
+        from engine.cli.pricing import checked
 
-        priced = priced_order(session(), order)
+        priced = checked(session(), order)
         return priced if priced.lines else None
 
     def make(name: str) -> BenchmarkInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -38,7 +39,9 @@ class Planned:
         return sum((priced.total for priced in self.plans), NOTHING)
 
 
-def plans_of(session: Session, order: Order) -> Planned:
+def plans_of(session: Session, order: Order, *, powers: bool) -> Planned:
+    """Raises `InputError` with all that is wrong with what was written. With `powers` it is told
+    what could be found out."""
     named = order.evaluator
     evaluator = None if named is None else session.config.model_named(named)
     with session.planning() as pipeline:
@@ -49,6 +52,7 @@ def plans_of(session: Session, order: Order) -> Planned:
             [
                 detectable_differences(bench.definition, bench.config, bench.reader)
                 for bench in benches
+                if powers
             ],
         )
 
@@ -214,30 +218,48 @@ def _whole(amount: Range) -> dict[str, int]:
 # The question
 
 
-def priced_order(session: Session, order: Order, *, unasked: bool = False) -> PricedOrder:
-    """What an order would call and cost. With `unasked` it is not kept to that."""
-    config = session.config
-    specs = (config.user_model, *config.judges, config.generator)
-    named = [] if order.evaluator is None else [config.model_named(order.evaluator)]
-    if all(spec.is_offline for spec in (*specs, *named, *config.targets)):
-        return PricedOrder(order, ())
-    planned = plans_of(session, order)
+def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedOrder:
+    """What an order would call and cost, when all was looked at that can be known to be wrong
+    before it begins: nobody says yes to a price and is refused then. With `unasked` it is not kept
+    to that.
+
+    Raises `InputError` and `StoreError`.
+    """
+    session.require_store()
+    if session.is_scripted(order):
+        with session.planning() as pipeline:
+            pipeline.check(order)
+        return PricedOrder(order)
+    planned = plans_of(session, order, powers=False)
+    notes = looked_first(session, planned.plans)
     if not any(priced.plan.calls for priced in planned.plans):
-        return PricedOrder(order, ())
-    total = list(total_lines(planned.total, config, spent_so_far(session)))
+        return PricedOrder(order)
+    total = list(total_lines(planned.total, session.config, spent_so_far(session)))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
-    kept = quoted(order, planned.total, config, unasked=unasked)
-    return PricedOrder(kept, [*lines, *total], total)
+    kept = quoted(order, planned.total, session.config, unasked=unasked)
+    return PricedOrder(kept, [*lines, *total], total, notes)
+
+
+def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:
+    """What should be known of the models that will be called: a key that nobody needs may be
+    missing. Raises `InputError` with what is sure to fail."""
+    # Imported here: scripted models need none of it.
+    from engine.doctor.preflight import look_first
+
+    called = [part.spec for priced in plans for calls in priced.plan.calls for part in calls.parts]
+    return look_first(called, session.config, session.workspace.root, os.environ)
 
 
 def confirmed(session: Session, order: Order, arguments: argparse.Namespace) -> Order | None:
     """The order as it is agreed to; None where it is not: asked on a terminal before real money is
-    spent, unless `--yes` is given."""
-    return answered(priced_order(session, order, unasked=arguments.yes), arguments)
+    spent, unless `--yes` is given. Raises `InputError` and `StoreError`."""
+    return answered(checked(session, order, unasked=arguments.yes), arguments)
 
 
 def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None:
     """The same for an order whose price is known."""
+    for note in priced.notes:
+        tell(f"note: {note}")
     for line in priced.lines:
         tell(line)
     if not priced.lines or arguments.yes:

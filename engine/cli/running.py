@@ -19,6 +19,7 @@ from engine.cli.headless import run_headless
 from engine.cli.ids import conversations
 from engine.cli.next_steps import next_steps
 from engine.cli.pricing import (
+    checked,
     confirmed,
     plan_lines,
     planned_json,
@@ -93,7 +94,7 @@ def demo(arguments: argparse.Namespace) -> int:
     )
     # somebody may come and watch an engine of its own
     session = prepared.session if arguments.detach else prepared.session.paced("instant")
-    return run_here(session, prepared.order, arguments)
+    return run_here(session, checked(session, prepared.order).order, arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     session, order = prepared.session, prepared.order
     if arguments.dry_run or arguments.explain or session.config.run.dry_run:
         return _explain(session, order, arguments)
+    session.require_free()
     agreed = confirmed(session, order, arguments)
     if agreed is None:
         return STOPPED
@@ -195,9 +197,8 @@ def ask_here(
 def run_here(
     session: Session, order: Order, arguments: argparse.Namespace, gates: Sequence[Gate] = ()
 ) -> int:
-    """In the foreground, or where that is asked for by an engine of its own."""
-    for warning in session.check(order):
-        tell(f"note: {warning}")
+    """In the foreground, or where that is asked for by an engine of its own. The order was looked
+    at before."""
     session.make_way()
     if getattr(arguments, "detach", False):
         return detach(session, order)
@@ -286,7 +287,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
 
 def _explain(session: Session, order: Order, arguments: argparse.Namespace) -> int:
     """Say what would be done, and do none of it."""
-    planned = plans_of(session, order)
+    planned = plans_of(session, order, powers=True)
     spent = spent_so_far(session)
     if arguments.json:
         out_json(planned_json(planned, session.config, spent))

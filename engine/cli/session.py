@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -18,7 +17,7 @@ from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
 from engine.cli.reach import Reach
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
-from engine.errors import InputError, Problem
+from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.service.place import Pace, Place
@@ -90,29 +89,24 @@ class Session:
     def store_path(self) -> Path:
         return self.workspace.store_path(self.config)
 
-    def check(self, order: Order) -> Sequence[str]:
-        """Everything that can be known to be wrong before a run, while nothing is made yet; gives
-        what a person should know although it may go well.
+    def require_free(self) -> None:
+        """Raises `WorkspaceBusyError` where an engine is at work; one that only waits for more is
+        ended."""
+        self.make_way()
+        holder = self.holder()
+        if holder is not None:
+            raise WorkspaceBusyError(
+                f"{self.workspace.root} is being worked on by {holder}: `crosswind watch` shows "
+                "it, `crosswind stop` ends it"
+            )
 
-        Raises `InputError` and `StoreError`.
-        """
+    def require_store(self) -> None:
+        """A store that can be planned with, or none. Raises `InputError` where it is gone and files
+        hold what it held."""
         self.refuse_unread()
         self._bring_up_to_date()
-        with self.planning() as pipeline:
-            benches = pipeline.check(order)
-            if self._is_scripted(order):
-                return ()
-            # Imported here: scripted models need none of it.
-            from engine.doctor.preflight import look_first
-            from engine.pipeline.plan import plan_run
 
-            judge = None if order.evaluator is None else self.config.model_named(order.evaluator)
-            plans = [plan_run(bench, order, judge) for bench in benches]
-            # only those that will be called: a key that nobody needs may be missing
-            called = [part.spec for plan in plans for calls in plan.calls for part in calls.parts]
-        return look_first(called, self.config, self.workspace.root, os.environ)
-
-    def _is_scripted(self, order: Order) -> bool:
+    def is_scripted(self, order: Order) -> bool:
         """Whether no model over the network can have a part in it."""
         roles = [self.config.user_model, *self.config.judges, self.config.generator]
         named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]

@@ -12,6 +12,7 @@ from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.pricing import (
     answered,
+    looked_first,
     priced_json,
     spent_so_far,
     stage_lines,
@@ -19,7 +20,7 @@ from engine.cli.pricing import (
 )
 from engine.cli.running import DONE, FAILED, STOPPED
 from engine.cli.session import Session, open_session
-from engine.errors import InputError, Problem, WorkspaceBusyError
+from engine.errors import InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.quoting import PricedPlan, quoted
 from engine.pipeline.validation import (
@@ -52,11 +53,15 @@ def validate(arguments: argparse.Namespace) -> int:
         priced = plan_validation(asked, pipeline, stale=arguments.stale)
     if arguments.dry_run:
         return _explain(session, asked, priced, as_json=arguments.json)
+    # before anything is written into a folder that another engine may be working in
+    session.require_free()
+    session.require_store()
+    notes = looked_first(session, [priced])
     order = asked.order(stale=arguments.stale)
-    offer = PricedOrder(order, ())
+    offer = PricedOrder(order, notes=notes)
     if not priced.total.is_free:
         kept = quoted(order, priced.total, asked.config, unasked=arguments.yes)
-        offer = PricedOrder(kept, list(_plan_lines(session, asked, priced)))
+        offer = PricedOrder(kept, list(_plan_lines(session, asked, priced)), notes=notes)
     order_agreed_to = answered(offer, arguments)
     if order_agreed_to is None:
         return STOPPED
@@ -93,16 +98,7 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
 
 
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
-    holder = session.holder()
-    if holder is not None:
-        # before anything is written into a folder that another engine may be working in
-        raise WorkspaceBusyError(
-            f"another engine is at work on {session.workspace.root} (process {holder.pid}): wait "
-            "until it ends, or end it with `crosswind stop`"
-        )
     place_branch(asked)
-    for warning in session.check(order):
-        tell(f"note: {warning}")
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
     result = run_headless(session.place, session.store_path, order, infos, plain=plain)

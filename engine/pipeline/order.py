@@ -78,10 +78,12 @@ class PricedOrder:
 
     order: Order
     """With what it is quoted at."""
-    lines: Sequence[str]
+    lines: Sequence[str] = ()
     """The whole of it last; none where nothing is paid for."""
     total: Sequence[str] = ()
     """The last of them, which say what all of it costs."""
+    notes: Sequence[str] = ()
+    """What should be known before, although it may go well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual.pilot import Pilot
 
+from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order, PricedOrder, PriceRange
 from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines
 from tui.app import CrosswindApp
+from tui.screens.conversation import ConversationScreen
+from tui.screens.judge_again import JudgeAgainScreen
 
 QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (
@@ -82,6 +86,88 @@ def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> N
         [request] = theatre.link.requests
         assert request.order is not None
         assert request.order.quote == QUOTE
+
+    theatre.perform(script, app=app)
+
+
+NOTE = "127.0.0.1:8000 was not reached (no connection): the run waits for it"
+
+
+def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -> None:
+    def noted(order: Order) -> PricedOrder:
+        return replace(priced(order), notes=(NOTE,))
+
+    theatre.link.state = EngineState.STOPPED
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, start=lambda _order: 1, cost=noted)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        app.start_engine(Order((BENCHMARK,)))
+        while "all together" not in on_screen(pilot):
+            await pilot.pause()
+        assert f"note: {NOTE}" in " ".join(" ".join(screen_lines_of(pilot)).split())
+
+    theatre.perform(script, size=(80, 24), app=app)
+
+
+def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
+    theatre: Theatre,
+) -> None:
+    may_be_known, asked_for = Event(), 0
+
+    def slow(order: Order) -> PricedOrder:
+        nonlocal asked_for
+        asked_for += 1
+        may_be_known.wait(20)
+        return replace(priced(order), notes=(NOTE,))
+
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=slow)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.tick(pilot)
+        await app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await theatre.tick(pilot)
+        await pilot.press("r")
+        while "working out calls and price" not in on_screen(pilot):
+            await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, JudgeAgainScreen)
+        may_be_known.set()
+        while "about $0.11 to $4.35" not in on_screen(pilot):
+            await pilot.pause()
+        assert isinstance(app.screen, JudgeAgainScreen)
+        assert NOTE in [toast.message for toast in app._notifications]
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        [request] = theatre.link.requests
+        assert request.quote == QUOTE
+        assert asked_for == 1
+
+    theatre.perform(script, app=app)
+
+
+def test_what_would_fail_is_said_and_nothing_is_asked_for(theatre: Theatre) -> None:
+    def refused(_order: Order) -> PricedOrder:
+        raise InputError(Problem("api.example.org refuses the key EXAMPLE_KEY (401)"))
+
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=refused)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.tick(pilot)
+        await app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await theatre.tick(pilot)
+        await pilot.press("r")
+        while "refuses the key EXAMPLE_KEY" not in on_screen(pilot):
+            await pilot.pause()
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert isinstance(app.screen, JudgeAgainScreen)
+        assert theatre.link.requests == []
 
     theatre.perform(script, app=app)
 

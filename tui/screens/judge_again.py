@@ -54,7 +54,11 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._list = Choices(list(map(_line, self._candidates)), id="found")
         self._note = OneLine(id="note")
         self._prices: dict[str | None, Line] = {}
+        """What is said of each; what it costs, or why it cannot be done."""
+        self._chosen: Candidate | None = None
+        """Who was chosen while the price was not known yet."""
         self._quotes: dict[str | None, PriceRange | None] = {}
+        """Of those that can be asked."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -67,10 +71,13 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._show_price()
 
     def on_cursor_view_moved(self) -> None:
+        self._chosen = None
         self._show_price()
 
     def on_choices_chosen(self, message: Choices.Chosen) -> None:
-        self.dismiss(self._request(self._candidates[message.index]))
+        self._chosen = self._candidates[message.index]
+        if self._chosen.name in self._quotes:
+            self.dismiss(self._request(self._chosen))
 
     def action_close(self) -> None:
         self.dismiss()
@@ -103,13 +110,19 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         try:
             priced = await asyncio.to_thread(self._shell.cost, order)
         except CrosswindError as error:
-            self._note.show([Piece(one_line(str(error)), Ink.BAD)])
+            self._prices[candidate.name] = [Piece(one_line(str(error)), Ink.BAD)]
+            self._show_price()
             return
         words = FREE if priced is None else one_line(priced.total[0])
         price = [Piece(words, Ink.GOOD if priced is None else Ink.WARN), Piece("  Enter goes on")]
         self._quotes[candidate.name] = None if priced is None else priced.order.quote
         self._prices[candidate.name] = price
-        self._note.show(price)
+        for note in () if priced is None else priced.notes:
+            self._shell.tell(note)
+        if priced is None and candidate == self._chosen:
+            self.dismiss(self._request(candidate))  # there is nothing to say yes to
+        else:
+            self._show_price()
 
 
 def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[Candidate]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.doctor.preflight import is_listed, model_names
+from engine.store.lock import hold_workspace
 from tests.engine.wire.workplace import CANARY, VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -53,6 +56,78 @@ def test_a_refused_key_stops_the_run_before_anything_is_spent(
     assert not (place.root / "crosswind.db").exists()
 
 
+class Somebody(io.StringIO):
+    """At a terminal, who says yes to whatever is asked."""
+
+    def __init__(self) -> None:
+        super().__init__("y\n" * 5)
+
+    def isatty(self) -> bool:
+        return True
+
+
+UNIT = "m01_s001_v01__good"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--headless"],
+        ["evaluate", UNIT],
+        ["simulate", UNIT],
+        ["validate", "bread", "--swap", "user", "--with", "good"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_nobody_is_asked_for_a_price_and_refused_then(
+    place: Workplace,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = [{"id": name, **place.model("steadfast")} for name in ("good", "another")]
+    place.configure(two, turns=1)
+    assert run(place) == 0
+    before = dict(place.server.counters.by_role)
+    place.server.settings = Settings(key="sk-another")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.root / "another"))  # an hour has gone by
+    place.stage("bread", [{**scenario(1), "id": f"m01_s00{n}_v01"} for n in (1, 2)])
+    monkeypatch.setattr(sys, "stdin", Somebody())
+    capsys.readouterr()
+    assert main([*words, "--workspace", str(place.root)]) == 2
+    said = capsys.readouterr().err
+    assert "refuses the key CANARY_KEY (401)" in said
+    assert "go on?" not in said
+    assert "all together" not in said
+    assert place.server.counters.by_role == before
+
+
+@pytest.mark.parametrize("words", [["evaluate", UNIT], ["simulate", UNIT]], ids=["judge", "play"])
+def test_an_order_to_an_engine_at_work_is_looked_at_as_well(
+    place: Workplace,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run(place) == 0
+    place.server.settings = Settings(key="sk-another")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.root / "another"))
+    with hold_workspace(place.root):
+        assert main([*words, "--yes", "--workspace", str(place.root)]) == 2
+    assert "refuses the key CANARY_KEY (401)" in capsys.readouterr().err
+
+
+def test_whoever_cannot_begin_since_an_engine_is_at_work_is_told_before_the_price(
+    place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Somebody())
+    with hold_workspace(place.root):
+        assert main(["run", "--headless", "--workspace", str(place.root)]) == 4
+    said = capsys.readouterr().err
+    assert "is being worked on by" in said
+    assert "all together" not in said
+
+
 def test_everything_that_is_missing_is_told_at_once_and_only_what_is_needed(
     place: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +169,7 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
     said = capsys.readouterr().err
     assert "does not list a model 'words-7'; it lists" in said
 
+    from engine.cli.pricing import checked
     from engine.cli.session import Session
     from engine.config.settings import load_config
     from engine.config.workspace import Workspace
@@ -101,7 +177,7 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
 
     configure(place, base_url="http://127.0.0.1:1/v1", model="another")
     session = Session(Workspace(place.root), load_config(place.root / "config.yaml"))
-    [warning] = session.check(Order(("bread",), force=True))
+    [warning] = checked(session, Order(("bread",), force=True)).notes
     assert "127.0.0.1:1 was not reached (no connection" in warning
     assert "the run waits for it" in warning
 
