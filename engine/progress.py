@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import sqrt
+from math import log, sqrt
+from typing import NamedTuple
 
-from engine.benchmark import Role, Stage, State, Track, Usage
+from engine.benchmark import Role, Speaker, Stage, State, Track, Usage
 from engine.facts import (
     CallMade,
     Fact,
@@ -17,6 +18,8 @@ from engine.facts import (
     NoteKind,
     RunEnd,
     StateChanged,
+    TakeEnded,
+    TakeStarted,
     VerdictGiven,
 )
 
@@ -24,11 +27,13 @@ ANSWER = "answer"
 """The outcome of an attempt that brought a reply."""
 
 RATE_WINDOW = timedelta(seconds=30)
+"""Rates are over the last half minute: long enough to be calm, short enough to be true."""
 MOST_NAMED = 3
 """Other models that are named of one target."""
 FEWEST_TO_JUDGE = 4
-"""Conversations that were played lately, to say how sure their pace is."""
-"""Rates are over the last half minute: long enough to be calm, short enough to be true."""
+"""Calls that were answered lately, to say anything of their pace."""
+LENGTHS = 50
+"""Conversations from whose lengths those of the next are told."""
 
 
 @dataclass(slots=True)
@@ -108,6 +113,10 @@ class Rate:
         span = max((now - self._events[0][0]).total_seconds(), 1.0)
         return self._sum / span
 
+    def total(self, now: datetime) -> int:
+        self._forget(now)
+        return self._sum
+
     def since_first(self, now: datetime) -> tuple[int, float]:
         """How much came since the first that is remembered, without it, and in how many seconds:
         nobody knows how long that one took to come."""
@@ -148,6 +157,14 @@ class TargetProgress:
     """Output tokens of the same calls."""
     settled: Rate = field(default_factory=Rate)
     """Conversations played to their end."""
+    calls: Rate = field(default_factory=Rate)
+    """Answers in its conversations, the user model's and its own."""
+    call_ms: Rate = field(default_factory=Rate)
+    """How long those took, in milliseconds."""
+    open: dict[str, int] = field(default_factory=dict)
+    """Messages of each conversation that has begun and is not over, by its id."""
+    lengths: deque[int] = field(default_factory=lambda: deque(maxlen=LENGTHS))
+    """Messages of those that were played last."""
     last_problem: str | None = None
     replies: int = 0
     """What the target's own model was asked and answered."""
@@ -159,25 +176,62 @@ class TargetProgress:
         """How many replies came from whom else; None where none did."""
         return others_in_words(self.others, self.replies, "replies")
 
-    def seconds_left(self, now: datetime) -> float | None:
-        """At the present pace; None where nothing is left to do, the pace is not known yet, or all
-        that are left have begun: they share the slots and end close to each other, so that how many
-        ended lately tells nothing of how long the others take."""
-        if not self.simulate.queued:
-            return None
-        left = self.simulate.queued + self.simulate.running
-        played, seconds = self.settled.since_first(now)
-        return left * seconds / played if left and played else None
+    def end(self, unit: str, *, finished: bool) -> None:
+        """A conversation is over, or can be continued."""
+        said = self.open.pop(unit, 0)
+        if finished and said:
+            self.lengths.append(said)
 
-    def seconds_left_about(self, now: datetime) -> tuple[float, float] | None:
-        """Between what and what that lies in two cases of three, as far as the few that were
-        played lately can tell (one standard deviation of a Poisson count); None as above, and
-        where fewer than `FEWEST_TO_JUDGE` were."""
-        seconds, (number, _) = self.seconds_left(now), self.settled.since_first(now)
-        if seconds is None or number < FEWEST_TO_JUDGE:
+    def time_left(self, now: datetime, turns: int) -> TimeLeft | None:
+        """Until all conversations are played; `turns` is how long one is at most. None where
+        nothing is left to do, or the pace is not known yet.
+
+        It goes by messages, not by conversations that end: where all that are left have begun, they
+        share the slots and end close to each other. Nor is it less than the longest of them takes
+        by itself, which is what counts when fewer are left than slots.
+        """
+        left = self.simulate.queued + self.simulate.running
+        made, seconds = self.calls.since_first(now)
+        most = 2 * turns or max(self.lengths, default=0)
+        if not left or not most or made < FEWEST_TO_JUDGE:
             return None
-        off = 1 / sqrt(number)
-        return seconds / (1 + off), seconds / (1 - off)
+        said = sorted(self.open.values())[:left]
+        said = [*([0] * (left - len(said))), *said]
+        each = self.call_ms.total(now) / self.calls.total(now) / 1000
+        # what is in the air counts for nothing yet, and may all come in at once
+        off = min(1 / sqrt(made) + each / seconds, 0.5)
+        low, likely, high = (
+            max(seconds / made * work, each * longest) for work, longest in self._to_say(said, most)
+        )
+        return TimeLeft(low / (1 + off), likely, high / (1 - off))
+
+    def _to_say(self, said: Sequence[int], most: int) -> Iterator[tuple[float, float]]:
+        """Messages that all of these have still to say, and the longest of them alone, of `most`
+        at most: few, as is likely, and many. Any message may be the last, alike often."""
+        early = sum(length < most for length in self.lengths)
+        seen = sum(self.lengths) + sum(said) + 1
+        doubt = sqrt(early)
+        longest = max(most - said[0], 1)
+        for ends, share in ((early + 1 + doubt, 1.0), (early, 0.5), (early - doubt, 0.0)):
+            chance = min(max(ends / seen, 0.0), 0.99)
+            work = sum(_expected(max(most - one, 1), chance) for one in said)
+            if share and chance:  # as many as this share of such conversations would not outlast
+                yield work, min(longest, max(1.0, log(share / len(said)) / log(1 - chance)))
+            else:
+                yield work, longest
+
+
+class TimeLeft(NamedTuple):
+    """In seconds; it lies between the outer two in about two cases of three."""
+
+    low: float
+    likely: float
+    high: float
+
+
+def _expected(most: int, chance: float) -> float:
+    """How many come where each may be the last, and the last of `most` is."""
+    return float(most) if not chance else (1 - (1 - chance) ** most) / chance
 
 
 @dataclass(slots=True)
@@ -233,6 +287,13 @@ class Progress:
                 self._call_made(fact)
             case MessageSpoken():
                 self.messages += 1
+                said = 2 * fact.turn - (fact.speaker is Speaker.USER)
+                self.target(fact.benchmark, fact.key.target_id).open[str(fact.key)] = said
+            case TakeStarted():
+                self.target(fact.benchmark, fact.key.target_id).open[str(fact.key)] = 0
+            case TakeEnded():
+                target = self.target(fact.benchmark, fact.key.target_id)
+                target.end(str(fact.key), finished=fact.stop_reason.finished)
             case Noted():
                 self._noted(fact)
             case _:
@@ -271,6 +332,9 @@ class Progress:
                 target.others[fact.other] = target.others.get(fact.other, 0) + 1
         target.usage += used
         target.tokens.add(fact.at, fact.output_tokens or 0)
+        if fact.stage is Stage.SIMULATE and fact.outcome == ANSWER:
+            target.calls.add(fact.at, 1)
+            target.call_ms.add(fact.at, fact.duration_ms)
 
     def _noted(self, fact: Noted) -> None:
         self.notes.append(fact)

@@ -85,19 +85,20 @@ class Paces:
         self._known: dict[tuple[str, str], _Pace] = {}
         self._speeds: dict[tuple[str, str], deque[float]] = {}
 
-    def of(self, benchmark: str, target: str, progress: TargetProgress, at: datetime) -> _Pace:
+    def of(self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime) -> _Pace:
+        benchmark = info.name
         known = self._known.get((benchmark, target))
         if known is None or not known.at <= at < known.at + EVERY:
-            seconds = progress.seconds_left(at)
+            found = progress.time_left(at, info.turns)
             speed = progress.tokens.per_second(at)
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)
-            left = UNKNOWN if seconds is None else duration(seconds)
+            left = UNKNOWN if found is None else duration(found.likely)
             known = _Pace(
                 at,
                 amount(speed) if speed else UNKNOWN,
                 left,
-                _about(progress.seconds_left_about(at)) or left,
+                left if found is None else _between(found.low, found.high),
                 trend(speeds),
             )
             self._known[benchmark, target] = known
@@ -122,10 +123,8 @@ def trend(speeds: Collection[float]) -> str:
     return "".join(HEIGHTS[round(speed / most * (len(HEIGHTS) - 1))] for speed in speeds)
 
 
-def _about(between: tuple[float, float] | None) -> str | None:
-    if between is None:
-        return None
-    low, high = (duration(seconds) for seconds in between)
+def _between(*seconds: float) -> str:
+    low, high = map(duration, seconds)
     return low if low == high else f"{low}-{high}"
 
 
@@ -145,7 +144,7 @@ def target_views(
             target,
             progress.target(info.name, target.id),
             board,
-            paces.of(info.name, target.id, progress.target(info.name, target.id), at),
+            paces.of(info, target.id, progress.target(info.name, target.id), at),
             still,
             standings,
         )

@@ -35,11 +35,11 @@ class LinePrinter:
         if not last and now - self._shown < LINE_SECONDS:
             return
         self._shown = now
-        named = {info.name for info in watch.benchmarks}
+        turns = {info.name: info.turns for info in watch.benchmarks}
         for name, stage in list(watch.progress.stages):
-            if name not in named:
+            if name not in turns:
                 continue
-            line = stage_line(watch.progress, name, stage)
+            line = stage_line(watch.progress, name, stage, turns[name])
             if line is not None and self._last.get((name, stage)) != line:
                 self._last[name, stage] = line
                 tell(f"[{_clock_text(now - self._began)}] {line}")
@@ -56,7 +56,7 @@ def price_stop(progress: Progress) -> str | None:
     return found
 
 
-def stage_line(progress: Progress, name: str, stage: Stage) -> str | None:
+def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str | None:
     """`sycophancy simulate 24/64 · a 8/32 · b 16/32 · 1 failed · 3.2/s · 12 s left`; None where
     there was nothing to do."""
     tally = progress.stages[name, stage]
@@ -70,7 +70,8 @@ def stage_line(progress: Progress, name: str, stage: Stage) -> str | None:
             parts.append(f"{target} {mine.settled}/{mine.total}")
             if stage is Stage.SIMULATE:
                 rate += one.settled.per_second(datetime.now(UTC))
-                left = max(left, one.seconds_left(datetime.now(UTC)) or 0.0)
+                mine_left = one.time_left(datetime.now(UTC), turns)
+                left = max(left, 0.0 if mine_left is None else mine_left.likely)
     parts.append(f"{tally.failed} failed")
     if tally.settled < tally.total and rate:
         parts.append(f"{rate:.1f}/s")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from engine.benchmark import Stage, State, Track, Usage
+from engine.benchmark import Stage, State, StopReason, Track, Usage
 from engine.facts import Fact
 from engine.progress import RATE_WINDOW, Progress, TargetProgress
 from engine.store import parsing
@@ -37,6 +37,9 @@ _FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
 
 _RECENT_ROWS: Final = 5000
 """More of one kind do not happen within `RATE_WINDOW`."""
+_RECENT_TAKES: Final = 1000
+"""More are not played at once."""
+_UNIT: Final = "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
 _SECOND: Final = 1000
 _SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
 _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
@@ -75,6 +78,7 @@ def snapshot(connection: Connection) -> Progress:
         last, progress.seq = progress.seq, 0  # so that notes of any age are taken
         _add_notes(connection, progress)
         _add_rates(connection, progress)
+        _add_lengths(connection, progress)
         progress.messages = connection.number("SELECT count(*) FROM message")
         progress.seq = last
     return progress
@@ -203,6 +207,27 @@ def _add_rates(connection: Connection, progress: Progress) -> None:
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(connection, "state", "1", settled):
         progress.target(*name).settled.add(parsing.moment(at), conversations)
+    answered = "stage = 'simulate' AND outcome = 'answer'"
+    for name, at, calls in _by_second(connection, "attempt", "1", answered):
+        progress.target(*name).calls.add(parsing.moment(at), calls)
+    for name, at, took in _by_second(connection, "attempt", "duration_ms", answered):
+        progress.target(*name).call_ms.add(parsing.moment(at), took)
+
+
+def _add_lengths(connection: Connection, progress: Progress) -> None:
+    """Of the takes that came last: those which are open are among them."""
+    for row in connection.all(
+        "SELECT benchmark, target, " + _UNIT + " AS unit, "
+        "(SELECT max(2 * turn - (speaker = 'user')) FROM message m WHERE m.take = t.seq) AS said, "
+        "(SELECT stop_reason FROM take_end e WHERE e.take = t.seq ORDER BY seq DESC LIMIT 1) "
+        "AS ended, (SELECT max(seq) FROM take_end e WHERE e.take = t.seq) AS place "
+        "FROM (SELECT * FROM take ORDER BY seq DESC LIMIT ?) t ORDER BY coalesce(place, seq)",
+        (_RECENT_TAKES,),
+    ):
+        target = _target(progress, row)
+        target.open[row["unit"]] = row["said"] or 0
+        if row["ended"] is not None:
+            target.end(row["unit"], finished=StopReason(row["ended"]).finished)
 
 
 def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:

@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from random import Random
 
 import pytest
 
-from engine.progress import FEWEST_TO_JUDGE, RATE_WINDOW, TargetProgress
+from engine.facts import MessageSpoken
+from engine.progress import FEWEST_TO_JUDGE, RATE_WINDOW, Progress, TargetProgress, TimeLeft
+from engine.store.reading import open_reader
+from tests.engine.pipeline.timed_run import NAME, Ends, Takes, TimedRun
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TURNS = 6
+MARKS = (0.25, 0.5, 0.75, 0.9, 0.97)
 
 
-def playing(done: int, left: int, every: float) -> TargetProgress:
-    """So many were played, one every so many seconds, the last one now."""
+def playing(made: int, left: int, every: float, took_ms: int = 500) -> TargetProgress:
+    """So many calls were answered, one every so many seconds, the last one now."""
     target = TargetProgress()
     target.simulate.queued = left
-    for number in reversed(range(done)):
-        target.settled.add(NOW - timedelta(seconds=number * every), 1)
+    for number in reversed(range(made)):
+        target.calls.add(NOW - timedelta(seconds=number * every), 1)
+        target.call_ms.add(NOW - timedelta(seconds=number * every), took_ms)
     return target
 
 
-def test_the_more_were_played_lately_the_narrower_it_is() -> None:
-    few, many = playing(6, 40, 2.0), playing(25, 40, 1.0)
-    spans = []
-    for target in (few, many):
-        seconds, about = target.seconds_left(NOW), target.seconds_left_about(NOW)
-        assert seconds is not None
-        assert about is not None
-        low, high = about
-        assert low < seconds < high
-        spans.append((high - low) / seconds)
-    assert spans[1] < spans[0]
+def test_it_goes_by_the_messages_that_are_left() -> None:
+    target = playing(21, 10, 1.0)
+    target.lengths.extend([2 * TURNS] * 50)
+    left = target.time_left(NOW, TURNS)
+    assert left is not None
+    assert left.likely == 10 * 2 * TURNS
+    target.simulate.queued, target.simulate.running = 8, 2
+    target.open.update(a=10, b=6)
+    left = target.time_left(NOW, TURNS)
+    assert left is not None
+    assert left.likely == 10 * 2 * TURNS - 16
+
+
+def test_it_is_never_less_than_what_the_longest_takes_alone() -> None:
+    target = playing(25, 0, 1.0, took_ms=4000)
+    target.lengths.extend([2 * TURNS] * 50)
+    target.simulate.running = 2
+    target.open.update(a=11, b=3)
+    left = target.time_left(NOW, TURNS)
+    assert left is not None
+    assert left.likely == 9 * 4.0
+
+
+def test_the_more_was_answered_lately_the_narrower_it_is() -> None:
+    few, many = (
+        playing(made, 40, every).time_left(NOW, TURNS) for made, every in ((6, 4), (25, 1))
+    )
+    assert few is not None
+    assert many is not None
+    assert few.low < few.likely < few.high
+    assert (many.high - many.low) / many.likely < (few.high - few.low) / few.likely
 
 
 @pytest.mark.parametrize(
@@ -39,22 +69,76 @@ def test_the_more_were_played_lately_the_narrower_it_is() -> None:
     ids=["too few", "nothing left", "nothing yet"],
 )
 def test_what_cannot_be_told_is_not_said(target: TargetProgress) -> None:
-    assert target.seconds_left_about(NOW) is None
+    assert target.time_left(NOW, TURNS) is None
 
 
 def test_what_lies_too_far_back_says_nothing_about_the_pace() -> None:
     target = playing(20, 40, 1.0)
-    assert target.seconds_left_about(NOW) is not None
-    assert target.seconds_left_about(NOW + 2 * RATE_WINDOW) is None
+    assert target.time_left(NOW, TURNS) is not None
+    assert target.time_left(NOW + 2 * RATE_WINDOW, TURNS) is None
 
 
-def test_a_first_one_says_nothing_about_the_pace_as_nobody_knows_how_long_it_took() -> None:
-    assert playing(1, 40, 1.0).seconds_left(NOW) is None
-    assert playing(2, 40, 10.0).seconds_left(NOW) == 400.0
+def told(run: TimedRun) -> dict[float, tuple[TimeLeft, float]]:
+    """What was told when so much of the time had gone by in which conversations were played, and
+    how long it then took. A target that takes longest decides."""
+    progress, found = Progress(), {}
+    with closing(open_reader(run.root / "crosswind.db")) as reader:
+        facts = reader.facts(0, 1_000_000)
+    spoken = [fact.at for fact in facts if isinstance(fact, MessageSpoken)]
+    began, ended = facts[0].at, spoken[-1]
+    marks = {began + share * (ended - began): share for share in MARKS}
+    for before, fact in pairwise([facts[0], *facts]):
+        for at in [at for at in marks if before.at <= at < fact.at]:
+            targets = progress.targets_of(NAME).values()
+            lefts = [left for one in targets if (left := one.time_left(at, TURNS)) is not None]
+            found[marks[at]] = max(lefts, key=lambda one: one.likely), (ended - at).total_seconds()
+        progress.apply(fact)
+    return found
 
 
-def test_what_has_all_begun_ends_together_so_the_pace_of_endings_says_nothing() -> None:
-    target = playing(20, 40, 1.0)
-    target.simulate.queued, target.simulate.running = 0, 40
-    assert target.seconds_left(NOW) is None
-    assert target.seconds_left_about(NOW) is None
+def varied(model: str, seed: int, messages: int) -> float:
+    return Random(f"{model} {seed} {messages}").uniform(0.5, 1.5)
+
+
+def often_early(seed: int, messages: int) -> bool:
+    return messages // 2 >= Random(seed).randint(1, TURNS)
+
+
+def alike(_model: str, _seed: int, _messages: int) -> float:
+    return 1.0
+
+
+def never(_seed: int, _messages: int) -> bool:
+    return False
+
+
+CALL_S = 1.0
+FACTOR = 1.6
+
+
+@pytest.mark.parametrize(
+    ("conversations", "at_once", "takes", "ends"),
+    [
+        (48, 40, alike, never),
+        (48, 40, varied, never),
+        (48, 40, varied, often_early),
+        (200, 20, varied, never),
+        (200, 20, varied, often_early),
+    ],
+    ids=["alike", "varied", "ended early", "many", "many ended early"],
+)
+def test_what_is_told_is_true_to_the_end(
+    tmp_path: Path, conversations: int, at_once: int, takes: Takes, ends: Ends
+) -> None:
+    run = TimedRun(
+        tmp_path, conversations, simulate=at_once, evaluate=at_once, takes=takes, ends=ends
+    )
+    run.run()
+    found = told(run)
+    assert list(found) == list(MARKS)
+    for share, (left, truth) in found.items():
+        words = f"at {share:.0%} {left} was told, and it took {truth:.1f} s"
+        assert truth / FACTOR <= left.likely <= max(truth * FACTOR, truth + CALL_S), words
+    early, truth = found[MARKS[0]]
+    assert early.low <= truth <= early.high, "while little is known, it is between these"
+    assert found[MARKS[-1]][0].high - found[MARKS[-1]][0].low < 2 * CALL_S

@@ -7,16 +7,26 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from engine.benchmark import Landmark, Scenario, Stage, Usage, scenario_id, variant_id
 from engine.config.settings import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
-from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.providers.model import (
+    Attempt,
+    Finish,
+    JsonSchema,
+    Message,
+    Model,
+    OnAttempt,
+    OnText,
+    Reply,
+)
 from engine.store.database import Store, open_store
 from engine.store.rows import Row, ScenarioRow
 from tests.engine.small_workspace import BENCHMARK
@@ -32,6 +42,7 @@ demographics: {{}}
 targets:
 {targets}"""
 TARGETS: Final = ("steadfast", "erratic", "pushover")
+BEGAN: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
 _QUIET: Final = 20
 """Turns of the event loop in which nothing happens before time goes on."""
 
@@ -141,7 +152,7 @@ class TimedRun:
 
     async def _run(self) -> float:
         config = load_config(self.root / "config.yaml")
-        with open_store(self.root / "crosswind.db") as store:
+        with open_store(self.root / "crosswind.db", clock=self._now) as store:
             if not store.reader.scenarios(NAME):
                 rows = map(_scenario, range(self.conversations // self.targets))
                 await store.write(
@@ -158,6 +169,9 @@ class TimedRun:
             time.cancel()
             assert result.failed == 0
             return self.clock.now
+
+    def _now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.clock.now)
 
     def _watch_writes(self, store: Store) -> None:
         write, clock = store.write, self.clock
@@ -199,6 +213,10 @@ class _TimedModel:
     run: TimedRun
     label: str
     scripted: bool = True
+    on_attempt: OnAttempt = lambda _attempt: None
+
+    def telling(self, on_attempt: OnAttempt) -> Self:
+        return replace(self, on_attempt=on_attempt)
 
     async def reply(
         self,
@@ -221,6 +239,8 @@ class _TimedModel:
         finally:
             run.in_air[stage] -= 1
         run.calls.append(Timed(title, seed, began, run.clock.now))
+        took = round(1000 * (run.clock.now - began))
+        self.on_attempt(Attempt("answer", None, took, None, Usage(calls=1), None))
         text = self._answer(seed, len(messages))
         if on_text is not None:
             on_text(text)

@@ -85,7 +85,8 @@ def test_a_watcher_of_it_sees_no_rate_that_is_none(roots: tuple[Path, Path]) -> 
                 progress.apply(fact)
                 for target in progress.targets_of("giving-in").values():
                     _check_number(target.settled.per_second(plain()))
-                    _check_number(target.seconds_left(plain()))
+                    for number in target.time_left(plain(), turns=2) or ():
+                        _check_number(number)
         assert progress.seq == reader.last_seq()
         settled = {stage: tally.settled for (_, stage), tally in progress.stages.items()}
     assert sum(settled.values()) == 1 + 12 + 16 + 16 + 1

@@ -125,6 +125,10 @@ def readable(progress: Progress, now: datetime) -> dict[str, Any]:
                 "last_problem": target.last_problem,
                 "tokens": target.tokens.per_second(now),
                 "settled": target.settled.per_second(now),
+                "calls": target.calls.per_second(now),
+                "call_ms": target.call_ms.per_second(now),
+                "open": target.open,
+                "lengths": sorted(target.lengths),
             }
             for name, target in progress.targets.items()
         },
