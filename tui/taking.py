@@ -158,4 +158,4 @@ def write_new(folder: Path, name: str, suffix: str, text: str) -> Path:
 
 def _file_name(subject: Subject) -> str:
     """Ids come from files as well, so they are held to what every file system takes."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", str(subject.key)).lstrip(".")[:150] or "conversation"
+    return re.sub(r"[^A-Za-z0-9._-]", "_", str(subject.key).lstrip(".")[:150]) or "conversation"

@@ -164,8 +164,12 @@ def text_of_bytes(raw: bytes, path: Path) -> str | list[Problem]:
         return [Problem(what, path, line, column, hint="save it as UTF-8")]
 
 
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def _line_and_column(before: str) -> tuple[int, int]:
-    lines = re.split("\r\n|\r|\n", before)
+    lines = _lines(before)
     return len(lines), len(lines[-1]) + 1
 
 
@@ -380,7 +384,7 @@ def _sentence(said: str, text: str, line: int, column: int) -> str:
 
 
 def _impossible_start(text: str, line: int, column: int) -> str:
-    lines = re.split("\r\n|\r|\n", text)
+    lines = _lines(text)
     character = lines[line - 1][column - 1 : column] if line <= len(lines) else ""
     if character == "\t":
         return _TAB

@@ -259,6 +259,7 @@ def model_names(body: bytes) -> frozenset[str]:
 
 
 _DATED: Final = re.compile(r"[-@]?(\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|latest)\Z")
+_LONGEST_DATE: Final = len("-2025-01-31")
 
 
 def is_listed(name: str, known: Collection[str]) -> bool:
@@ -273,4 +274,8 @@ def is_listed(name: str, known: Collection[str]) -> bool:
 def _bases(name: str) -> frozenset[str]:
     whole = name.casefold()
     short = whole.removeprefix("models/").partition(":")[0]
-    return frozenset({whole, short, _DATED.sub("", short)})
+    return frozenset({whole, short, _undated(short)})
+
+
+def _undated(name: str) -> str:
+    return name[:-_LONGEST_DATE] + _DATED.sub("", name[-_LONGEST_DATE:])

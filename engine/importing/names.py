@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from engine.benchmark import NAME_LENGTH, metric_id, name_fault, scenario_id, variant_id
 
 _PUBLISHED_SCENARIO = re.compile(r"scenario_(\d{1,20})_m(\d{1,20})(?:_v(\d{1,20}))?")
+LONGEST = 10_000
+"""Characters of what may be somebody's name for something."""
 _PUBLISHED_METRIC = re.compile(r"metric_(\d{1,20})")
 
 
@@ -28,10 +30,12 @@ def our_metric_id(published: str) -> str | None:
 
 def fitting_name(name: str) -> str | None:
     """A name that can be a target's or a benchmark's, near to the one given; None for what looks
-    like a path to somewhere else, or leaves nothing."""
+    like a path to somewhere else, is too long for a name, or leaves nothing."""
     if name_fault(name) is None:
         return name
-    if name.startswith(("/", "\\", "~")) or ".." in re.split(r"[/\\]", name):
+    if len(name) > LONGEST or name.startswith(("/", "\\", "~")):
+        return None
+    if ".." in name.replace("\\", "/").split("/"):
         return None
     fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     fitting = re.sub(r"\.{2,}", ".", re.sub(r"_{2,}", "_", fitting))

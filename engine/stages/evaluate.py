@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -106,7 +105,7 @@ _MARKS = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    folded = re.sub(r"\s+", " ", text.translate(_MARKS)).strip()
+    folded = " ".join(text.translate(_MARKS).split())
     return folded.strip("\"' ").removesuffix("...").removeprefix("...").strip()
 
 

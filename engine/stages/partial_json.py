@@ -8,6 +8,9 @@ from typing import Final
 from engine.providers.model import OnText
 
 _MARK: Final = re.compile(r'["\\]')
+LOOKED_AT: Final = 100_000
+"""Characters of one answer that are looked at one by one, which is slow: those outside of strings,
+and in escapes. No answer that is asked for has as many."""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
@@ -31,6 +34,7 @@ class StringField:
         self._key: str | None = None
         self._is_value = False
         self._high_surrogate: int | None = None
+        self._looked_at = 0
 
     def feed(self, piece: str | None) -> None:
         if piece is None:
@@ -39,12 +43,14 @@ class StringField:
             return
         said: list[str] = []
         at = 0
-        while at < len(piece):
+        while at < len(piece) and self._looked_at < LOOKED_AT:
             if not self._in_string:
                 self._outside(piece[at])
+                self._looked_at += 1
                 at += 1
             elif self._escape:
                 self._escaped(piece[at], said)
+                self._looked_at += 1
                 at += 1
             else:
                 end = self._run(piece, at, said)

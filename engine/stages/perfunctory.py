@@ -25,6 +25,9 @@ _SHORT: Final = {
     "going": "goin",
 }
 _WORD = re.compile(r"\S+\s*")
+LONGEST = 65_536
+"""Characters of one message that are roughened, which nobody writes in a hurry; what comes behind
+them is said as it stands."""
 
 
 class Roughener:
@@ -32,21 +35,34 @@ class Roughener:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        self._held = ""
+        self._held: list[str] = []
+        self._read = 0
         self._first = True
 
     def feed(self, piece: str) -> str:
         """What can be said by now: all words but the last, which may still grow."""
-        self._held += piece
-        words = _WORD.findall(self._held)
-        if len(words) < 2:
-            return ""
-        self._held = words[-1]
+        room = LONGEST - self._read
+        if len(piece) > room:
+            self._read = LONGEST
+            rest = piece[room:]
+            self._held.append(piece[:room])
+            return "".join(self._word(word) for word in self._taken()) + rest
+        self._read += len(piece)
+        goes_on = bool(self._held) and not self._held[-1][-1].isspace()
+        if piece:
+            self._held.append(piece)
+        if piece.isspace() or (goes_on and piece.split(maxsplit=1) == [piece]):
+            return ""  # it ends no word, so what is held need not be looked through again
+        words = self._taken()
+        self._held = words[-1:]
         return "".join(self._word(word) for word in words[:-1])
 
     def finish(self) -> str:
-        words, self._held = _WORD.findall(self._held), ""
-        return "".join(self._word(word) for word in words).rstrip()
+        return "".join(self._word(word) for word in self._taken()).rstrip()
+
+    def _taken(self) -> list[str]:
+        words, self._held = _WORD.findall("".join(self._held)), []
+        return words
 
     def _word(self, word: str) -> str:
         draw = [self._random.random() for _ in range(4)]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -41,7 +40,7 @@ def _statement(table: str, columns: Sequence[str]) -> str:
 INSERTS: Final = {table: _statement(table, names.split()) for table, names in TABLES.items()}
 """For each table the statement that adds a row: `seq`, `at`, and its columns."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def storable(text: str) -> str:
@@ -51,7 +50,7 @@ def storable(text: str) -> str:
     try:
         text.encode()  # many times as quick as to look for what is rarely there
     except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text)
+        return text.translate(_SURROGATES)
     return text
 
 
@@ -60,7 +59,7 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
-        text = _SURROGATE.sub("\ufffd", text)
+        text = text.translate(_SURROGATES)
         encoded = text.encode()
     return text, digest_of(speaker, encoded)
 

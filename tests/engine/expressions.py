@@ -16,6 +16,7 @@ from typing import Any, Final
 LISTED: Final = Path(__file__).parent / "expressions.txt"
 ROOT: Final = Path(__file__).parents[2]
 _USES: Final = frozenset({"search", "match", "fullmatch", "sub", "findall", "finditer", "split"})
+_ONCE: Final = frozenset({"search", "match", "fullmatch"})
 _SAMPLES: Final = {"DIGIT": "1", "SPACE": " ", "WORD": "a", "NOT_SPACE": "a", "NOT_WORD": "-"}
 _MOST: Final = 60
 
@@ -29,7 +30,7 @@ def expressions() -> dict[str, re.Pattern[Any]]:
             tree = ast.parse(path.read_text("utf-8"))
             if not any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree)):
                 continue
-            found |= {f"{place} {text}": one for text, one in _unnamed(tree)}
+            found |= {f"{place} {text}": one for text, one, _ in _unnamed(tree)}
             import_module(place)
             for name, value in vars(sys.modules[place]).items():
                 for one in value if isinstance(value, tuple) else (value,):
@@ -57,7 +58,7 @@ def _is_of(tree: ast.Module, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in names)
 
 
-def _unnamed(tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any]]]:
+def _unnamed(tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any], str]]:
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -66,7 +67,7 @@ def _unnamed(tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any]]]:
             continue
         text = ast.unparse(first[0])
         constant = isinstance(first[0], ast.Constant)
-        yield text, re.compile(ast.literal_eval(first[0]) if constant else "(?!)")
+        yield text, re.compile(ast.literal_eval(first[0]) if constant else "(?!)"), node.func.attr
 
 
 def worst_inputs(expression: re.Pattern[Any]) -> list[tuple[str, str]]:
@@ -129,14 +130,42 @@ def _one_of(members: Any) -> str:
     return "a"
 
 
-def seconds(expression: re.Pattern[Any], before: str, repeated: str, size: int) -> float:
+def seconds(
+    expression: re.Pattern[Any], before: str, repeated: str, size: int, use: str = "finditer"
+) -> float:
     """Of CPU, to find everything in an input of this size that ends in what nothing expects."""
     text = before + repeated * (size // len(repeated)) + "\x00"
     given: Any = text if isinstance(expression.pattern, str) else text.encode("utf-8", "replace")
     began = time.process_time()
-    for _ in expression.finditer(given):
-        pass
+    if use in _ONCE:
+        getattr(expression, use)(given)
+    else:
+        for _ in expression.finditer(given):
+            pass
     return time.process_time() - began
+
+
+def uses() -> dict[str, str]:
+    """How the program looks with each, by its key: by `match`, `fullmatch` or `search`, which stop
+    at the first place; `finditer` where it may look for all of them."""
+    ways: dict[str, set[str]] = {}
+    for room in ("engine", "tui"):
+        for path in (ROOT / room).rglob("*.py"):
+            tree = ast.parse(path.read_text("utf-8"))
+            place = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for text, _, way in _unnamed(tree):
+                ways.setdefault(f"{place} {text}", set()).add(way)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and node.attr in _USES:
+                    of = node.value
+                    name = of.id if isinstance(of, ast.Name) else getattr(of, "attr", "")
+                    ways.setdefault(name, set()).add(node.attr)
+    found = {}
+    for key in expressions():
+        name = key if " " in key else key.rpartition(".")[2]
+        all_ways = set(ways.get(name, ()))
+        found[key] = all_ways.pop() if len(all_ways) == 1 and all_ways <= _ONCE else "finditer"
+    return found
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from engine.providers.offline.request import Request
 
 _TRANSCRIPT: Final = re.compile(r"<(transcript-\w{1,64})>")
 _OPENS: Final = re.compile(r"\[\s*+\{")
-_CLOSES: Final = re.compile(r"\}\s*+\]")
+_TO_THE_LAST_CLOSE: Final = re.compile(r".*\}\s*+\]", re.DOTALL)
 _SPOKEN_LINE: Final = re.compile(
     r"^(?:assistant|ai|bot)\s*:\s*(.*?)(?=^\w+\s*:|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE
 )
@@ -112,8 +112,8 @@ def _transcript(text: str) -> str:
         body, closing, _ = text[mark.end() :].partition(f"</{mark[1]}>")
         return body.strip() if closing else ""
     opening = _OPENS.search(text)
-    ends = [found.end() for found in _CLOSES.finditer(text)]
-    return text[opening.start() : ends[-1]] if opening and ends else ""
+    end = _TO_THE_LAST_CLOSE.match(text)
+    return text[opening.start() : end.end()] if opening and end else ""
 
 
 @lru_cache(maxsize=256)

@@ -70,6 +70,8 @@ _ABOUT_IT: Final = re.compile(
 )
 _AND_THAT: Final = re.compile(r",? and that (?=[\w\x00])")
 _ME_FIRST: Final = re.compile(r"\b[Yy]ou and ([A-Z]\w+|your \w+)")
+_WORD_BEFORE: Final = 20
+"""Characters; no word that decides what a "you" is has more."""
 _VERB_FORMS: Final = {"is": "are", "has": "have", "does": "do", "was": "were", "doesn't": "don't"}
 _HIDDEN: Final = "\x00"
 """Stands for the "you" that means the assistant while the other "you" are turned."""
@@ -99,6 +101,7 @@ _CLAUSE_VERB: Final = re.compile(
 
 def _is_object(before: str, after: str) -> bool:
     """Whether a "you" between these two is the one that something is done to."""
+    before = before[-_WORD_BEFORE:]
     if not re.match(r" \w", after) or _MADE_TO.search(before):
         return True
     if _OBJECT_BEFORE.search(before.lower()):

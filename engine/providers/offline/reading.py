@@ -8,6 +8,10 @@ from typing import Final
 
 from engine.providers.offline.lines import word_list
 
+LONGEST: Final = 32_768
+"""Characters of one text that a script looks through: more than anybody's definition, part or
+message has, and so few that none of their expressions takes long."""
+
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _SENTENCE: Final = re.compile(r"[^\n.!?…]*(?:[.!?…]+(?=[\s\"'”’*_)]|$)[\"'”’*_)]*|[.!?…]+|\n|$)")
@@ -18,19 +22,17 @@ _LIGHT_MARKDOWN: Final = re.compile(r"[*_`#]+")
 
 @lru_cache(maxsize=4096)
 def token_count(text: str) -> int:
-    """Words and punctuation marks: a cheap estimate of tokens, good to a quarter or so."""
-    return len(_TOKEN.findall(text))
-
-
-@lru_cache(maxsize=64)
-def _tag(name: str) -> re.Pattern[str]:
-    return re.compile(rf"<{name}>[ \t]*\n?(.*?)\s*</{name}>", re.DOTALL)
+    """Words and punctuation marks: a cheap estimate of tokens, good to a quarter or so. A long
+    text is taken to go on as it begins."""
+    counted = len(_TOKEN.findall(text[:LONGEST]))
+    return counted if len(text) <= LONGEST else counted * len(text) // LONGEST
 
 
 def tagged(text: str, name: str) -> str | None:
-    """What stands between `<name>` and `</name>`; None where there is no such pair."""
-    found = _tag(name).search(text)
-    return found.group(1).strip() if found else None
+    """What stands between `<name>` and `</name>`, the beginning of it where it is very long; None
+    where there is no such pair."""
+    inside, closing, _ = text.partition(f"<{name}>")[2].partition(f"</{name}>")
+    return inside.strip()[:LONGEST] if closing else None
 
 
 @lru_cache(maxsize=2048)
@@ -38,6 +40,7 @@ def sentences(text: str) -> tuple[str, ...]:
     """The sentences and list items of a text, each copied as it stands, without its list mark."""
     found: list[str] = []
     held = ""
+    text = text[:LONGEST]
     for match in _SENTENCE.finditer(text):
         piece = match.group()
         held += piece
@@ -54,7 +57,7 @@ def sentences(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def plain(text: str) -> str:
     """Lower case, straight quotation marks, no light Markdown, single spaces."""
-    folded = _LIGHT_MARKDOWN.sub("", text.translate(_CURLY)).lower()
+    folded = _LIGHT_MARKDOWN.sub("", text[:LONGEST].translate(_CURLY)).lower()
     return " ".join(folded.split())
 
 
