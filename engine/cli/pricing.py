@@ -86,8 +86,13 @@ def stage_lines(priced: PricedPlan) -> Iterator[str]:
 
 
 def _rows(calls: StageCalls) -> str:
-    noun = "conversation" if calls.stage in {Stage.SIMULATE, Stage.EVALUATE} else "row"
-    return _counted(calls.rows, noun)
+    """What a stage makes, in the words of the sentence that says what is assumed of it."""
+    if calls.stage is Stage.GEN_METRICS:
+        return "all metrics"
+    if calls.stage is not Stage.GEN_SCENARIOS:
+        return _counted(calls.rows, "conversation")
+    made = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
+    return ", ".join(_counted(amount, noun) for amount, noun in made if amount.high)
 
 
 def _calls(amount: Range) -> str:
@@ -128,6 +133,7 @@ def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Ite
     if not total.is_free:
         read, written = _tokens(total.input_tokens), _tokens(total.output_tokens)
         yield f"  tokens: {read} read, {written} written"
+        yield f"  {_on_top(total.tried_again)}"
         yield from (f"  {words}" for words in ESTIMATED[total.measured])
     yield from (f"  {words}" for words in budget_words(config, spent_usd, total))
 
@@ -139,6 +145,13 @@ ESTIMATED: Final = {
         "after that, `crosswind run --dry-run` tells the rest more closely",
     ),
 }
+
+
+def _on_top(tried_again: float) -> str:
+    if round(tried_again) < 1:
+        return "calls that are tried again after a fault come on top"
+    number = _calls(Range.exactly(round(tried_again)))
+    return f"about {number} come on top, tried again after faults as often as so far"
 
 
 def _tokens(amount: Range) -> str:
@@ -208,6 +221,7 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
         "usd": asdict(estimate.usd),
         "unpriced_calls": _whole(estimate.unpriced),
         "measured": estimate.measured,
+        "tried_again": round(estimate.tried_again),
     }
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from engine.benchmark import Stage
+from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, table
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
 from engine.cli.lines import price_stop, tally_of
@@ -22,6 +22,7 @@ from engine.store.lock import Holder
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import Watch
 
+CENT: Final = 0.01
 LAST_RUN: Final = {
     "none": "nothing has run yet; `crosswind run` begins",
     "lost": "the last one ended without a word, killed or with its machine; all that was finished "
@@ -119,6 +120,8 @@ def _as_json(status: Status) -> dict[str, Any]:
         "run_budget_usd": status.session.config.run.budget,
         "workspace_budget_usd": status.session.config.workspace_budget,
         "spent_usd": status.watch.reader.spent_usd(),
+        "spent_usd_by_role": status.watch.reader.spent_by_role(),
+        "unpriced_calls": _unpriced(status),
         "failed": count_of(status.failures),
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
@@ -154,11 +157,13 @@ def _print(status: Status) -> None:
                     target.id,
                     *(f"{tally.done}/{tally.total}" for tally in cells),
                     str(failed),
-                    "—" if cost is None else f"${cost:.2f}",
+                    _usd(cost),
                 ]
             )
     head = ["benchmark", "target", "played", "judged", "failed", "spent"]
     out(table(head, body, right=frozenset({2, 3, 4, 5})))
+    for text in _spent(status):
+        out(text)
     for info in status.watch.benchmarks:
         for target in info.targets:
             others = progress.target(info.name, target.id).served_by_others
@@ -168,6 +173,54 @@ def _print(status: Status) -> None:
         out(text)
     if status.failures:
         out(what_next(status.failures, "crosswind retry"))
+
+
+ROLES: Final = {
+    Role.GENERATOR: "generator",
+    Role.USER: "user model",
+    Role.TARGET: "targets",
+    Role.EVALUATOR: "evaluators",
+}
+
+
+def _usd(amount: float | None) -> str:
+    if amount is None:
+        return "—"
+    return "<$0.01" if 0 < amount < CENT else f"${amount:.2f}"
+
+
+def _spent(status: Status) -> Iterator[str]:
+    """By all runs and by whom: a target's line holds what the user model and the evaluators cost on
+    its behalf, and nobody's holds what the generator does."""
+    reader = status.watch.reader
+    roles = reader.spent_by_role()
+    if any(roles.values()):
+        cents = in_cents([roles[role] for role in ROLES if role in roles])
+        parts = zip((words for role, words in ROLES.items() if role in roles), cents, strict=True)
+        made = " + ".join(f"{words} ${amount / 100:.2f}" for words, amount in parts)
+        yield f"spent by all runs: ${sum(cents) / 100:.2f} = {made}"
+    unpriced = _unpriced(status)
+    if unpriced:
+        what = "1 more call" if unpriced == 1 else f"{unpriced:,} more calls"
+        yield f"{what} at a price that is not known; `price` in config.yaml tells it"
+
+
+def in_cents(amounts: Sequence[float]) -> list[int]:
+    """Rounded, so that they add up to what their sum is rounded to."""
+    exact = [amount * 100 for amount in amounts]
+    cents = [int(one) for one in exact]
+    by_rest = sorted(range(len(exact)), key=lambda place: cents[place] - exact[place])
+    for place in by_rest[: round(sum(exact)) - sum(cents)]:
+        cents[place] += 1
+    return cents
+
+
+def _unpriced(status: Status) -> int:
+    """Scripted models take no money, so that theirs are none."""
+    calls, config = status.watch.reader.unpriced_calls(), status.session.config
+    specs = (config.user_model, *config.judges, config.generator, *config.targets)
+    real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
+    return sum(count for label, count in calls.items() if label in real)
 
 
 def _money(status: Status) -> Iterator[str]:

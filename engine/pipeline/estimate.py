@@ -63,6 +63,8 @@ class Estimate:
     """Calls whose price is not known."""
     measured: bool = True
     """Whether all of it follows from calls that were made."""
+    tried_again: float = 0.0
+    """Calls that are likely to come on top, after faults, by how often those came so far."""
 
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(
@@ -72,6 +74,7 @@ class Estimate:
             self.usd + other.usd,
             self.unpriced + other.unpriced,
             self.measured and other.measured,
+            self.tried_again + other.tried_again,
         )
 
     @property
@@ -109,6 +112,7 @@ class Estimator:
             NONE if one.usd is None else one.usd * calls,
             calls if one.usd is None else NONE,
             one.measured or not calls.high,
+            calls.expected * self.measured.faults(asked.spec.label),
         )
 
     def calls(self, asked: Calls) -> Range:

@@ -56,6 +56,7 @@ class Measured:
     _seen: Mapping[tuple[Role, str, bool], Seen] = field(default_factory=dict)
     _lengths: Mapping[str, Range] = field(default_factory=dict)
     _again: Mapping[Role, Range] = field(default_factory=dict)
+    _faults: Mapping[str, float] = field(default_factory=dict)
 
     def calls(self, role: Role, label: str, items: int) -> Seen | None:
         """None where too few were made. What a generator writes differs by how many `items` are
@@ -65,6 +66,10 @@ class Measured:
     def length(self, target: str) -> Range | None:
         """Turns of a conversation with this target, by its label."""
         return self._lengths.get(target)
+
+    def faults(self, label: str) -> float:
+        """How many calls to a model end in a fault, for each that is answered."""
+        return self._faults.get(label, 0.0)
 
     def asked_again(self, role: Role) -> Range | None:
         """Calls for one answer."""
@@ -79,7 +84,7 @@ def measured(reader: Reader) -> Measured:
         if call.input_tokens is not None and call.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
-    return Measured(seen, _lengths(used), _again(used, reader))
+    return Measured(seen, _lengths(used), _again(used, reader), reader.faults())
 
 
 def _writes_several(call: UsedCall) -> bool:

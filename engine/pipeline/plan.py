@@ -47,6 +47,11 @@ class StageCalls:
     rows: Range
     """Those that are not written yet included."""
     parts: Sequence[Calls]
+    scenarios: Range = NONE
+    """To be written, where that is the stage."""
+    variants: Range = NONE
+    """Of those, or of others that are there; each is written from one. None of its own where there
+    are no demographics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,8 @@ def _between(few: Sequence[StageCalls], many: Sequence[StageCalls]) -> Iterator[
         yield replace(
             most,
             rows=rows.up_to(most.rows),
+            scenarios=(NONE if least is None else least.scenarios).up_to(most.scenarios),
+            variants=(NONE if least is None else least.variants).up_to(most.variants),
             parts=[
                 part if kind not in parts else parts[kind].up_to(part)
                 for kind, part in zip(_kinds(most), most.parts, strict=True)
@@ -260,7 +267,15 @@ def _scenarios_calls(bench: Bench, unwritten: _Unwritten) -> Iterator[StageCalls
     parts = [Calls(Role.GENERATOR, generator, bases, items=most)]
     if bench.config.demographics:
         parts.append(Calls(Role.GENERATOR, generator, variants))
-    yield StageCalls(bench.name, Stage.GEN_SCENARIOS, None, bases + variants, parts)
+    yield StageCalls(
+        bench.name,
+        Stage.GEN_SCENARIOS,
+        None,
+        bases + variants,
+        parts,
+        scenarios=Range.exactly(sum(unwritten.bases.values())),
+        variants=variants if bench.config.demographics else NONE,
+    )
 
 
 def _playing(

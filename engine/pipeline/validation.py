@@ -19,7 +19,7 @@ from engine.config.settings import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.jury import Jury, what_counts
-from engine.pipeline.amounts import Calls, Range
+from engine.pipeline.amounts import NONE, Calls, Range
 from engine.pipeline.branching import config_of
 from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.judging import askings_of
@@ -311,11 +311,12 @@ def _written(
 
     one = Range.exactly(1)
     yield StageCalls(asked.played, Stage.GEN_METRICS, None, one, (answers(1, metrics),))
-    parts = [answers(metrics, each)]
+    parts, told = [answers(metrics, each)], NONE
     if asked.config.demographics:
         parts.append(answers(variants, 1))
-    rows = Range.exactly(metrics + variants)
-    yield StageCalls(asked.played, Stage.GEN_SCENARIOS, None, rows, parts)
+        told = Range.exactly(variants)
+    rows, written = Range.exactly(metrics + variants), Range.exactly(metrics * each)
+    yield StageCalls(asked.played, Stage.GEN_SCENARIOS, None, rows, parts, written, told)
 
 
 # What it says

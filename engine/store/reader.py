@@ -448,6 +448,18 @@ class Reader:
         )
         return [parsing.used_call(row) for row in rows]
 
+    def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
+        """By the label of the model, of the newest calls: how many ended in a fault for each that
+        was answered."""
+        rows = self._store.all(
+            "SELECT model, total(outcome NOT IN ('answer', 'cancelled')) AS faults,"
+            " total(outcome = 'answer') AS answers FROM"
+            " (SELECT model, outcome FROM attempt ORDER BY seq DESC LIMIT ?)"
+            " GROUP BY model HAVING answers",
+            (limit,),
+        )
+        return {row["model"]: row["faults"] / row["answers"] for row in rows}
+
     def verdicts_since(self, seq: int) -> int:
         """How many models gave from this row on."""
         return self._store.number(
@@ -458,6 +470,19 @@ class Reader:
         """What all calls of the workspace cost, of those whose price is known."""
         row = self._store.first("SELECT total(cost_usd) AS spent FROM attempt")
         return 0.0 if row is None else float(row["spent"])
+
+    def spent_by_role(self) -> dict[Role, float]:
+        """What that is made of: each role that was called."""
+        rows = self._store.all("SELECT role, total(cost_usd) AS spent FROM attempt GROUP BY role")
+        return {Role(row["role"]): float(row["spent"]) for row in rows}
+
+    def unpriced_calls(self) -> dict[str, int]:
+        """By the label of the model: answers of which nobody knows what they cost."""
+        rows = self._store.all(
+            "SELECT model, count(*) AS calls FROM attempt"
+            " WHERE outcome = 'answer' AND cost_usd IS NULL GROUP BY model"
+        )
+        return {row["model"]: row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
         rows = self._store.all(

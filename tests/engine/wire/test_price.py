@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.benchmark import Stage
-from engine.config.settings import load_config
+from engine.benchmark import Role, Stage
+from engine.cli.main import main
+from engine.cli.pricing import total_lines
+from engine.cli.status import in_cents
+from engine.config.settings import Config, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.amounts import Range
 from engine.pipeline.estimate import Estimate
@@ -20,6 +25,7 @@ from engine.pipeline.quoting import PricedPlan, price_plan
 from engine.pipeline.run import Pipeline, RunResult
 from engine.store.reading import empty_reader, open_reader
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
+from tests.protocol_server.faults import Fault, nth
 from tests.protocol_server.server import ProtocolServer
 
 NAME = "bread"
@@ -224,3 +230,90 @@ def test_a_workspace_budget_counts_what_all_runs_spent(shop: Shop) -> None:
     assert spent < shop.spent()[3] <= spent + 0.06 + 1e-9
     assert any("`workspace_budget`" in text and "no room" in text for text in shop.notes())
     assert shop.run().stopped  # and another run begins with nothing to spend
+
+
+def test_scenarios_are_counted_alike_wherever_a_price_is_told(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.configure(demographics={"age": ["younger", "older"]})
+    shop.place.define(NAME, CLAIM, [])
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    assert main(["run", "--dry-run", "--workspace", str(shop.place.root)]) == 0
+    said = capsys.readouterr().out
+    assert "assumed: 3 to 6 scenarios, 6 to 12 variants, 12 to 24 conversations" in said
+    assert "gen_scenarios: 3 to 6 scenarios, 6 to 12 variants, " in said
+    assert "gen_metrics: all metrics, 1 call" in said
+
+
+def test_calls_that_are_tried_again_are_told_beside_the_others(
+    shop: Shop, server: ProtocolServer
+) -> None:
+    shop.configure(targets=1)
+    shop.place.define(NAME, CLAIM, [metric(number, DEFINITION) for number in range(1, 7)])
+    shop.place.stage(NAME, [scenario(number, turns=3) for number in range(1, 7)])
+    assert not shop.quote().total.tried_again
+    assert any(
+        "come on top" in line for line in total_lines(shop.quote().total, _config(shop), None)
+    )
+    server.plan(Fault.SERVER_ERROR, match="steadfast", when=nth(2))
+    server.plan(Fault.SERVER_ERROR, match="steadfast", when=nth(7))
+    assert not shop.run().failed
+    with shop.place.reader() as reader:
+        share = reader.faults()["steadfast"]
+    again = shop.quote(Order((NAME,), stages=frozenset({Stage.SIMULATE}), force=True))
+    [calls] = [part for one in again.plan.calls for part in one.parts if part.role is Role.TARGET]
+    assert share == pytest.approx(2 / calls.answers.high, rel=0.5)
+    assert round(again.total.tried_again) == 2
+    words = " ".join(total_lines(again.total, _config(shop), None))
+    number = round(again.total.tried_again)
+    assert f"about {number} calls come on top, tried again after faults as often as so far" in words
+
+
+def _config(shop: Shop) -> Config:
+    return load_config(shop.place.root / "config.yaml")
+
+
+def test_status_tells_of_every_cent_who_took_it(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.configure()
+    shop.place.define(NAME, CLAIM, [])
+    assert not shop.run().failed
+    assert main(["status", "--workspace", str(shop.place.root)]) == 0
+    [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("spent by all")]
+    whole, *parts = (round(float(found) * 100) for found in re.findall(r"\$(\d+\.\d\d)", line))
+    assert whole == sum(parts) == round(shop.spent()[3] * 100)
+    assert re.findall(r"[a-z ]+(?= \$)", line.partition("= ")[2]) == [
+        "generator",
+        " user model",
+        " targets",
+        " evaluators",
+    ]
+    assert main(["status", "--json", "--workspace", str(shop.place.root)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert sum(told["spent_usd_by_role"].values()) == pytest.approx(told["spent_usd"])
+    assert min(told["spent_usd_by_role"].values()) > 0
+
+
+def test_status_says_of_how_many_calls_the_price_is_not_known(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.configure(targets=1, user_model=shop.place.model("user"))
+    shop.place.define(NAME, CLAIM, [metric(1, DEFINITION)])
+    shop.place.stage(NAME, [scenario(1, turns=3)])
+    assert not shop.run().failed
+    with shop.place.reader() as reader:
+        calls = reader.unpriced_calls()
+    assert list(calls) == ["user"]
+    assert main(["status", "--workspace", str(shop.place.root)]) == 0
+    assert f"{calls['user']} more calls at a price that is not known" in (capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "cents"),
+    [([0.0101, 0.0129, 0.0029, 0.0058], [1, 1, 0, 1]), ([0.004] * 4, [1, 1, 0, 0]), ([], [])],
+)
+def test_parts_add_up_to_the_cent(amounts: list[float], cents: list[int]) -> None:
+    assert in_cents(amounts) == cents
+    assert sum(cents) == round(sum(amounts) * 100)
