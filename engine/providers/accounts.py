@@ -37,6 +37,16 @@ class Prose:
 
 
 @dataclass(slots=True)
+class Unanswered:
+    """The one failure that every request to a model has met so far."""
+
+    words: str = ""
+    times: int = 0
+    since: float = 0.0
+    """By the clock."""
+
+
+@dataclass(slots=True)
 class Account:
     """One key at one address. What is let through is found out for each model by itself, as that is
     how providers and gateways limit; where a number is shared after all, the models settle within
@@ -50,6 +60,8 @@ class Account:
     """By the model's name."""
     parked: dict[str, str] = field(default_factory=dict)
     """Models that every call to would fail for now, and why."""
+    unanswered: dict[str, Unanswered | None] = field(default_factory=dict)
+    """By the model's name; None for one that has answered since."""
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""
 

@@ -19,6 +19,11 @@ class Patience:
 
     tries: int = 8
     """Requests that may fail for a passing reason."""
+    in_vain: int = 16
+    """Requests to a model that never answered and of which each broke the server in the same words,
+    after which a call is one request."""
+    in_vain_s: float = 60.0
+    """For so long at least: about as long as the tries of one call take."""
     stalls: int = 2
     """Requests that may fall silent: each has cost a long wait already."""
     empties: int = 2

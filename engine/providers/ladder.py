@@ -105,6 +105,8 @@ _NAMES_FORM: Final = re.compile(
 )
 """What a server says that breaks on a form which it does not know, with a status that is otherwise
 worth another try."""
+_MODEL_KEY: Final = re.compile(r"""["']model\\?["']\s*:""")
+"""Where a server shows the request that it refused."""
 _OF_A_SHAPE: Final = frozenset({400, 422, 501})
 """What servers answer to a form that they do not know, where they do not say so."""
 _NO_SYSTEM: Final = re.compile(
@@ -146,9 +148,12 @@ def lesson(
     teaches = kind is Kind.FATAL_REQUEST or refused_pair or broke_on_form
     if failure.cause is not Cause.STATUS or not teaches:
         return None
+    # the request that a server shows has the names of all that is in it, and blames none of them
+    beside = failure.message if broke_on_form else _beside_the_request(failure.message)
+    shows_request = beside != failure.message
+    failure = replace(failure, message=beside)
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = _ABOUT_SHAPE.search(text) is not None
-    # what a server that broke shows is the whole request, with the names of all that is in it
     name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
     if name is not None and not (about_shape and shaped and not failure.param):
         return _without(name, learned)
@@ -161,6 +166,8 @@ def lesson(
         note = f"takes no {bound.group()} in a schema: counts and ranges are left out from now on"
         return Lesson(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
+    if lower is not None and shows_request and not about_shape:
+        lower = steps[-1]  # what tells the least is answered by what every server takes
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:
         note = (
@@ -170,6 +177,15 @@ def lesson(
         )
         return Lesson(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
+
+
+def _beside_the_request(message: str) -> str:
+    """What a refusal says, without the request that it shows."""
+    shown = _MODEL_KEY.search(message)
+    if shown is None:
+        return message
+    begin, end = message.rfind("{", 0, shown.start()), message.rfind("}")
+    return message[: max(begin, 0)] + (message[end + 1 :] if end > begin else "")
 
 
 def _no_endpoint_takes(message: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts, Prose
+from engine.providers.accounts import Account, Accounts, Prose, Unanswered
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.course import Again, Course, GiveUp
 from engine.providers.descriptors import wait_words
@@ -144,6 +144,7 @@ class _Call:
             heard = await self._in_turn(ticket)
             failure = heard.failure
             if failure is None:
+                self.account.unanswered[self.ask.model] = None
                 self._settle(heard)
                 return self._reply(heard)
             if failure.cause is Cause.NO_FILES:
@@ -414,6 +415,11 @@ class _Call:
         strikes, known = 0, accounts.reach.has_worked(door)
         if kind is Kind.UNREACHABLE:
             strikes = accounts.reach.failed(door, failure.cause)
+        if self._is_in_vain(failure):
+            words = (
+                f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
+            )
+            raise ModelError(f"{self.sender.label}: {words}", retryable=True)
         step = course.next(failure, kind, accounts.world.clock(), strikes=strikes, known=known)
         match step:
             case GiveUp():
@@ -423,6 +429,21 @@ class _Call:
             case Again():
                 self._close(step, failure)
                 await self._pause(step)
+
+    def _is_in_vain(self, failure: Failure) -> bool:
+        """Whether the server has broken in the same way on all that this model was ever asked. An
+        outage has another status, or came after an answer."""
+        account, model, now = self.account, self.ask.model, self.sender.accounts.world.clock()
+        met = account.unanswered.setdefault(model, Unanswered(since=now))
+        if met is None:
+            return False
+        words = describe(failure)
+        if failure.status != _BROKE or (met.times and met.words != words):
+            account.unanswered[model] = None
+            return False
+        patience = self.sender.accounts.patience
+        met.words, met.times = words, met.times + 1
+        return met.times > patience.in_vain and now - met.since >= patience.in_vain_s
 
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)
@@ -448,6 +469,7 @@ class _Call:
             waits.end(number)
 
 
+_BROKE: Final = 500
 _OF_A_LIMIT: Final = frozenset({400, 422})
 _ANSWERS = {Kind.CONTEXT_FULL: Finish.CONTEXT_FULL, Kind.FILTERED: Finish.CONTENT_FILTER}
 """Refusals that are an end of the conversation and no failure of the call."""

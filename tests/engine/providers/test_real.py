@@ -285,6 +285,34 @@ def test_a_server_that_stays_broken_is_given_up_after_eight_tries(bench: Bench) 
     assert "503: the server is not available" in str(done.error)
 
 
+def test_a_server_that_breaks_on_whatever_it_is_asked_is_tried_once_a_call_after_two_in_vain(
+    bench: Bench,
+) -> None:
+    async def run() -> list[Call]:
+        accounts = bench.accounts()
+        model = bench.open(accounts)
+        bench.server.plan(Fault.SERVER_ERROR)
+        done = [await call(model) for _ in range(4)]
+        bench.server.reset()
+        done.append(await call(model))
+        bench.server.plan(Fault.SERVER_ERROR)
+        done.append(await call(model))
+        await accounts.close()
+        return done
+
+    done = asyncio.run(run())
+    assert [len(one.attempts) for one in done] == [8, 8, 1, 1, 1, 8]
+    assert "the same to every call so far: not tried again" in str(done[2].error)
+    assert isinstance(done[2].error, ModelError)
+    assert done[2].error.retryable
+    assert text(done[4]) == WORDS.strip()
+
+
+def test_an_outage_is_waited_for_by_every_call(bench: Bench) -> None:
+    bench.server.plan(Fault.UNAVAILABLE)
+    assert [len(done.attempts) for done in bench.calls(4)] == [8, 8, 8, 8]
+
+
 def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
     bench: Bench,
 ) -> None:
@@ -822,4 +850,7 @@ def test_a_refusal_that_shows_the_request_is_not_learned_from_for_ever(
     bench.params = Params(temperature=0.5, max_tokens=limit)
     done = bench.call()
     assert "the request was" in str(done.error)
-    assert len(done.attempts) <= 6
+    assert len(done.attempts) == 1
+    shaped = bench.call(schema=SHAPE)
+    assert len(shaped.attempts) <= 2
+    assert bench.notes == []
