@@ -275,6 +275,12 @@ CASES: Final = {
         (AIOHTTP, INTERLEAVED),
         rounds=1,
     ),
+    "slow-40-of-300": Case(
+        "50 ms to the first token, then 50 a second, 40 at once",
+        Job(300, 40, Pace(50, 50)),
+        (INTERLEAVED,),
+        rounds=1,
+    ),
     "slow-200": Case(
         "50 ms to the first token, then 50 a second, 200 at once",
         Job(at_once=200, pace=Pace(50, 50)),
