@@ -18,11 +18,10 @@ import httpx2
 from engine.doctor.findings import Area, Finding, State
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
-from engine.providers.address import address
 from engine.providers.anthropic_wire import VERSION
 from engine.providers.attempts import Cause, Failure, describe
 from engine.providers.connecting import no_trust
-from engine.providers.endpoint import NO_KEY, Wire, checked_headers
+from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
 from engine.providers.line import Door
 from engine.providers.proxies import proxy_for
 from engine.providers.redaction import Redactor

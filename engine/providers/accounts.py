@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from engine.providers.address import Address, address
 from engine.providers.course import Patience
-from engine.providers.endpoint import Wire
+from engine.providers.endpoint import Address, Wire, address
 from engine.providers.ladder import Memory, ShortMemory
 from engine.providers.limiter import Gate, Limiter
 from engine.providers.line import Door, Line

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.display import one_line
-from engine.providers.amounts import amount
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.ladder import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema
-from engine.providers.served import LONGEST_NAME, Named
+from engine.providers.served import LONGEST_NAME, Named, amount
 from engine.providers.wire import Ask, InStreamError, Tokens, count, parsed, turns
 
 _FINISHES: Final[Mapping[str, Finish]] = {

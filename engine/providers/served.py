@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.benchmark import plausible_usd
 from engine.display import one_line
-from engine.providers.amounts import amount
 
 LONGEST_NAME: Final = 200
 """Characters of what a server calls a model; no model's name is longer."""
 MOST_NAMES: Final = 3
 """Models that may be kept of one reply: a gateway can change over in the middle of it."""
+
+MOST_OF_A_CALL_USD: Final = 1_000.0
+"""More than any request can cost at any published price. What says more counts in another unit."""
 
 _PUBLISHERS: Final = re.compile(
     r"(?:(?:us|eu|apac|global|ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.)+"
@@ -160,3 +163,12 @@ def other_of(meant: Meant, named: Sequence[str], route: Route) -> str | None:
     if named and any(_is_same(alias, named[-1]) for alias in meant.also):
         return None
     return f"{A_FALLBACK_OF}{named[-1] if named else one_line(meant.model, LONGEST_NAME)}"
+
+
+def amount(value: object) -> float | None:
+    """US dollars for one request; None for anything that is no such amount."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # bounded before it becomes a float, as an int may be too large for one
+    bounded = plausible_usd(value)
+    return None if bounded is None or bounded > MOST_OF_A_CALL_USD else float(bounded)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from weakref import WeakSet
 
-from engine.providers.address import Address
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.connecting import Way, system_trust
 from engine.providers.connection import READ_AT_ONCE, Connection, UnansweredError
 from engine.providers.descriptors import any_left, most_connections
+from engine.providers.endpoint import Address
 from engine.providers.line import ConnectionFailedError, Door, OnAnswer, OnBody
 from engine.providers.proxies import proxy_for
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.providers.address import Address
+from engine.providers.endpoint import Address
 from engine.providers.line import OnBody
 from engine.providers.transport import Connections
 

@@ -9,8 +9,7 @@ import httpx2
 import openai
 import pytest
 
-from engine.providers.address import address
-from engine.providers.endpoint import PUBLIC_ADDRESSES, Wire, checked_address
+from engine.providers.endpoint import PUBLIC_ADDRESSES, Wire, address, checked_address
 
 PLACES = (
     *PUBLIC_ADDRESSES.values(),

@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from engine.providers.address import Address
 from engine.providers.attempts import Cause, Failure
+from engine.providers.endpoint import Address
 from engine.providers.line import ConnectionFailedError
 from engine.providers.transport import Connections
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized

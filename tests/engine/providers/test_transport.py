@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.address import Address
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure, Kind, sort
 from engine.providers.connecting import failure_of, system_trust
+from engine.providers.endpoint import Address
 from engine.providers.line import ConnectionFailedError
 from engine.providers.transport import Connections
 from tests.engine.providers.loopback import (
