@@ -19,8 +19,8 @@ def test_no_single_misdeed_and_not_all_of_them_harm_a_sound_provider(
 ) -> None:
     said = {**failing(source), **answering(source)}
     with ProtocolServer() as server:
-        alone = side_by_side(Workplace(tmp_path / "alone", server, source=source), {})
+        alone = side_by_side(Workplace(tmp_path / "alone", server, source=source), {source: {}})
         for name, each in [*((name, {name: one}) for name, one in said.items()), ("all", said)]:
             place = Workplace(tmp_path / name, server, source=source)
-            assert side_by_side(place, each) <= MOST * alone, name
+            assert side_by_side(place, {source: each}) <= MOST * alone, name
             check_commands(place.root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,24 @@ from tui.__main__ import main
 main()
 """
 
+_EACH: Final = """
+import sys
+from tui.__main__ import main
+_, asked, *rest = sys.argv
+for words in asked.split("|"):
+    sys.argv = ["crosswind", *words.split(), *rest]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
+
+
+def crosswind_each(root: Path, *commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """One after the other in one process, to the first that fails."""
+    return _ended([sys.executable, "-c", _EACH, "|".join(map(" ".join, commands))], root)
+
 
 def crosswind(
     root: Path, *words: str, files: int | None = None, hurried: bool = False
@@ -26,11 +45,15 @@ def crosswind(
     """On the workspace there, with so many open files at most; `hurried`, it tries a call twice
     where it would try for minutes."""
     program = ["-c", _HURRIED] if hurried else ["-m", "tui"]
-    command = [sys.executable, *program, *words, "--workspace", str(root)]
+    command = [sys.executable, *program, *words]
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
+    return _ended(command, root)
+
+
+def _ended(command: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
+        [*command, "--workspace", str(root)],
         cwd=_SOURCE,
         env={**os.environ, **VARIABLES, "XDG_CACHE_HOME": str(root.parent / "cache")},
         stdin=subprocess.DEVNULL,

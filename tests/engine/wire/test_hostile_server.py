@@ -12,8 +12,9 @@ from engine.benchmark import Stage, State
 from engine.facts import TakeStarted, VerdictGiven
 from engine.store.records import UnitState
 from tests.engine.wire.hostile import answering, failing, hostile
-from tests.engine.wire.processes import crosswind
+from tests.engine.wire.processes import crosswind, crosswind_each
 from tests.engine.wire.workplace import Workplace, metric, scenario
+from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 
 NAME: Final = "side-by-side"
@@ -24,32 +25,43 @@ _NO_WORDS: Final = re.compile(r"Traceback|Exception|\bbug\b|\w+Error\b|object at
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
 
-def side_by_side(place: Workplace, said: Mapping[str, bytes]) -> float:
-    """Run a sound target and one for each of these, in a process; how long the sound one took."""
+def side_by_side(place: Workplace, said: Mapping[str, Mapping[str, bytes]]) -> float:
+    """Run, in a process, a sound target over each of these protocols and one for each thing that is
+    said over it; how long the slowest of the sound ones took."""
     place.server.settings = SOUND
-    with hostile(list(said.values())) as urls:
+    every = [(source, name) for source, each in said.items() for name in each]
+    with hostile([said[source][name] for source, name in every]) as urls:
+        good = [{"id": f"good-{source}", **place.model("words-40", source)} for source in said]
         bad = [
-            {"id": name, **place.model("words-6"), "base_url": url}
-            for name, url in zip(said, urls, strict=True)
+            {"id": f"{name}-{source}", **place.model("words-6", source), "base_url": url}
+            for (source, name), url in zip(every, urls, strict=True)
         ]
-        place.configure([{"id": "good", **place.model("words-40")}, *bad], simulate=40, evaluate=40)
+        first, *_, last = *said, *said
+        place.configure(
+            [*good, *bad],
+            simulate=20 * len(said) + 20,
+            evaluate=20 * len(said) + 20,
+            user_model=place.model("user", last),
+            evaluator_model=place.model("evaluator", first),
+        )
         place.define(NAME, "Whether one harms the other.", [metric(1, "It holds.")])
         place.stage(NAME, [scenario(1)])
         ended = crosswind(place.root, "run", NAME, "--headless", hurried=True)
-    fails = set(said) & set(failing(place.source))
+    fails = {f"{name}-{source}" for source, name in every if name in failing(source)}
     assert ended.returncode == (1 if fails else 0), ended.stderr
     _check_told(ended)
-    _check_rows(place, fails)
-    return _took(place)
+    sound = {target["id"] for target in good}
+    _check_rows(place, fails, sound)
+    return max(_took(place, target) for target in sound)
 
 
-def _check_rows(place: Workplace, fails: set[str]) -> None:
+def _check_rows(place: Workplace, fails: set[str], sound: set[str]) -> None:
     units = _units(place)
     failed = {name for name, unit in units.items() if unit.state is State.FAILED}
     done = {name for name, unit in units.items() if unit.state is State.DONE}
     assert failed == fails
     assert failed | done == set(units)
-    assert "good" in done
+    assert sound <= done
     for name in failed:
         reason = units[name].reason
         assert reason, name
@@ -65,10 +77,9 @@ def _units(place: Workplace) -> dict[str, UnitState]:
 
 def check_commands(root: Path) -> None:
     """Whatever is asked of the workspace afterwards is answered."""
-    for words in (["status"], ["results", NAME], ["mirror"]):
-        ended = crosswind(root, *words)
-        assert ended.returncode == 0, (words, ended.stderr)
-        _check_told(ended)
+    ended = crosswind_each(root, ["status"], ["results", NAME], ["mirror"])
+    assert ended.returncode == 0, ended.stderr
+    _check_told(ended)
 
 
 def _check_told(ended: CompletedProcess[str]) -> None:
@@ -77,22 +88,24 @@ def _check_told(ended: CompletedProcess[str]) -> None:
     assert not _CONTROLS.search(told), told
 
 
-def _took(place: Workplace) -> float:
-    """From the beginning of the sound conversation to its verdict."""
+def _took(place: Workplace, target: str) -> float:
+    """From the beginning of a sound conversation to its verdict."""
     with place.reader() as reader:
         facts = [
             fact
             for fact in reader.facts(0)
-            if isinstance(fact, TakeStarted | VerdictGiven) and fact.key.target_id == "good"
+            if isinstance(fact, TakeStarted | VerdictGiven) and fact.key.target_id == target
         ]
     return (facts[-1].at - facts[0].at).total_seconds()
 
 
 def test_providers_that_do_their_worst_never_harm_one_that_is_sound(
-    place: Workplace, tmp_path: Path
+    server: ProtocolServer, tmp_path: Path
 ) -> None:
-    alone = side_by_side(Workplace(tmp_path / "alone", place.server, source=place.source), {})
-    said = {**failing(place.source), **answering(place.source)}
-    del said["events-packed"]  # takes seconds by itself: among the long tests
+    said = {source: {**failing(source), **answering(source)} for source in ("openai", "anthropic")}
+    for each in said.values():
+        del each["events-packed"]  # takes seconds by itself: among the long tests
+    alone = side_by_side(Workplace(tmp_path / "alone", server), {source: {} for source in said})
+    place = Workplace(tmp_path / "workspace", server)
     assert side_by_side(place, said) <= MOST * alone
     check_commands(place.root)
