@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
 import random
@@ -16,14 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.cli.main import main
-from engine.config.settings import load_config
-from engine.config.workspace import Workspace
 from engine.errors import StoreError
-from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline
-from engine.store.database import open_store
 from tests.damaged.kinds import WITH_LOG, Damage, no_file, other_digest, other_text
-from tests.engine.importing.places import Place, everything, make_place
+from tests.damaged.sound import Sound
+from tests.engine.importing.places import Place, everything
 
 CONVERSATION: Final = "m01_s001_v01__holds"
 Content = Mapping[str, Any]
@@ -95,27 +90,6 @@ class Trial:
     def __str__(self) -> str:
         files = "" if self.with_files else ", without files"
         return f"{self.kind} {self.seed}{files}: {self.outcome}: {self.how}: {self.why}"
-
-
-@dataclass(frozen=True)
-class Sound:
-    """Workspaces in which a run has ended, before anything happened to their stores."""
-
-    closed: Place
-    logged: Place
-    """With everything that was written since the store was made in the log alone."""
-
-
-def play(root: Path) -> Sound:
-    closed = make_place(root / "closed")
-    config = load_config(closed.config)
-    with open_store(closed.store) as store:
-        store.alone(lambda connection: connection.execute("PRAGMA wal_autocheckpoint = 0"))
-        pipeline = Pipeline(Workspace(closed.root), config, store.reader, store)
-        asyncio.run(pipeline.run(Order(("giving-in",))))
-        logged = closed.copied(root / "logged")
-    logged.store.with_name(logged.store.name + "-shm").unlink()
-    return Sound(closed, logged)
 
 
 def said(place: Place, *words: str) -> Said:

@@ -17,7 +17,8 @@ import pytest
 
 from engine.store.header import SCHEMA_VERSION
 from tests.damaged.kinds import KINDS
-from tests.damaged.trial import Outcome, Sound, play, tried
+from tests.damaged.sound import Sound, play
+from tests.damaged.trial import Outcome, tried
 from tests.killing.case import Whole, play_whole
 from tests.killing.holdings import STORE, check_whole, holdings, mirrored
 from tests.killing.scene import Kill, Scene

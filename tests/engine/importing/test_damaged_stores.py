@@ -3,13 +3,17 @@ of which `tests/long` tries two hundred."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from engine.store.tables import TABLES
 from tests.damaged import kinds
 from tests.damaged.kinds import Damage
-from tests.damaged.trial import Outcome, Sound, play, tried
+from tests.damaged.sound import Sound, play
+from tests.damaged.trial import Outcome, tried
 
 CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.flips, 0, True, {Outcome.MENDED}),
@@ -68,3 +72,27 @@ def test_of_a_store_cut_to_little_all_comes_from_the_files(
 
     trial = tried(sound, cut, 0, tmp_path / "place")
     assert trial.outcome is Outcome.MENDED, str(trial)
+
+
+def test_a_seed_harms_the_same_place_of_the_same_rows_in_every_run(
+    sound: Sound, tmp_path: Path
+) -> None:
+    again = play(tmp_path)
+    for one, other in ((sound.closed, again.closed), (sound.logged, again.logged)):
+        assert _rows(one.store) == _rows(other.store)
+        assert _sizes(one.root) == _sizes(other.root)
+
+
+def _rows(store: Path) -> list[list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        return [
+            connection.execute(f"SELECT * FROM {table} ORDER BY seq").fetchall() for table in TABLES
+        ]
+
+
+def _sizes(root: Path) -> dict[str, int]:
+    return {
+        path.name: path.stat().st_size
+        for path in root.glob("crosswind.db*")
+        if not path.name.endswith("-shm")
+    }
