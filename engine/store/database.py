@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from engine.errors import CrosswindError, StoreError
+from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.aftermath import check_newest
 from engine.store.bulk import Bulk, BulkRow
 from engine.store.filesystem import mounts_text, refuse_network
-from engine.store.header import SCHEMA_VERSION, check_header, unreadable
+from engine.store.header import SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.lease import WATCH_S, Leaseholder, fate_of
 from engine.store.lock import Holder
+from engine.store.log import has_log
 from engine.store.private import keep_private
 from engine.store.process import Fate
 from engine.store.reader import Reader
@@ -135,7 +137,9 @@ def open_store(
         create_store(path)
     refuse_empty(path)
     keep_private(path)
-    has_log = _has_log(path)
+    had_log, missing = has_log(path), rows_missing(path)
+    if had_log and missing:  # to be opened, the log would be cut to what SQLite reads of it
+        raise damaged(path, missing_words(missing, path))
     connection = connect(path, "mode=rw")
     try:
         check_header(connection, path)
@@ -144,7 +148,10 @@ def open_store(
         now = _milliseconds(clock)
         lease = Leaseholder(engine or token_hex(8), path, now)
         left_over = lease.take(connection, watch_s=watch_s)
-        warnings = [] if left_over is None else _after_a_crash(connection, path, has_log=has_log)
+        warnings: list[str] = []
+        if left_over is not None:
+            check_newest(connection, path)
+            warnings += [] if had_log or missing == 0 else [_without_its_log(path, missing)]
         # so that a store without its log can be told from one that was closed
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         reader = open_reader(path)
@@ -162,22 +169,19 @@ def _milliseconds(clock: Clock) -> Callable[[], int]:
     return lambda: round(clock().timestamp() * 1000)
 
 
-def _has_log(path: Path) -> bool:
-    log = path.with_name(path.name + "-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
-def _after_a_crash(connection: sqlite3.Connection, path: Path, *, has_log: bool) -> list[str]:
-    """What is to be said of a store whose last engine did not end well. Raises `StoreError` where
-    it is damaged."""
-    check_newest(connection, path)
-    if has_log:
-        return []
-    return [
+def _without_its_log(path: Path, missing: int | None) -> str:
+    """What is to be said of a store whose last engine did not end well."""
+    what = "what was written last may be missing, and is"
+    if missing is not None:
+        what = (
+            "the last row is missing, and is"
+            if missing == 1
+            else (f"the last {missing} rows are missing, and what they tell of is")
+        )
+    return (
         f"{path.name} came without its log {path.name}-wal, and the last engine did not close it: "
-        "what was written last may be missing, and is done again; if you still have the log, stop, "
-        "and put both files back as they were"
-    ]
+        f"{what} done again; if you still have the log, stop, and put both files back as they were"
+    )
 
 
 def store_holder(path: Path) -> Holder | None:

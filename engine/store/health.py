@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StoreError
+from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.header import check_header, unreadable
-from engine.store.log import log_fault
+from engine.store.log import has_log, log_fault
 from engine.store.reading import connect, open_reader
 from engine.store.soundness import TimeIsOverError, faults_in
 
@@ -34,6 +35,8 @@ def quick_check(
     """
     if (lost := log_fault(path)) is not None:
         return [lost]
+    if has_log(path) and (missing := rows_missing(path)):
+        return [missing_words(missing, path)]
     before = _at_rest(path)
     if before is not None:
         # SQLite would leave two files beside a store that it reads in the usual way

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.errors import StoreError
+from engine.store.acknowledged import rows_missing
 from engine.store.lease import fate_of, lease_of
 from engine.store.lock import Holder
 from engine.store.log import HEADER, log_of
@@ -29,7 +30,7 @@ def came_without_its_log(store: Path) -> bool:
     """Whether the last engine did not end well, and what it wrote last is not there. Creates
     nothing."""
     log = log_of(store)
-    if log.exists() and log.stat().st_size >= HEADER:
+    if (log.exists() and log.stat().st_size >= HEADER) or rows_missing(store) == 0:
         return False
     # SQLite would leave two files beside a store that it reads in the usual way
     with (

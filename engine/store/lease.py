@@ -95,6 +95,11 @@ class Leaseholder:
         self._now = now
         self._beaten = 0.0
 
+    @property
+    def engine(self) -> str:
+        """What the engine whose claim this is calls itself."""
+        return self._engine
+
     def take(self, connection: sqlite3.Connection, *, watch_s: float = WATCH_S) -> Lease | None:
         """Make the store this engine's; the lease of one that did not end well, if there was one.
 

@@ -19,6 +19,12 @@ def log_of(store: Path) -> Path:
     return store.with_name(store.name + "-wal")
 
 
+def has_log(store: Path) -> bool:
+    """Whether there is a log that holds something."""
+    log = log_of(store)
+    return log.is_file() and log.stat().st_size > 0
+
+
 def log_fault(store: Path) -> str | None:
     """Why SQLite does not look into a log that holds something; None where it does."""
     log = log_of(store)

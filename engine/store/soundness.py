@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.amounts import implausible_rows
 from engine.store.header import CHANGES, DamagedStoreError, check_header, damage_in, unreadable
 from engine.store.log import log_fault, log_of
@@ -41,10 +42,12 @@ def faults(path: Path) -> list[str]:
     log = log_of(path)
     if (lost := log_fault(path)) is not None:
         return [lost]
+    missing = rows_missing(path)
+    told = [missing_words(missing, path)] if missing else []
     try:
         with closing(_opened(path, log)) as connection:
             check_header(connection, path)
-            return [*_amounts(connection), *faults_in(connection)][:TOLD]
+            return [*told, *_amounts(connection), *faults_in(connection)][:TOLD]
     except DamagedStoreError as error:
         return [error.how]
     except sqlite3.Error as error:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from engine.errors import CrosswindError, StoreError
 from engine.moments import Moment, reached
+from engine.store.acknowledged import Acknowledgements
 from engine.store.bulk import Bulk
 from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
@@ -118,6 +119,7 @@ class Writer:
         self._clock = clock
         self._lease = lease
         self._seq: int = connection.execute(LAST_SEQ).fetchone()[0]
+        self._acknowledged = Acknowledgements(path, lease.engine, self._seq)
         self._summed = _summed(connection)
         """The last `seq` that is in the sums."""
         self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
@@ -252,6 +254,7 @@ class Writer:
             self._give_up(group, error)
         finally:
             self._lease.give_back(self._connection)
+            self._acknowledged.close()
             self._connection.close()
 
     def _gather(self, group: list[_Request]) -> tuple[bool, _Alone | None]:
@@ -305,6 +308,7 @@ class Writer:
             reached(Moment.COMMITTING)
             self._connection.execute("COMMIT")
             reached(Moment.COMMITTED)
+            self._acknowledged.say(self._seq)
         except sqlite3.Error as error:
             self._seq = committed
             if self._connection.in_transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -21,8 +22,10 @@ from engine.store.database import Store, open_store
 from engine.store.digest import message_digest
 from engine.store.filesystem import file_system, mounts_as_told, refuse_network
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
+from engine.store.health import quick_check
 from engine.store.migrations import MIGRATIONS
 from engine.store.reading import open_reader
+from engine.store.soundness import faults
 from tests.engine.store.building import note, play, write
 
 MOUNTS = """\
@@ -239,13 +242,14 @@ def test_a_store_whose_update_is_killed_is_of_the_old_version_or_the_new(
         assert write(store, note()) == [2]
 
 
-def killed(path: Path) -> Path:
-    """A store whose engine did not end well, with its log."""
+def killed(path: Path, *more: str, notes: int = 1) -> Path:
+    """A store whose engine did not end well, with its log and what else lies beside it."""
     made(path)
     crashed = path.with_name("crashed.db")
     with open_store(path) as store:
-        write(store, note("in the log"))
-        for suffix in ("", "-wal"):
+        for _ in range(notes):
+            write(store, note("in the log"))
+        for suffix in ("", "-wal", *more):
             source = path.with_name(path.name + suffix)
             crashed.with_name(crashed.name + suffix).write_bytes(source.read_bytes())
     return crashed
@@ -264,10 +268,81 @@ def test_a_store_that_lost_its_log_is_opened_and_that_is_said(path: Path) -> Non
         assert again.warnings == ()
 
 
-def test_a_store_whose_engine_was_killed_says_nothing_of_it(path: Path) -> None:
-    with open_store(killed(path)) as store:
+ACKNOWLEDGED = "-acknowledged"
+
+
+@pytest.mark.parametrize("more", [(), (ACKNOWLEDGED,)])
+def test_a_store_whose_engine_was_killed_says_nothing_of_it(
+    path: Path, more: tuple[str, ...]
+) -> None:
+    with open_store(killed(path, *more)) as store:
         assert store.warnings == ()
         assert store.reader.last_seq() == 2
+
+
+@pytest.mark.parametrize(("notes", "told"), [(1, "the last row is"), (3, "the last 3 rows are")])
+def test_of_a_store_that_lost_its_log_it_is_said_how_much_that_held(
+    path: Path, notes: int, told: str
+) -> None:
+    crashed = killed(path, ACKNOWLEDGED, notes=notes)
+    crashed.with_name("crashed.db-wal").unlink()
+    with open_store(crashed) as store:
+        [warning] = store.warnings
+    assert f"{told} missing, and" in warning
+    with open_store(crashed) as again:
+        assert again.warnings == ()
+
+
+FRAME = 24 + 16384
+
+
+def without_its_end(log: Path) -> None:
+    os.truncate(log, log.stat().st_size - 2 * FRAME)
+
+
+def harmed_in_its_middle(log: Path) -> None:
+    with log.open("r+b") as file:
+        file.seek(-3 * FRAME + 100, os.SEEK_END)
+        file.write(b"other")
+
+
+@pytest.mark.parametrize("harm", [without_its_end, harmed_in_its_middle])
+def test_a_log_that_holds_less_than_was_acknowledged_is_told_and_left_as_it_is(
+    path: Path, harm: Callable[[Path], None]
+) -> None:
+    crashed = killed(path, ACKNOWLEDGED, notes=9)
+    log = crashed.with_name("crashed.db-wal")
+    harm(log)
+    before = log.read_bytes()
+    told = r"rows? that (was|were) written last (is|are) missing from its log crashed\.db-wal"
+    for _ in range(2):
+        with pytest.raises(StoreError, match=rf"is damaged \(\d {told}.*`crosswind repair`"):
+            open_store(crashed)
+    assert [re.search(told, one) is not None for one in faults(crashed)] == [True]
+    assert quick_check(crashed) == faults(crashed)
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "said", ["", "nonsense", "other 0 99", "\0" * 60, "9" * 5000], ids=lambda said: said[:9]
+)
+def test_what_does_not_say_what_was_acknowledged_is_passed_over(path: Path, said: str) -> None:
+    crashed = killed(path, ACKNOWLEDGED)
+    crashed.with_name(f"crashed.db{ACKNOWLEDGED}").write_text(said)
+    with open_store(crashed) as store:
+        assert store.warnings == ()
+
+
+def test_a_log_may_hold_more_than_is_known_to_be_acknowledged(path: Path) -> None:
+    """As after a power cut: nobody waits until that is on disk."""
+    crashed = killed(path, ACKNOWLEDGED, notes=5)
+    said = crashed.with_name(f"crashed.db{ACKNOWLEDGED}")
+    engine, first, last = said.read_text().split()
+    assert int(last) == int(first) + 5
+    said.write_text(f"{engine} {first} {int(last) - 3:020d}\n")
+    with open_store(crashed) as store:
+        assert store.warnings == ()
+        assert store.reader.last_seq() == int(last)
 
 
 def test_damage_is_looked_for_when_the_last_engine_did_not_end_well(path: Path) -> None:
