@@ -373,6 +373,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Exit codes: 0 nothing is missing · 1 something is, and `crosswind run` does it again.",
     )
     repair.add_argument("--yes", action="store_true", help="do not ask")
+    repair.add_argument("--json", action="store_true", help="what was done, for a script")
     return parser
 
 

@@ -71,7 +71,7 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
 
 def report_lines(report: ImportReport) -> Iterator[str]:
     """What was done, for a person."""
-    yield f"{report.kind}: {_count(len(report.benchmarks), 'benchmark')}"
+    yield f"{report.kind}: {count_words(len(report.benchmarks), 'benchmark')}"
     for one in report.benchmarks:
         yield f"{one.name}: {_done(one, dry=report.dry)}"
         if one.mapped:
@@ -92,12 +92,12 @@ def _done(one: BenchmarkReport, *, dry: bool) -> str:
     if one.refused:
         return "not taken"
     if one.unchanged is not None:
-        dropped = f"; {_count(one.dropped, 'row')} dropped" if one.dropped else ""
-        conversations = _count(one.unchanged, "conversation")
+        dropped = f"; {count_words(one.dropped, 'row')} dropped" if one.dropped else ""
+        conversations = count_words(one.unchanged, "conversation")
         return f"unchanged since it was imported: {conversations}{dropped}"
     known = sum(file.known for file in one.files)
-    there = f"; {_count(known, 'row')} there already" if known else ""
-    dropped = f"; {_count(one.dropped, 'row')} dropped" if one.dropped else ""
+    there = f"; {count_words(known, 'row')} there already" if known else ""
+    dropped = f"; {count_words(one.dropped, 'row')} dropped" if one.dropped else ""
     if not one.is_new:
         return f"nothing new{there}{dropped}"
     return f"{'would add' if dry else 'added'} {one.added_text}{there}{dropped}"
@@ -120,5 +120,5 @@ def complaints(report: ImportReport) -> Iterator[str]:
             yield f"crosswind: {path}: and {count} more rows like these"
 
 
-def _count(number: int, noun: str) -> str:
+def count_words(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
-from engine.cli.console import out, tell
-from engine.cli.importing import complaints, report_lines
+from engine.cli.console import out, out_json, tell
+from engine.cli.importing import complaints, count_words, report_lines
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
 from engine.store.reading import open_reader
+from engine.store.salvage import SavedTable
 
 DONE, INCOMPLETE, STOPPED = 0, 1, 3
 
@@ -23,7 +25,11 @@ def run_repair(arguments: argparse.Namespace) -> int:
     session.make_way()
     found = examine(session.workspace, session.store_path, session.config)
     if found.is_sound:
-        out(f"{found.path} is whole: {_up_to_date(session)}")
+        whole = f"{found.path} is whole: {_up_to_date(session)}"
+        if arguments.json:
+            out_json(_as_json(found, Repair()))
+        else:
+            out(whole)
         return DONE
     if not found.exists and found.files is None:
         hint = "there is nothing to repair; `crosswind run` makes a new one"
@@ -35,8 +41,11 @@ def run_repair(arguments: argparse.Namespace) -> int:
     if not (arguments.yes or _agreed()):
         return STOPPED
     done = asyncio.run(repair(session.workspace, session.config, found, now=datetime.now(UTC)))
-    for line in _told(done):
-        out(line)
+    if arguments.json:
+        out_json(_as_json(found, done))
+    else:
+        for line in _told(done):
+            out(line)
     if done.filled is not None:
         for line in complaints(done.filled):
             tell(line)
@@ -81,19 +90,74 @@ def _agreed() -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
+_MOST: Final = 20
+
+
+def _of_table(one: SavedTable) -> str:
+    """What became of it."""
+    told = f"{one.saved} saved, {one.unreadable} places unreadable, {one.dropped} rows left out"
+    return f"{told}; nothing could be read of {_numbers(one.lost)}" if one.lost else told
+
+
+def _numbers(lost: Sequence[tuple[int, int]]) -> str:
+    count = sum(last - first + 1 for first, last in lost)
+    named = ", ".join(
+        str(first) if first == last else f"{first}-{last}" for first, last in lost[:_MOST]
+    )
+    more = ", …" if len(lost) > _MOST else ""
+    return f"{count_words(count, 'row')}: {named}{more}"
+
+
+def _as_json(found: Examination, done: Repair) -> dict[str, object]:
+    saved, filled = done.saved, done.filled
+    tables = {} if saved is None else saved.tables
+    return {
+        "store": str(found.path),
+        "faults": list(found.faults),
+        "damaged_store": None if done.aside is None else str(done.aside),
+        "saved": None
+        if saved is None
+        else {
+            "rows": saved.saved,
+            "cut_off": saved.is_cut_off,
+            "missing_from_log": [list(pair) for pair in saved.acknowledged],
+            "tables": {
+                table: {
+                    "saved": one.saved,
+                    "unreadable_places": one.unreadable,
+                    "left_out": one.dropped,
+                    "unreadable_rows": [list(pair) for pair in one.lost],
+                }
+                for table, one in tables.items()
+            },
+        },
+        "left_out": None
+        if not done.left_out_rows
+        else {"file": str(done.left_out), "rows": dict(sorted(done.left_out_rows.items()))},
+        "filled": None if filled is None else filled.as_json(),
+        "missing": done.missing,
+    }
+
+
 def _told(done: Repair) -> Iterator[str]:
     if done.aside is not None:
         yield f"the damaged store is kept as {done.aside}"
     if done.saved is not None:
         yield f"saved from it: {done.saved.saved} rows"
         for table, one in done.saved.tables.items():
-            lost = one.unreadable + one.dropped
-            if lost:
-                yield f"  {table}: {one.saved} saved, {one.unreadable} places unreadable, " + (
-                    f"{one.dropped} rows left out"
-                )
+            if one.unreadable + one.dropped:
+                yield f"  {table}: {_of_table(one)}"
+        if done.saved.acknowledged:
+            yield f"  the log does not hold {_numbers(done.saved.acknowledged)}"
+        if done.saved.is_cut_off:
+            yield "  the end of a table cannot be read: how many rows came after cannot be told"
         if done.saved.problem is not None:
             yield f"  {done.saved.problem}"
+    if done.left_out_rows:
+        count = sum(done.left_out_rows.values())
+        kinds = ", ".join(f"{table} {rows}" for table, rows in sorted(done.left_out_rows.items()))
+        rows = "1 row that can be read has" if count == 1 else f"{count} rows that can be read have"
+        yield f"{rows} no place in it, and lie in {done.left_out}: {kinds}"
     if done.filled is not None:
         yield "from the files:"
         for line in report_lines(done.filled):

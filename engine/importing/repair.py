@@ -19,6 +19,7 @@ from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.sources import Found, look_through
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError
+from engine.store.left_out import LeftOut, without_what_is_there
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
 from engine.store.reading import open_reader, refuse_unfit
@@ -55,6 +56,10 @@ class Repair:
     aside: Path | None = None
     """The damaged store with its log, as it was."""
     saved: SalvageReport | None = None
+    left_out: Path | None = None
+    """Rows that could be read and have no place in the new store, a JSON object a line."""
+    left_out_rows: Mapping[str, int] = field(default_factory=dict)
+    """How many of each table."""
     filled: ImportReport | None = None
     missing: list[str] = field(default_factory=list)
     """What was done once and what neither the store nor the files hold any more, in words."""
@@ -119,7 +124,9 @@ async def repair(
             into = path.with_name(path.name + ".saved")
             _clear(into)
             nothing_else = examination.files is None
-            done.saved = salvage(done.aside, into, nothing_else=nothing_else)
+            left_out = LeftOut(path.with_name(f"{path.name}.left-out-{now:%Y%m%d-%H%M%S}.jsonl"))
+            done.saved = salvage(done.aside, into, left_out, nothing_else=nothing_else)
+            done.left_out = left_out.path if left_out.rows else None
             put_in_place(into, path)
             # its rows may have numbers that others get now
             _clear(path.with_name(INDEX_NAME))
@@ -129,6 +136,8 @@ async def repair(
                 importer = Importer(workspace, config, store.reader, store, watcher, anew=True)
                 done.filled = await importer.run(examination.files)
                 await _know_again(workspace, store, done.filled)
+            if done.left_out is not None:  # from the files, some of them are back
+                done.left_out_rows = without_what_is_there(done.left_out, path)
             done.missing += _missing(store.reader)
     return done
 

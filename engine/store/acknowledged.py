@@ -100,7 +100,8 @@ def rows_missing(store: Path) -> int | None:
     """How many rows were acknowledged and are not there; None where that cannot be told. Changes
     nothing."""
     said = acknowledged(store)
-    if said is None:
+    # of an empty file SQLite deletes the log
+    if said is None or not store.is_file() or not store.stat().st_size:
         return None
     # without a log, SQLite would leave two files beside it
     how = "mode=ro" if has_log(store) else "immutable=1"

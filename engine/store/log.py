@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from engine.store.pages import PAGE
 
 HEADER: Final = 32
 _FRAME: Final = 24
+_SALT: Final = 8
+"""Where in a frame the number stands that is one higher each time when the log is begun anew."""
+_MOST_AGES: Final = 1000
 _MAGIC: Final = (0x377F0682, 0x377F0683)
 _MOST_PAGES: Final = 1 << 24
 _WORD: Final = 0xFFFFFFFF
@@ -55,9 +60,25 @@ def fold_blindly(log: Path, pages: Path) -> None:
     """Write each page of a log to its place in a copy of the store, whatever the log's header and
     sums say: what is then read is looked at row by row."""
     with log.open("rb") as frames, pages.open("r+b") as file:
-        frames.seek(HEADER)
-        while len(frame := frames.read(_FRAME + PAGE)) == _FRAME + PAGE:
-            [number] = struct.unpack_from(">I", frame)
-            if 1 <= number <= _MOST_PAGES:
-                file.seek((number - 1) * PAGE)
-                file.write(frame[_FRAME:])
+        # a log is begun anew over the old one, of which the end is left behind the new one's
+        for age in sorted(set(_ages(frames)), reverse=True):
+            for one in _ages(frames):
+                frame = frames.read(_FRAME + PAGE)
+                [number] = struct.unpack_from(">I", frame)
+                if one == age and 1 <= number <= _MOST_PAGES:
+                    file.seek((number - 1) * PAGE)
+                    file.write(frame[_FRAME:])
+
+
+def _ages(frames: BinaryIO) -> Iterator[int]:
+    """Of each whole frame, before which the file stands then: how many times the log was begun anew
+    since; 0 where that is not to be told."""
+    count = (frames.seek(0, os.SEEK_END) - HEADER) // (_FRAME + PAGE)
+    newest: int | None = None
+    for place in range(count):
+        frames.seek(HEADER + place * (_FRAME + PAGE))
+        [salt] = struct.unpack_from(">I", frames.read(_FRAME), _SALT)
+        frames.seek(-_FRAME, os.SEEK_CUR)
+        newest = salt if newest is None else newest
+        age = (newest - salt) & _WORD
+        yield age if age < _MOST_AGES else 0

@@ -262,7 +262,7 @@ def fault(table: str, values: Mapping[str, object]) -> str | None:
     """What is wrong with a row, in words; None where nothing is. In `values` text is bytes."""
     found = mended(table, values)
     if found is None:
-        if table == "message" and _is_readable_but_other(values):
+        if table == "message" and is_readable_but_other(values):
             return f"the text of message {values['seq']} is not the one that was stored"
         return f"{table} {values['seq']} cannot be read"
     for name, value in values.items():
@@ -279,7 +279,8 @@ def _is_as_stored(values: Mapping[str, object]) -> bool:
     return digest_of(speaker.decode(), text) == values["digest"]
 
 
-def _is_readable_but_other(values: Mapping[str, object]) -> bool:
+def is_readable_but_other(values: Mapping[str, object]) -> bool:
+    """Of a message, whether its text is not the one that was stored."""
     try:
         return not _is_as_stored(values)
     except ValueError:

@@ -21,12 +21,14 @@ from typing import Final
 
 from engine.benchmark import StopReason
 from engine.errors import StoreError
+from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
 from engine.store.amounts import forget_implausible
 from engine.store.database import create_store
-from engine.store.log import fold_blindly, log_fault, log_of
+from engine.store.left_out import DAMAGED, LeftOut
+from engine.store.log import fold_blindly, has_log, log_fault, log_of
 from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
-from engine.store.rowcheck import columns_of, mended
+from engine.store.rowcheck import columns_of, is_readable_but_other, mended
 from engine.store.rows_digest import NOTE
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
@@ -42,8 +44,10 @@ _WIDEST_STEP: Final = 256
 """Beyond what cannot be read, the next row is looked for in steps no wider than this."""
 
 _NO_FACTS: Final = {"mirrored": "at digest seq", "kept": "at digest"}
-_MESSAGE_TAKE: Final = 2 + TABLES["message"].split().index("take")
-"""Behind `seq` and `at`."""
+_NO_TAKE: Final = "its conversation is gone"
+_NO_END: Final = "the end of its conversation is gone"
+_CUT: Final = "a message of its conversation is gone"
+_NO_PLACE: Final = "another row has its place"
 _PARTS: Final = ("take_end", "message", "verdict")
 """What is nothing without its take."""
 
@@ -57,6 +61,9 @@ class SavedTable:
     """Places at which nothing could be read: one row, or a page of them."""
     dropped: int = 0
     """Rows that could be read and were left out: damaged, or part of something that is gone."""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """From the first number to the last, both included: of rows that could not be read, were it in
+    this table or in another of which the same place could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,9 @@ class SalvageReport:
     reopened: int
     """Conversations that were played to their end and of which a part is missing: the next run
     plays them on from there."""
+    acknowledged: list[tuple[int, int]] = field(default_factory=list)
+    """Of rows that are missing, the numbers of those that were acknowledged and are in no place
+    that could not be read: the log does not hold them any more."""
     problem: str | None = None
     """Why nothing at all could be read."""
 
@@ -93,7 +103,7 @@ def set_aside(path: Path, now: datetime) -> Path:
     """Copy a store with its log, as it is, beside itself; the copy. Raises `StoreError`."""
     aside = path.with_name(f"{path.name}.damaged-{now:%Y%m%d-%H%M%S}")
     try:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-wal", "-shm", SUFFIX):
             source = path.with_name(path.name + suffix)
             if source.is_file():
                 _copy(source, aside.with_name(aside.name + suffix))
@@ -117,7 +127,7 @@ def put_in_place(saved: Path, path: Path) -> None:
     """
     try:
         # first: the log of the old one would be taken for the new one's
-        for suffix in ("-wal", "-shm"):
+        for suffix in ("-wal", "-shm", SUFFIX):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         sync_folder(path.parent)
         saved.replace(path)
@@ -129,18 +139,21 @@ def put_in_place(saved: Path, path: Path) -> None:
         ) from error
 
 
-def salvage(damaged: Path, into: Path, *, nothing_else: bool = False) -> SalvageReport:
+def salvage(
+    damaged: Path, into: Path, left_out: LeftOut, *, nothing_else: bool = False
+) -> SalvageReport:
     """Make a new store of everything that can be read in a damaged one, which stays as it is.
 
-    Every row keeps its `seq`. `nothing_else` says that there are no files either, so that a remark
-    that is not whole is better than none. Raises `StoreError` where the new one cannot be made.
+    Every row keeps its `seq`; one that has no place in the new store goes to `left_out`.
+    `nothing_else` says that there are no files either, so that a remark that is not whole is better
+    than none. Raises `StoreError` where the new one cannot be made.
     """
     create_store(into)
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.row_factory = sqlite3.Row
-        saving = _Saving(new, nothing_else=nothing_else)
+        saving = _Saving(new, left_out, nothing_else=nothing_else)
         new.execute("BEGIN")
         with _readable(damaged, into) as found:
             if found is not None:
@@ -149,14 +162,19 @@ def salvage(damaged: Path, into: Path, *, nothing_else: bool = False) -> Salvage
                     saving.table(found, table, _present(found, table), bounds[table])
                 for table, columns in _NO_FACTS.items():
                     saving.plain(found, table, columns.split())
-            if found is None or saving.has_gaps or not _has_sound_pages(found, damaged):
-                with _folded(damaged, into) as pages:
+            said = _not_all_there(found, damaged)
+            hidden = log_fault(damaged) is not None or said is not None
+            if found is None or saving.has_gaps or hidden or not _has_sound_pages(found):
+                # of a log that lost its end, what is left may hide what is newer
+                saving.strays(rows_in_pages(damaged))
+                with _folded(damaged, into, blindly=hidden) as pages:
                     saving.strays(rows_in_pages(pages))
-        report = saving.finish()
+        report = saving.finish(said)
         new.execute("COMMIT")
         if not report.saved:
             nothing = f"{damaged} holds nothing that can be read"
             report = replace(report, is_cut_off=True, problem=nothing)
+    left_out.close()
     _sync(into)
     return report
 
@@ -225,12 +243,13 @@ def _readable(damaged: Path, new: Path) -> Iterator[sqlite3.Connection | None]:
 
 
 @contextlib.contextmanager
-def _folded(damaged: Path, new: Path) -> Iterator[Path]:
-    """A copy of the damaged store with its log folded in."""
+def _folded(damaged: Path, new: Path, *, blindly: bool) -> Iterator[Path]:
+    """A copy of the damaged store with its log folded in; `blindly` past where SQLite stops."""
     pages = new.with_name(new.name + ".pages")
     try:
         _patched(damaged, new, pages, _HEADER)
-        if log_of(damaged).is_file() and log_fault(damaged) is not None:
+        if blindly and has_log(damaged):
+            log_of(pages).unlink()
             fold_blindly(log_of(damaged), pages)
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(pages)) as one:
             one.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -270,12 +289,19 @@ def _readable_tables(path: Path) -> int:
     return readable if has_rows else 0
 
 
-def _has_sound_pages(connection: sqlite3.Connection, damaged: Path) -> bool:
-    if log_fault(damaged) is not None:
-        return False
+def _has_sound_pages(connection: sqlite3.Connection) -> bool:
     with contextlib.suppress(sqlite3.Error):
         return connection.execute("PRAGMA quick_check(1)").fetchall() == [(b"ok",)]
     return False
+
+
+def _not_all_there(connection: sqlite3.Connection | None, damaged: Path) -> Acknowledged | None:
+    """What was acknowledged, where some of it is not to be seen."""
+    said = acknowledged(damaged)
+    with contextlib.suppress(sqlite3.Error):
+        if said is not None and connection is not None and said.missing(connection):
+            return said
+    return None
 
 
 def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
@@ -384,21 +410,22 @@ class _Table:
 class _Saving:
     """The new store, while it is filled."""
 
-    def __init__(self, new: sqlite3.Connection, *, nothing_else: bool) -> None:
+    def __init__(self, new: sqlite3.Connection, left_out: LeftOut, *, nothing_else: bool) -> None:
         self._new = new
+        self._left_out = left_out
         self._nothing_else = nothing_else
         self._tables = {table: SavedTable() for table in (*TABLES, *_NO_FACTS)}
         self._gaps: dict[str, list[tuple[int, int]]] = {}
         self._cut: dict[int, int] = {}
         """Takes of which a message cannot be used, and that message's `seq`."""
+        self._out: set[tuple[str, object]] = set()
+        """Which rows were left out, by table and `seq`."""
 
     def table(self, old: sqlite3.Connection, name: str, columns: Sequence[str], last: int) -> None:
         table = _Table(old, name, columns, last)
         rows = self._decoded(name, columns, table.rows())
-        marks = ", ".join("?" * (len(columns) + 1))
-        insert = f"INSERT INTO {name} (seq, {', '.join(columns)}) VALUES ({marks})"
         while some := list(islice(rows, _AT_ONCE)):
-            self._put(name, insert, some)
+            self._put(name, ("seq", *columns), some)
         self._gaps[name] = table.gaps
         self._tables[name].unreadable = len(table.gaps)
 
@@ -418,28 +445,34 @@ class _Saving:
     def _take_in(self, name: str, values: Mapping[str, object]) -> None:
         row = mended(name, values, nothing_else=self._nothing_else)
         if row is None:
+            if name == "message" and is_readable_but_other(values):
+                self._leave_out(name, values, DAMAGED)
             return
         marks = ", ".join("?" * len(row))
-        with contextlib.suppress(sqlite3.Error):  # of a kind or in a place where no such row can be
+        try:
             insert = f"INSERT INTO {name} ({', '.join(row)}) VALUES ({marks})"
             self._new.execute(insert, tuple(row.values()))
             self._tables[name].saved += 1
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                self._leave_out(name, row, _NO_PLACE)
 
     def plain(self, old: sqlite3.Connection, name: str, columns: Sequence[str]) -> None:
         """A small table that other rows do not hang on: all of it, or nothing. What was made from
         which rows is forgotten, as they may not be the same any more."""
-        named = ", ".join(("path", *columns))
-        marks = ", ".join("?" * (len(columns) + 1))
+        columns = ("path", *columns)
         try:
-            found = old.execute(f"SELECT {named} FROM {name} NOT INDEXED").fetchall()
+            found = old.execute(f"SELECT {', '.join(columns)} FROM {name} NOT INDEXED").fetchall()
             rows = [tuple(_text(value) for value in row) for row in found]
         except (sqlite3.Error, UnicodeDecodeError):
             self._tables[name].unreadable = 1
             return
         known = [row for row in rows if not str(row[0]).startswith(NOTE)]
-        self._put(name, f"INSERT INTO {name} ({named}) VALUES ({marks})", known)
+        self._put(name, columns, known)
 
-    def _put(self, name: str, insert: str, rows: Sequence[Values]) -> None:
+    def _put(self, name: str, columns: Sequence[str], rows: Sequence[Values]) -> None:
+        marks = ", ".join("?" * len(columns))
+        insert = f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})"
         try:
             with _undone_as_one(self._new):
                 self._new.executemany(insert, rows)
@@ -448,15 +481,21 @@ class _Saving:
                 try:
                     self._new.execute(insert, row)
                 except sqlite3.Error:  # of a kind or in a place where no such row can be
-                    self._leave_out(name, row)
+                    self._refuse(name, dict(zip(columns, row, strict=True)), _NO_PLACE)
         saved = self._count(name) - self._tables[name].saved
         self._tables[name].saved += saved
         self._tables[name].dropped += len(rows) - saved
 
-    def _leave_out(self, name: str, row: Sequence[object]) -> None:
+    def _leave_out(self, name: str, row: Mapping[str, object], why: str) -> None:
+        if name in TABLES and (name, row["seq"]) not in self._out:
+            self._out.add((name, row["seq"]))
+            self._left_out.add(name, row, why)
+
+    def _refuse(self, name: str, row: Mapping[str, object], why: str) -> None:
         """A message that cannot be used ends what can be used of its conversation."""
+        self._leave_out(name, row, why)
         if name == "message":
-            seq, take = row[0], row[_MESSAGE_TAKE]
+            seq, take = row["seq"], row["take"]
             if isinstance(seq, int) and isinstance(take, int):
                 self._cut[take] = min(seq, self._cut.get(take, seq))
 
@@ -469,14 +508,11 @@ class _Saving:
         """Without those of which the matter cannot be read."""
         at: object = 0
         for row in rows:
-            values = mended(
-                name,
-                dict(zip(("seq", *columns), row, strict=True)),
-                nothing_else=self._nothing_else,
-            )
+            read = dict(zip(("seq", *columns), row, strict=True))
+            values = mended(name, read, nothing_else=self._nothing_else)
             if values is None:
                 self._tables[name].dropped += 1
-                self._leave_out(name, row)
+                self._refuse(name, read, DAMAGED)
                 continue
             # one that cannot be is that of the row before
             at = values["at"] = values["at"] or at
@@ -484,37 +520,48 @@ class _Saving:
 
     # What hangs together
 
-    def finish(self) -> SalvageReport:
+    def finish(self, said: Acknowledged | None) -> SalvageReport:
+        """`said` is what was acknowledged where that is not all there."""
         last = max(self._highest(table) for table in TABLES)
         is_cut_off = any(high > last for gaps in self._gaps.values() for _, high in gaps)
-        missing = self._missing(last)
+        for name, gaps in self._gaps.items():
+            self._tables[name].lost = list(self._lost(gaps, last))
+        lost = [one for table in self._tables.values() for one in table.lost]
+        beyond = [] if said is None else list(self._lost([(said.first + 1, said.last)], said.last))
+        missing = sum(high - low + 1 for low, high in _merged(iter([*lost, *beyond])))
         forget_implausible(self._new)
         self._new.execute(
             "UPDATE take SET scenario = NULL WHERE scenario NOT IN (SELECT seq FROM scenario)"
         )
         for part in _PARTS:
-            self._drop(part, "take NOT IN (SELECT seq FROM take)")
+            self._drop(part, "take NOT IN (SELECT seq FROM take)", _NO_TAKE)
         # what stands in a row that is none of its table says nothing
         self._cut = {take: seq for take, seq in self._cut.items() if not self._numbered(seq, seq)}
         reopened = self._cut_short()
         if self._nothing_else:
             self._end_what_was_judged(last)
-        self._drop("verdict", "take NOT IN (SELECT take FROM take_end WHERE finished = 1)")
-        return SalvageReport(self._tables, missing, is_cut_off, reopened)
+        self._drop("verdict", "take NOT IN (SELECT take FROM take_end WHERE finished = 1)", _NO_END)
+        return SalvageReport(self._tables, missing, is_cut_off, reopened, beyond)
 
     def _highest(self, table: str) -> int:
         return int(self._new.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0])
 
-    def _missing(self, last: int) -> int:
-        """How many numbers in the places that could not be read belong to no row that was saved."""
-        numbers = 0
-        for low, high in _merged(gap for gaps in self._gaps.values() for gap in gaps):
-            high = min(high, last)
-            if low <= high:
-                numbers += high - low + 1 - self._numbered(low, high)
-        return numbers
+    def _lost(self, gaps: Sequence[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
+        """The numbers in places that could not be read which belong to no row that was saved."""
+        union = " UNION ALL ".join(
+            f"SELECT seq FROM {table} WHERE seq BETWEEN ?1 AND ?2" for table in TABLES
+        )
+        for low, high in _merged(iter(gaps)):
+            following = low
+            there = self._new.execute(f"{union} ORDER BY seq", (low, min(high, last)))
+            for seq in (*(row[0] for row in there), min(high, last) + 1):
+                if seq > following:
+                    yield following, seq - 1
+                following = seq + 1
 
-    def _drop(self, table: str, where: str, parameters: Sequence[int] = ()) -> None:
+    def _drop(self, table: str, where: str, why: str, parameters: Sequence[int] = ()) -> None:
+        for row in self._new.execute(f"SELECT * FROM {table} WHERE {where}", parameters):
+            self._leave_out(table, dict(row), why)
         cursor = self._new.execute(f"DELETE FROM {table} WHERE {where}", parameters)
         self._tables[table].saved -= cursor.rowcount
         self._tables[table].dropped += cursor.rowcount
@@ -532,9 +579,9 @@ class _Saving:
             keep = self._sound_part(take, ends.get(take))
             if keep is None:
                 continue
-            self._drop("message", "take = ? AND seq > ?", (take, keep))
-            self._drop("verdict", "take = ?", (take,))
-            self._drop("take_end", "take = ?", (take,))
+            self._drop("message", "take = ? AND seq > ?", _CUT, (take, keep))
+            self._drop("verdict", "take = ?", _CUT, (take,))
+            self._drop("take_end", "take = ?", _CUT, (take,))
             cut += take in ends
         return cut
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import random
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -147,23 +149,26 @@ class _Course:
             if failed:
                 return Outcome.UNNOTICED, str(failed[0])
             missing = self._missing()
-            repaired = said(self.place, "repair", "--yes")
+            repaired = self._repaired()
             if repaired.is_a_bug:
                 return Outcome.TRACEBACK, str(repaired)
-            if missing and "nothing was changed" in repaired.out:
+            if missing and _changed_nothing(repaired):
                 return Outcome.UNNOTICED, missing
-            if "nothing was changed" in repaired.out:
+            if _changed_nothing(repaired):
                 return Outcome.HARMLESS, ""
             return self._after(repaired)
         for one in (doctor, *failed):
             if not _shows_the_way(one):
                 return Outcome.DEAD_END, str(one)
-        repaired = said(self.place, "repair", "--yes")
+        repaired = self._repaired()
         if repaired.is_a_bug:
             return Outcome.TRACEBACK, str(repaired)
         if repaired.code == 2:
             return self._told(repaired)
         return self._after(repaired)
+
+    def _repaired(self) -> Said:
+        return said(self.place, "repair", "--yes", "--json")
 
     def _told(self, repaired: Said) -> tuple[Outcome, str]:
         """The way out that was told is one."""
@@ -173,7 +178,7 @@ class _Course:
             path = self.place.store.with_name(self.place.store.name + suffix)
             if path.is_symlink() or path.exists():
                 path.rename(self.place.root / f"away{suffix}")
-        again = said(self.place, "repair", "--yes")
+        again = self._repaired()
         if again.code == 2 and not self.with_files:
             return Outcome.TOLD, str(again)
         outcome, why = self._after(again)
@@ -182,7 +187,7 @@ class _Course:
     def _after(self, repaired: Said) -> tuple[Outcome, str]:
         if repaired.code not in {0, 1}:
             return Outcome.DEAD_END, str(repaired)
-        lost = "" if self.unreadable else self._lost()
+        lost = "" if self.unreadable else self._lost(repaired)
         for words in AFTERWARDS:
             one = said(self.place, *words)
             if one.is_a_bug:
@@ -190,7 +195,7 @@ class _Course:
             if one.code != 0:
                 return Outcome.DEAD_END, f"afterwards: {one}"
         again = said(self.place, "repair", "--yes")
-        if "nothing was changed" not in again.out:
+        if not _changed_nothing(again):
             return Outcome.DEAD_END, f"repaired again: {again}"
         if lost:
             return Outcome.LOST, lost
@@ -203,11 +208,18 @@ class _Course:
         except StoreError as error:
             return str(error)
 
-    def _lost(self) -> str:
+    def _lost(self, repaired: Said) -> str:
         """What the files or what can be read of the store held, and the new one does not."""
         if self.with_files:
             return _difference(everything(self.first), everything(self.place))
-        return _readable_but_gone(self.first.store, self.place.store, self.left)
+        return _lost_in_silence(self.first.store, self.place.store, self.left, told_by(repaired))
+
+
+def _changed_nothing(repaired: Said) -> bool:
+    if repaired.words[-1] != "--json":
+        return "nothing was changed" in repaired.out
+    done = json.loads(repaired.out)
+    return done["damaged_store"] is None and done["filled"] is None
 
 
 def _shows_the_way(one: Said) -> bool:
@@ -241,21 +253,60 @@ def _holds(then: Any, now: Any, name: str) -> bool:
     return bool(then == now)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a repair says of what is not in the new store."""
+
+    numbers: tuple[range, ...]
+    """Of rows that nobody can read."""
+    left_out: Mapping[int, str]
+    """The text of messages that lie in the file beside it, by their number."""
+    is_cut_off: bool
+
+    def __contains__(self, seq: object) -> bool:
+        return any(seq in one for one in self.numbers)
+
+
+def told_by(repaired: Said) -> Told:
+    report = json.loads(repaired.out)
+    saved, beside = report["saved"], report["left_out"]
+    left_out = {}
+    if beside is not None:
+        place = Path(beside["file"])
+        assert place.stat().st_mode & 0o777 == 0o600
+        lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()]
+        assert Counter(line["table"] for line in lines) == beside["rows"]
+        rows = [line["row"] for line in lines if line["table"] == "message"]
+        left_out = {row["seq"]: row["text"] for row in rows}
+    if saved is None:
+        return Told((), left_out, is_cut_off=True)  # of what was there nothing was left
+    lost = [pair for one in saved["tables"].values() for pair in one["unreadable_rows"]]
+    lost += saved["missing_from_log"]
+    numbers = tuple(range(first, last + 1) for first, last in lost)
+    return Told(numbers, left_out, is_cut_off=saved["cut_off"])
+
+
 def _looked_at(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
 
 
-def _readable_but_gone(then: Path, now: Path, left: bytes) -> str:
-    """Messages whose text, and that of all before them in their conversation, is still in the file,
-    and the attempts that were paid for."""
-    gone = []
+def _lost_in_silence(then: Path, now: Path, left: bytes, told: Told) -> str:
+    """Messages that are neither in the store nor beside it. One whose bytes were destroyed is told
+    with its number; one whose text is still in the file should not be missing at all."""
+    silent, readable, stored = [], [], 0
     with closing(_looked_at(then)) as first, closing(_looked_at(now)) as second:
-        kept = set(second.execute("SELECT text FROM message"))
-        broken: set[int] = set()
-        for seq, take, text in first.execute("SELECT seq, take, text FROM message ORDER BY seq"):
-            if text.encode() not in left or take in broken:
-                broken.add(take)
-            elif (text,) not in kept:
-                gone.append(seq)
-        told = len({seq for (seq,) in first.execute("SELECT seq FROM message")})
-    return f"{len(gone)} of {told} messages, such as {gone[0]}" if gone else ""
+        kept = {text for (text,) in second.execute("SELECT text FROM message")}
+        kept |= set(told.left_out.values())
+        for seq, text in first.execute("SELECT seq, text FROM message ORDER BY seq"):
+            stored += 1
+            if text in kept or seq in told.left_out:
+                continue
+            if text.encode() in left:
+                readable.append(seq)
+            elif seq not in told and not told.is_cut_off:
+                silent.append(seq)
+    return ", ".join(
+        f"{len(some)} of {stored} messages {how}, such as {some[0]}"
+        for how, some in (("not told", silent), ("in the file and not saved", readable))
+        if some
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,6 +162,108 @@ def test_what_neither_holds_is_told(place: Place) -> None:
         "giving-in simulate: 1 of 16",
         "giving-in evaluate: 1 of 16",
     ]
+
+
+def without_files(place: Place) -> None:
+    shutil.rmtree(place.root / "benchmarks" / "giving-in" / "runs")
+    for path in (place.root / "benchmarks").rglob("*.json*"):
+        path.unlink()
+
+
+def forget_a_take(place: Place) -> list[str]:
+    """What was said in it."""
+    with closing(sqlite3.connect(place.store)) as connection:
+        [take] = connection.execute("SELECT max(seq) FROM take").fetchone()
+        connection.execute("DELETE FROM take WHERE seq = ?", (take,))
+        connection.commit()
+        rows = connection.execute("SELECT text FROM message WHERE take = ? ORDER BY seq", (take,))
+        return [text for (text,) in rows]
+
+
+def test_what_has_no_place_any_more_is_kept_beside_the_store(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_files(place)
+    said = forget_a_take(place)
+    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 1
+    [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
+    assert (
+        f"8 rows that can be read have no place in it, and lie in {kept}: "
+        "message 6, take_end 1, verdict 1"
+    ) in capsys.readouterr().out
+    assert kept.stat().st_mode & 0o777 == 0o600
+    lines = [json.loads(line) for line in kept.read_text("utf-8").splitlines()]
+    assert {line["why"] for line in lines} == {"its conversation is gone"}
+    assert [line["row"]["text"] for line in lines if line["table"] == "message"] == said
+
+
+def test_a_script_hears_what_was_done(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    def repaired(code: int) -> dict[str, Any]:
+        assert main(["--workspace", str(place.root), "repair", "--yes", "--json"]) == code
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    assert repaired(0)["saved"] is None
+    without_files(place)
+    forget_a_take(place)
+    done = repaired(1)
+    [kept] = place.root.glob("crosswind.db.left-out-*.jsonl")
+    [aside] = place.root.glob("crosswind.db.damaged-*[0-9]")
+    assert done["left_out"] == {
+        "file": str(kept),
+        "rows": {"message": 6, "take_end": 1, "verdict": 1},
+    }
+    assert done["damaged_store"] == str(aside)
+    assert done["saved"]["tables"]["message"] == {
+        "saved": 90,
+        "unreadable_places": 0,
+        "left_out": 6,
+        "unreadable_rows": [],
+    }
+    assert [line.split(",")[0] for line in done["missing"]] == [
+        "giving-in simulate: 1 of 16",
+        "giving-in evaluate: 1 of 16",
+    ]
+
+
+def test_what_the_files_bring_back_is_not_kept_beside_the_store(
+    played: Place, place: Place
+) -> None:
+    forget_a_take(place)
+    with closing(sqlite3.connect(place.store)) as connection:
+        connection.execute(
+            "UPDATE message SET text = 'x' WHERE seq = (SELECT min(seq) FROM message)"
+        )
+        connection.execute(
+            "UPDATE verdict SET justification = CAST(x'ff41' AS TEXT) "
+            "WHERE seq = (SELECT min(seq) FROM verdict)"
+        )
+        connection.commit()
+    done = put_right(place)
+    assert done.left_out_rows == {}
+    assert list(place.root.glob("*left-out*")) == []
+    assert everything(place)["said"] == everything(played)["said"]
+
+
+def test_rows_that_nobody_can_read_are_told_by_their_numbers(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_files(place)
+    with closing(sqlite3.connect(place.store)) as connection:
+        said = dict(connection.execute("SELECT seq, text FROM message ORDER BY seq").fetchall())
+    content = bytearray(place.store.read_bytes())
+    page = content.index(said[sorted(said)[40]].encode()) // 16384 * 16384
+    content[page : page + 16384] = bytes(16384)
+    place.store.write_bytes(content)
+    destroyed = [seq for seq, text in said.items() if text.encode() not in content]
+    assert destroyed
+    again = place.copied(place.root.with_name("again"))
+    assert main(["--workspace", str(place.root), "repair", "--yes"]) == 1
+    told = f"; nothing could be read of {len(destroyed)} rows: {destroyed[0]}, "
+    assert told in capsys.readouterr().out
+    assert main(["--workspace", str(again.root), "repair", "--yes", "--json"]) == 1
+    lost = json.loads(capsys.readouterr().out)["saved"]["tables"]["message"]["unreadable_rows"]
+    assert [seq for first, last in lost for seq in range(first, last + 1)] == destroyed
 
 
 def test_nobody_is_there_to_ask_and_nothing_is_done(
