@@ -16,12 +16,11 @@ from engine.errors import CrosswindError, StoreError
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.aftermath import check_newest
 from engine.store.bulk import Bulk, BulkRow
-from engine.store.filesystem import mounts_text, refuse_network
+from engine.store.filesystem import keep_private, mounts_text, refuse_network
 from engine.store.header import SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.lease import WATCH_S, Leaseholder, fate_of
 from engine.store.lock import Holder
 from engine.store.log import has_log
-from engine.store.private import keep_private
 from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -92,3 +94,16 @@ def _escaped(field: str) -> str:
     for code, character in reversed(_CODES):
         field = field.replace(character, code)
     return field
+
+
+def keep_private(database: Path) -> None:
+    """Take a database of this user's, and what SQLite keeps beside it, from everybody else. It is
+    not opened for that: closing it again would give up SQLite's locks."""
+    real = database.resolve()
+    for suffix in ("", "-wal", "-shm"):
+        place = real.with_name(real.name + suffix)
+        with contextlib.suppress(OSError):  # not there, or of a file system without modes
+            found = place.lstat()
+            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            if is_ours and found.st_mode & 0o077:
+                place.chmod(0o600)
