@@ -21,9 +21,9 @@ from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
 from engine.importing.sources import Source, refuse_unfit
 from engine.jury import Jury
 from engine.regular import open_unbuffered
+from engine.store.digest import program_digest
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
-from engine.store.program import program_digest
 from engine.store.reader import Reader
 
 _OF_A_BENCHMARK: Final = (HISTORY, "scenarios.json", "cost.json")

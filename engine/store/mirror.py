@@ -19,9 +19,9 @@ from engine.errors import DamagedError, InputError, StoreError
 from engine.jury import Jury
 from engine.regular import read_regular
 from engine.store.difference import file_difference
+from engine.store.digest import program_digest
 from engine.store.mirror_content import Content
 from engine.store.mirror_rows import TargetName
-from engine.store.program import program_digest
 from engine.store.reader import Reader
 from engine.store.replaced_file import (
     NewFile,
