@@ -12,7 +12,7 @@ from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.pipeline.workbench import Bench
 from engine.store.files import read_scenarios
-from engine.store.foreseen import ForeseenReader
+from engine.store.reader import ForeseenReader
 from engine.store.records import StoredScenario
 from engine.store.replaced_file import digest_on_disk
 from engine.store.rows import ScenarioRow
