@@ -17,10 +17,9 @@ from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored
 from engine.scripted import all_scripts, played_by, scripts_in_words
-from engine.store.others import others_who_spoke
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.store.records import StoredMessage, StoredTake, StoredVerdict, others_who_spoke
 from engine.store.search import open_search
 
 WIDTH = 96

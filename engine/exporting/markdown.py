@@ -9,8 +9,7 @@ from typing import Final
 from engine.benchmark import Speaker
 from engine.display import clean, one_line
 from engine.exporting.selection import Conversation
-from engine.store.others import others_who_spoke
-from engine.store.records import StoredMessage, StoredVerdict
+from engine.store.records import StoredMessage, StoredVerdict, others_who_spoke
 
 _ACTS: Final = "\\`*_[]<>&~|$@{}"
 """What Markdown, or a common extension of it, would take for more than a character; the backslash

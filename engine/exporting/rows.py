@@ -11,8 +11,7 @@ from typing import Any, Final
 from engine.benchmark import Speaker
 from engine.display import clean
 from engine.exporting.selection import Conversation
-from engine.store.others import others_of
-from engine.store.records import StoredMessage, StoredVerdict
+from engine.store.records import StoredMessage, StoredVerdict, others_of
 
 COLUMNS: Final = (
     "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
