@@ -15,7 +15,6 @@ from engine.benchmark import ConversationKey, CostOrigins, Metric, Role, Speaker
 from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
-from engine.store.amounts import plausible
 from engine.store.connection import Connection, Parameter
 from engine.store.imports import ImportNote, kept_import
 from engine.store.lease import LEASE, Lease, lease_from
@@ -33,6 +32,7 @@ from engine.store.records import (
     UsedCall,
     VerdictRow,
 )
+from engine.store.rowcheck import plausible
 from engine.store.rows_digest import rows_digest
 from engine.store.watching import USAGE, facts_after, last_seq, snapshot
 

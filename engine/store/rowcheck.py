@@ -4,15 +4,18 @@ A number or a remark beside what a row is there for can be put right, or be unkn
 own matter cannot be read is of no use.
 """
 
+# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
+
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track
+from engine.benchmark import MOST_TOKENS, MOST_USD, Role, Speaker, Stage, State, StopReason, Track
 from engine.facts import NoteKind
 from engine.store.digest import digest_of
 from engine.store.tables import TABLES
@@ -219,7 +222,7 @@ _CHECKS: Final[Mapping[str, Mapping[str, Check]]] = {
     "learned": {"dropped": _TEXTS},
 }
 """Columns that are not listed hold text, or what their table lets them hold. What calls used is for
-`amounts` to look at."""
+`plausible` to look at."""
 
 _REMARKS: Final = {
     "message": ("thought", "landmark", "reasoning"),
@@ -290,3 +293,30 @@ def is_readable_but_other(values: Mapping[str, object]) -> bool:
 def columns_of(table: str) -> tuple[str, ...]:
     """Every column of a table whose rows are facts."""
     return ("seq", "at", *TABLES[table].split())
+
+
+COLUMNS: Final = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+"""Of amounts. They are looked at where they come in; rows that were written before that was so may
+hold any, and a few of those are too much for a sum."""
+
+
+def _is_plausible(column: str) -> str:
+    return f"{column} BETWEEN 0 AND {MOST_USD if column == 'cost_usd' else MOST_TOKENS}"
+
+
+def plausible(column: str) -> str:
+    """The column, unknown where it holds what cannot be."""
+    return f"CASE WHEN {_is_plausible(column)} THEN {column} END"
+
+
+def implausible_rows(connection: sqlite3.Connection) -> int:
+    """How many attempts hold an amount that cannot be."""
+    any_of = " OR ".join(f"NOT {_is_plausible(column)}" for column in COLUMNS)
+    [count] = connection.execute(f"SELECT count(*) FROM attempt WHERE {any_of}").fetchone()
+    return int(count)
+
+
+def forget_implausible(connection: sqlite3.Connection) -> None:
+    """Make every amount that cannot be unknown."""
+    for column in COLUMNS:
+        connection.execute(f"UPDATE attempt SET {column} = NULL WHERE NOT {_is_plausible(column)}")

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.amounts import implausible_rows
 from engine.store.header import CHANGES, DamagedStoreError, check_header, damage_in, unreadable
 from engine.store.log import log_fault, log_of
-from engine.store.rowcheck import columns_of, fault
+from engine.store.rowcheck import columns_of, fault, implausible_rows
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
 

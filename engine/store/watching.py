@@ -13,8 +13,8 @@ from engine.benchmark import Stage, State, StopReason, Track, Usage
 from engine.facts import Fact
 from engine.progress import RATE_WINDOW, Progress, TargetProgress
 from engine.store import parsing
-from engine.store.amounts import COLUMNS, plausible
 from engine.store.connection import Connection
+from engine.store.rowcheck import COLUMNS, plausible
 from engine.store.summary import KEEP, kept_summary, summary_row
 from engine.store.tables import LAST_SEQ
 
