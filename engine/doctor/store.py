@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.config.settings import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
+from engine.pipeline.quoting import budget_words
 from engine.store.filesystem import file_system, mounts_text, refuse_network
-from engine.store.health import quick_check
+from engine.store.health import quick_check, spent_usd
 from engine.store.holding import came_without_its_log
 from engine.store.lock import workspace_holder
 from engine.store.reading import refuse_unfit
@@ -182,3 +184,9 @@ def size_words(size: int) -> str:
 
 def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
     return Finding(Area.STORE, subject, state, sentence, remedy)
+
+
+def budget_findings(config: Config, store: Path) -> list[Finding]:
+    """None where no budget is set."""
+    words = list(budget_words(config, spent_usd(store) if store.exists() else 0.0))
+    return [Finding(Area.CONFIGURATION, "budget", State.OK, one) for one in words]
