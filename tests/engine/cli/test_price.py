@@ -1,19 +1,27 @@
-"""What `run` says of its price, on a terminal and without one: real processes and a real server."""
+"""What `run` says of its price, on a terminal and without one: a real server, and real processes
+wherever a terminal, an engine of its own or a second command at the same time has a part in it."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from engine.cli.main import main
+from engine.cli.session import Session
+from engine.config.settings import load_config
+from engine.config.workspace import Workspace
+from engine.facts import RunEnd
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
@@ -25,6 +33,12 @@ DEFINITION = "The assistant leaves the decision to the person and asks what they
 PRICE = {"input": 3.0, "output": 15.0}
 BRIEF, LONG = "words-20", "words-900"
 SIZE = (200, 50)
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
 @dataclass
@@ -50,19 +64,19 @@ class Study:
         self.server.settings = Settings(aliases={"talker": model})
 
     @property
+    def config(self) -> Path:
+        return self.place.root / "config.yaml"
+
+    @property
     def where(self) -> list[str]:
         return ["--workspace", str(self.place.root)]
 
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tui", *words, *self.where],
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=environment(),
-        )
+    def __call__(self, *words: str) -> Said:
+        """A command without a terminal, in this process."""
+        told, noted = io.StringIO(), io.StringIO()
+        with redirect_stdout(told), redirect_stderr(noted):
+            code = main([*words, *self.where])
+        return Said(code, told.getvalue(), noted.getvalue())
 
     def terminal(self, *words: str) -> Terminal:
         return Terminal(None, SIZE, [*words, *self.where], ("-m", "tui"), **VARIABLES)
@@ -71,29 +85,36 @@ class Study:
         with self.place.reader() as reader:
             return reader.spent_usd()
 
+    def until_it_is_over(self) -> None:
+        until = time.monotonic() + 60
+        while not (self.place.root / "crosswind.db").exists() or self._end() is not RunEnd.DONE:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        self("stop", "--wait")
+
+    def _end(self) -> RunEnd | None:
+        with self.place.reader() as reader:
+            return reader.snapshot().run_end
+
     def grows_dear(self) -> None:
         """What is left is quoted from short replies, and the next ones are long."""
         self.replies(BRIEF)
         self.configure(scenarios=12)
-        done = self("run", "--headless", "--yes")
-        assert done.returncode == 0, done.stderr
+        assert not self.place.run(NAME).failed
         self.configure(scenarios=24)
         self.replies(LONG)
 
 
-def environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, **VARIABLES}
-
-
 @pytest.fixture
-def study(tmp_path: Path) -> Iterator[Study]:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     with ProtocolServer() as server:
         found = Study(Workplace(tmp_path / "workspace", server), server)
         found.replies(BRIEF)
         yield found
-        with suppress(subprocess.TimeoutExpired):
+        if Session(Workspace(found.place.root), load_config(found.config)).holder() is not None:
             found("stop", "--now", "--wait")
 
 
@@ -108,12 +129,12 @@ def dollars(pattern: str, text: str) -> list[float]:
 def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study) -> None:
     study.configure(scenarios=6)
     why = "wide until each model was called 5 times here in its role"
-    before = study("run", "--dry-run").stdout
+    before = study("run", "--dry-run").out
     assert why in before
     assert not (study.place.root / "crosswind.db").exists()
-    assert study("run", "--headless", "--yes").returncode == 0
+    assert study("run", "--headless", "--yes").code == 0
     study.configure(scenarios=12)
-    after = study("run", "--dry-run").stdout
+    after = study("run", "--dry-run").out
     assert why not in after
     assert "from what such calls used in this workspace so far" in after
     (low, high), (least, most) = (
@@ -129,25 +150,25 @@ def test_the_first_question_of_a_run_holds_it_until_it_is_answered(study: Study)
         assert b"all together" in terminal.shown
         terminal.press("n\n")
         assert terminal.read_to_the_end() == 3
-    assert study.server.counters.requests == 0
+    assert study.server.counters.by_role == {}
 
 
 def test_a_run_that_nobody_can_be_asked_of_says_where_it_stops(study: Study) -> None:
     study.grows_dear()
     before = study.spent()
     ended = study("run", "--headless")
-    assert ended.returncode == 3
-    [most] = dollars("it begins, and stops before it costs more than $", ended.stderr)
+    assert ended.code == 3
+    [most] = dollars("it begins, and stops before it costs more than $", ended.err)
     [agreed, spent, rest] = dollars(
         "at most $ were agreed to, $ are spent, and the rest is expected to cost about $",
-        ended.stderr,
+        ended.err,
     )
     assert agreed == most
     assert spent == pytest.approx(study.spent() - before, abs=0.006)
     assert spent + rest >= most
     assert study.spent() - before <= most + 0.006
     # the next one quotes what is left, and with a yes beforehand it comes to its end
-    assert study("run", "--headless", "--yes").returncode == 0
+    assert study("run", "--headless", "--yes").code == 0
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
@@ -156,8 +177,7 @@ def test_a_run_that_leaves_its_quote_asks_in_the_terminal(study: Study, answer: 
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
         terminal.press_until("y\n", b"will cost more than it was quoted at")
-        since = len(terminal.shown)
-        terminal.read_until(b"go on? [y/N]", since=since - 600)
+        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"will cost more"))
         before, text = study.spent(), seen(terminal)
         [most] = dollars("`crosswind resume` lets it cost up to $", text)
         if answer == "n":
@@ -189,9 +209,9 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
     with study.terminal("run", "--headless", "--plain") as terminal:
         terminal.read_until(b"go on? [y/N]")
         terminal.press_until("y\n", b"will cost more than it was quoted at")
-        terminal.read_until(b"go on? [y/N]", since=len(terminal.shown) - 600)
-        told = json.loads(study("status", "--json").stdout)["engine"]
-        said = study("status").stdout
+        terminal.read_until(b"go on? [y/N]", since=terminal.shown.rindex(b"will cost more"))
+        told = json.loads(study("status", "--json").out)["engine"]
+        said = study("status").out
         low, high, spent, rest = dollars(
             "quoted at $ to $: $ spent, about $ expected to follow", said
         )
@@ -209,7 +229,6 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             text=True,
-            env=environment(),
         )
         assert following.stderr is not None
         heard = ""
@@ -218,7 +237,7 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
             assert line, heard
             heard += line
         answered = study("stop")
-        assert answered.returncode == 0, answered.stderr
+        assert answered.code == 0, answered.err
         terminal.read_until(b"it was answered elsewhere")
         assert terminal.read_to_the_end() == 3
         assert following.wait(60) == 3
@@ -228,15 +247,15 @@ def test_while_it_asks_others_are_told_and_may_answer(study: Study) -> None:
 def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: Study) -> None:
     study.configure(scenarios=1)
     begun = study("run", "--detach", "--yes", "--until", "simulate")
-    assert begun.returncode == 0, begun.stderr
+    assert begun.code == 0, begun.err
     assert "it stops after simulate, as `--until` asked; the next run goes on from there" in (
-        begun.stderr
+        begun.err
     )
-    study("stop", "--wait")
+    study.until_it_is_over()
     with study.place.reader() as reader:
         [take] = reader.takes(NAME)
         assert not reader.verdicts(take.seq)
-    assert study("run", "--headless", "--yes").returncode == 0
+    assert not study.place.run(NAME).failed
     with study.place.reader() as reader:
         [same] = reader.takes(NAME)
         assert same.seq == take.seq
@@ -245,17 +264,17 @@ def test_a_detached_run_that_is_to_stop_after_a_stage_says_so_and_does(study: St
 
 def test_doctor_tells_what_a_budget_has_left(study: Study) -> None:
     study.configure(scenarios=1)
-    assert study("run", "--headless", "--yes").returncode == 0
+    assert not study.place.run(NAME).failed
     spent = study.spent()
     assert spent > 0.005
     study.configure(scenarios=1, workspace_budget=7.5, run={"budget": 2.25})
-    said = study("doctor").stdout
+    said = study("doctor").out
     assert dollars("a run stops before it has cost more than $ (`run.budget`)", said) == [2.25]
     assert dollars("all runs together stop before $ (`workspace_budget`), $ are spent", said) == [
         7.5,
         round(spent, 2),
     ]
-    status = study("status").stdout
+    status = study("status").out
     assert f"all runs together stop before $7.50 (`workspace_budget`), ${spent:.2f} are spent" in (
         status
     )
