@@ -91,7 +91,7 @@ def failing(source: str) -> Mapping[str, bytes]:
         "odd-types": answer(_event(b'{"choices":{"a":[]},"usage":[1],"type":["x"],"delta":5}')),
         "status-999": answer(b"?" * 60_000, b"", 999),
         "head-without-end": b"HTTP/1.1 200 X\r\n" + b"x-a: " + b"a" * 300_000,
-        "heads-without-end": b"HTTP/1.1 100 Continue\r\n\r\n" * 40_000,
+        "heads-without-end": b"HTTP/1.1 100 Continue\r\n\r\n" * 8_000,
         "chunk-too-large": b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 100,
         "retry-after-digits": _error({}, 500, b"Retry-After: " + b"9" * 4000 + b"\r\n"),
     }
