@@ -145,14 +145,7 @@ class Session:
 
     def benchmarks(self, names: Sequence[str]) -> list[str]:
         """The named ones, or all. Raises `InputError` for one that is not there."""
-        found = self.workspace.require_benchmarks(names) if names else None
-        every = found or self.workspace.benchmark_names()
-        if not every:
-            hint = "make one with `crosswind new NAME`"
-            raise InputError(
-                Problem("there is no benchmark yet", path=self.workspace.benchmarks_dir, hint=hint)
-            )
-        return list(every)
+        return self.workspace.require_benchmarks(names)
 
     def infos(self, names: Sequence[str]) -> list[BenchmarkInfo]:
         return describe_benchmarks(self.workspace, self.config, names)

@@ -75,6 +75,8 @@ class Workspace:
         """
         known = self.benchmark_names()
         if not names and not known:
+            if unusable := self.benchmark_problems():
+                raise InputError(unusable)
             hint = "make one with `crosswind new NAME`"
             raise InputError(Problem("there is no benchmark yet", self.benchmarks_dir, hint=hint))
         problems = [
@@ -155,7 +157,10 @@ class Workspace:
         fault = name_fault(name)
         if fault is not None:
             return f"this folder cannot be a benchmark: {fault}"
-        if not self._holds(self.benchmarks_dir / name / BENCHMARK_FILE):
+        path = self.benchmarks_dir / name / BENCHMARK_FILE
+        if not self._holds(path):
+            if not path.is_file() and not path.is_dir():
+                return f"its {BENCHMARK_FILE} leads to a pipe or a device, and is not read"
             return "this benchmark is a link that leads out of the workspace"
         twin = seen.setdefault(name.casefold(), name)
         if twin != name:

@@ -83,8 +83,6 @@ READ: Final = {
 def test_a_pipe_or_device_in_place_of_a_file_is_refused_in_words(
     place: Path, name: str, make: Callable[[Path], None]
 ) -> None:
-    if make is a_device and name.endswith("benchmark.yaml"):
-        pytest.skip("a link that leads out of the workspace is no benchmark at all")
     (place / name).unlink(missing_ok=True)
     make(place / name)
     done = said(place, *READ[name])
@@ -92,6 +90,20 @@ def test_a_pipe_or_device_in_place_of_a_file_is_refused_in_words(
     assert Path(name).name in done.text
     assert "Traceback" not in done.text
     assert "bug in Crosswind" not in done.text
+
+
+def test_a_benchmark_that_leads_to_a_device_is_said_to(place: Path) -> None:
+    definition = place / BENCH / "benchmark.yaml"
+    definition.unlink()
+    a_device(definition)
+    commands: list[tuple[str, ...]] = [("run", "--headless"), ("results",), ("status",)]
+    for words in commands:
+        done = said(place, *words)
+        assert "there is no benchmark yet" not in done.text, done
+    for words in (*commands[:1], ("run", "--headless", "giving-in"), ("doctor",)):
+        done = said(place, *words)
+        assert str(definition.parent) in done.text, done
+        assert "its benchmark.yaml leads to a pipe or a device, and is not read" in done.text, done
 
 
 AMONG: Final[dict[str, list[tuple[str, ...]]]] = {
