@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.config.workspace import Workspace
+from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError
 from engine.facts import NoteKind
 from engine.pipeline.order import Order
@@ -19,6 +19,7 @@ from engine.service.engine import Engine
 from engine.service.place import Place
 from engine.service.server import Server
 from engine.store.database import Store, open_store
+from engine.store.filesystem import keep_file_private
 from engine.store.header import OlderStoreError, damaged
 from engine.store.health import quick_check
 from engine.store.lock import hold_workspace, workspace_holder
@@ -80,6 +81,7 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
         hold_workspace(place.root, socket=path),
         _sound_store(store_path) as store,
     ):
+        keep_file_private(place.root / LOG_FILE)
 
         def open_pipeline() -> Pipeline:
             edits.read()

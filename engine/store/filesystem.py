@@ -101,9 +101,13 @@ def keep_private(database: Path) -> None:
     not opened for that: closing it again would give up SQLite's locks."""
     real = database.resolve()
     for suffix in ("", "-wal", "-shm"):
-        place = real.with_name(real.name + suffix)
-        with contextlib.suppress(OSError):  # not there, or of a file system without modes
-            found = place.lstat()
-            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-            if is_ours and found.st_mode & 0o077:
-                place.chmod(0o600)
+        keep_file_private(real.with_name(real.name + suffix))
+
+
+def keep_file_private(path: Path) -> None:
+    """Take a file of this user's from everybody else, if there is one."""
+    with contextlib.suppress(OSError):  # not there, or of a file system without modes
+        found = path.lstat()
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if is_ours and found.st_mode & 0o077:
+            path.chmod(0o600)

@@ -82,6 +82,15 @@ def test_all_that_a_command_makes_is_0600(root: Path, made: Callable[[Path], Non
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
 
 
+def test_a_log_that_others_may_read_is_made_private_by_a_run(root: Path) -> None:
+    log = root / "crosswind.log"
+    log.write_text("what an older version wrote\n", "utf-8")
+    log.chmod(0o644)
+    do(root, *RUN)
+    assert kept(root)["crosswind.log"] == 0o600
+    assert log.read_text("utf-8").startswith("what an older version wrote\n")
+
+
 @pytest.mark.parametrize("words", [RUN, ("search", "the")], ids=["run", "search"])
 def test_what_others_may_read_is_made_private_by_who_opens_it_to_write(
     root: Path, words: tuple[str, ...]
