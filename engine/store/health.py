@@ -14,6 +14,7 @@ from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.header import check_header, unreadable
 from engine.store.log import has_log, log_fault
 from engine.store.reading import connect, open_reader
+from engine.store.rowcheck import plausible
 from engine.store.soundness import TimeIsOverError, faults_in
 
 LONGEST_S: Final = 10.0
@@ -50,7 +51,7 @@ def quick_check(
 def spent_usd(path: Path) -> float | None:
     """What all calls cost, of those whose price is known; None where that cannot be read. Creates
     nothing beside a store that nobody has open."""
-    return _asked(path, "SELECT total(cost_usd) FROM attempt")
+    return _asked(path, f"SELECT total({plausible('cost_usd')}) FROM attempt")  # noqa: S608
 
 
 def is_empty(path: Path) -> bool:

@@ -468,12 +468,13 @@ class Reader:
 
     def spent_usd(self) -> float:
         """What all calls of the workspace cost, of those whose price is known."""
-        row = self._store.first("SELECT total(cost_usd) AS spent FROM attempt")
+        row = self._store.first(f"SELECT total({plausible('cost_usd')}) AS spent FROM attempt")
         return 0.0 if row is None else float(row["spent"])
 
     def spent_by_role(self) -> dict[Role, float]:
         """What that is made of: each role that was called."""
-        rows = self._store.all("SELECT role, total(cost_usd) AS spent FROM attempt GROUP BY role")
+        spent = f"total({plausible('cost_usd')})"
+        rows = self._store.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
         return {Role(row["role"]): float(row["spent"]) for row in rows}
 
     def unpriced_calls(self) -> dict[str, int]:

@@ -23,6 +23,7 @@ CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.no_json, 0, True, {Outcome.MENDED}),
     (kinds.unknown_word, 1, True, {Outcome.MENDED}),
     (kinds.out_of_range, 0, True, {Outcome.MENDED}),
+    (kinds.no_cost, 0, True, {Outcome.MENDED}),
     (kinds.reference_gone, 0, True, {Outcome.MENDED}),
     (kinds.cut_to_little, 1, True, {Outcome.MENDED}),
     (kinds.pages_gone, 2, False, {Outcome.MENDED}),
@@ -34,6 +35,9 @@ CHOSEN: list[tuple[Damage, int, bool, set[Outcome]]] = [
     (kinds.pipe, 0, True, {Outcome.TOLD}),
     (kinds.link, 1, True, {Outcome.TOLD}),
     (kinds.log_is_a_folder, 0, True, {Outcome.MENDED}),
+    (kinds.reference_gone, 5, False, {Outcome.MENDED}),
+    (kinds.flips, 5, False, {Outcome.MENDED}),
+    (kinds.log_cut, 2, False, {Outcome.MENDED}),
     (kinds.cut_with_a_log, 2, False, {Outcome.MENDED}),
 ]
 
