@@ -110,7 +110,12 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         key("i", "go_to", "go to id", "go to a scenario or conversation by its id"),
         key("slash", "search", "find", "find words in everything that was said"),
         key("P", "pause", "pause", "pause the run, or let it go on"),
-        key("x", "stop", "stop", "stop the run; asks how"),
+        key(
+            "x",
+            "stop",
+            "stop",
+            "stop the run; asks how, and for the word where it was started elsewhere",
+        ),
         key("y", "copy", "copy", "copy the conversation, its id, a command, or the screen"),
         key("e", "page", "pager", "read the conversation in $PAGER or $EDITOR"),
         key("E", "export", "export", "write the conversation or the screen into a file"),
@@ -565,7 +570,9 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
             return order
         go = Offer("y", "go on", "it begins")
         leave = Offer("n", "leave it", "nothing is called")
-        asked = [line.strip() for line in priced.total]
+        names = order.benchmarks
+        what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
+        asked = [f"Begin with {what}?", *(line.strip() for line in priced.total)]
         asked += [f"note: {note}" for note in priced.notes]
         chosen = await self.push_screen_wait(ChoiceScreen(asked, (go, leave)))
         return priced.order if chosen == go else None

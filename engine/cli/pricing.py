@@ -141,7 +141,7 @@ def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Ite
 ESTIMATED: Final = {
     True: ("an estimate, from what such calls used in this workspace so far",),
     False: (
-        f"an estimate, wide until each model was called {FEWEST} times here in its role;",
+        f"an estimate, wide until each model was called {FEWEST} times in its role;",
         "after that, `crosswind run --dry-run` tells the rest more closely",
     ),
 }

@@ -185,6 +185,31 @@ def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Thea
     theatre.perform(script)
 
 
+def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_palette(
+    theatre: Theatre,
+) -> None:
+    stops = "stop the run; asks how, and for the word where it was started elsewhere"
+    suspends = "go to the shell for a while; `fg` there comes back"
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        assert "x stop" in on_screen(pilot).splitlines()[-1]
+        commands = list(pilot.app.get_system_commands(pilot.app.screen))
+        keys = {each[0]: each[1] for each in commands}
+        assert keys[stops.capitalize()] == "key x"
+        assert keys["Go to the shell for a while; `fg` there comes back"] == "key Ctrl+Z"
+        await pilot.press("question_mark")
+        assert isinstance(pilot.app.screen, HelpScreen)
+        told = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
+        assert [line.split()[0] for line in told if line.endswith((stops, suspends))] == [
+            "x",
+            "Ctrl+Z",
+        ]
+
+    theatre.perform(script, size=(200, 50))
+
+
 def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

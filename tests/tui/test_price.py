@@ -22,7 +22,7 @@ QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (
     "all together: 51 to 400 calls, about $0.11 to $4.35",
     "  tokens: 110,000 to 1.2 million read, 20,000 to 90,000 written",
-    "  an estimate, wide until each model was called 5 times here in its role;",
+    "  an estimate, wide until each model was called 5 times in its role;",
     "  after that, `crosswind run --dry-run` tells the rest more closely",
 )
 QUESTION = (
@@ -63,6 +63,7 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
             await pilot.pause()
         shown = " ".join(line.strip() for line in screen_lines(app))
         assert all(" ".join(line.split()) in " ".join(shown.split()) for line in TOTAL)
+        assert f"Begin with {BENCHMARK}?" in shown
         assert not started
         await pilot.press("y")
         await theatre.tick(pilot)
@@ -183,6 +184,9 @@ def test_a_question_of_the_engine_comes_up_once_and_is_answered(
         while "crosswind stop" not in on_screen(pilot):
             await pilot.pause()
         assert QUESTION in " ".join(" ".join(screen_lines_of(pilot)).split())
+        card = " ".join(on_screen(pilot).split())
+        for offer in ("y go on agree to that", "s stop asks how", "l later it waits: P lets it"):
+            assert offer in card
         await pilot.press("l")
         await theatre.tick(pilot)
         assert "go on" not in on_screen(pilot)

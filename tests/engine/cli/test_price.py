@@ -128,7 +128,7 @@ def dollars(pattern: str, text: str) -> list[float]:
 
 def test_a_price_tells_why_it_is_wide_until_its_models_were_called(study: Study) -> None:
     study.configure(scenarios=6)
-    why = "wide until each model was called 5 times here in its role"
+    why = "wide until each model was called 5 times in its role"
     before = study("run", "--dry-run").out
     assert why in before
     assert not (study.place.root / "crosswind.db").exists()
