@@ -16,6 +16,8 @@ PATIENCE_S: Final = 300.0
 _HURRIED: Final = """
 from engine.providers import accounts, course
 accounts.Patience = lambda: course.Patience(tries=2, first_pause_s=0.05, refused_s=0.1)
+from engine.doctor.preflight import preflight
+preflight.__kwdefaults__["longest_s"] = 1.0
 from tui.__main__ import main
 main()
 """
@@ -43,7 +45,7 @@ def crosswind(
     root: Path, *words: str, files: int | None = None, hurried: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """On the workspace there, with so many open files at most; `hurried`, it tries a call twice
-    where it would try for minutes."""
+    where it would try for minutes, and waits a second for lists of models."""
     program = ["-c", _HURRIED] if hurried else ["-m", "tui"]
     command = [sys.executable, *program, *words]
     if files is not None:
