@@ -14,10 +14,10 @@ SIGNS: Final = {
     ArcTurn(landmark=False, quoted=True): "•",
     ArcTurn(landmark=True, quoted=True): "◆",
 }
-MOST: Final = 12
+MOST_TURNS: Final = 12
 """Turns that can be taken in at a glance."""
 
 
 def arc(turns: Sequence[ArcTurn]) -> str:
     """`◇◇◆·•`; of a long one the number of its turns."""
-    return "".join(map(SIGNS.__getitem__, turns)) if len(turns) <= MOST else str(len(turns))
+    return "".join(map(SIGNS.__getitem__, turns)) if len(turns) <= MOST_TURNS else str(len(turns))

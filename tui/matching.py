@@ -15,7 +15,7 @@ from typing import Final
 
 DEADLINE: Final = 2.0
 """Seconds, of which the start of the process takes a few hundredths."""
-MOST: Final = 2000
+MOST_FINDS: Final = 2000
 """Places that are marked in one message."""
 MARK: Final = "/"
 """What a regular expression begins with."""
@@ -61,11 +61,11 @@ def _words(text: str, typed: str) -> Spans:
     if not words:
         return []
     found = re.finditer(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE)
-    return [match.span() for match, _ in zip(found, range(MOST), strict=False)]
+    return [match.span() for match, _ in zip(found, range(MOST_FINDS), strict=False)]
 
 
 async def _pattern(texts: Sequence[str], pattern: str, deadline: float) -> list[Spans]:
-    asked = json.dumps({"pattern": pattern, "texts": list(texts), "most": MOST})
+    asked = json.dumps({"pattern": pattern, "texts": list(texts), "most": MOST_FINDS})
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I", "-S", "-c", _CHILD),

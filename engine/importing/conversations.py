@@ -85,7 +85,7 @@ class Conversations:
         self, row: JsonObject, folder: str | None, sample: int
     ) -> tuple[ConversationKey, ScoreKey]:
         """Raises `UnfitError`."""
-        name = fields.scenario_id(row)
+        name = fields.row_scenario_id(row)
         target = fields.target_name(row, folder)
         number = fields.sample(row, sample)
         if name not in self._sound and (fault := name_fault(name)):

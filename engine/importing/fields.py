@@ -69,7 +69,7 @@ def objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def scenario_id(row: JsonObject) -> str:
+def row_scenario_id(row: JsonObject) -> str:
     found = text(row, "id")
     if found is None:
         raise UnfitError("id", f"expected an id, found {kind_of(row.get('id'))}")

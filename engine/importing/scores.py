@@ -58,7 +58,7 @@ class Scores:
         try:
             row = fields.as_object(value)
             key = (
-                intern(fields.scenario_id(row)),
+                intern(fields.row_scenario_id(row)),
                 intern(fields.target_name(row, folder)),
                 fields.sample(row),
             )

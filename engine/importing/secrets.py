@@ -14,7 +14,7 @@ _KEY_NAMES: Final = frozenset(
 )
 _SAID: Final = frozenset({"transcript"})
 """Holds words and no settings."""
-_NESTED: Final = (dict, list)
+_NESTED_SECRETS: Final = (dict, list)
 _SHORTEST: Final = 8
 """A shorter value is too likely to stand in a text by chance."""
 
@@ -48,10 +48,10 @@ def secrets_in(value: object) -> frozenset[str]:
             for name, member in one.items():
                 if is_secret(name):
                     found += _texts(member)
-                elif isinstance(member, _NESTED) and name not in _SAID:
+                elif isinstance(member, _NESTED_SECRETS) and name not in _SAID:
                     left.append(member)
         elif isinstance(one, list):
-            left += [member for member in one if isinstance(member, _NESTED)]
+            left += [member for member in one if isinstance(member, _NESTED_SECRETS)]
     return frozenset(found)
 
 

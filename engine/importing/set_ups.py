@@ -50,7 +50,7 @@ class SetUps:
             place = Place(file, row.index, row.line)
             try:
                 value = fields.as_object(row.value)
-                name = fields.scenario_id(value)
+                name = fields.row_scenario_id(value)
             except UnfitError as error:
                 place.drop(error)
                 continue
@@ -64,7 +64,7 @@ class SetUps:
         place.file.rows += 1
         try:
             row = fields.as_object(value)
-            fields.scenario_id(row)
+            fields.row_scenario_id(row)
         except UnfitError as error:
             place.drop(error)
             return

@@ -19,7 +19,7 @@ SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 
 def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[Spot, Heat]]:
     silent = {one.metric_id: SILENT[one.passed] for one in analysis.no_signal}
-    rows = [HeatRow(_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
+    rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
         Spot(row, column): Heat(found.rate, percent(found.rate))
         for row, metric in enumerate(analysis.metrics)
@@ -37,7 +37,7 @@ def told(analysis: Analysis, spot: Spot) -> tuple[Line, Line]:
     metric, one = analysis.metrics[spot.row], analysis.targets[spot.column]
     left = [
         Piece(" " + one_line(one.target), Ink.STRONG),
-        Piece(f"  {_name(metric)}  ", Ink.TEXT),
+        Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
     ]
     if any(silent.metric_id == metric.id for silent in analysis.no_signal):
         left.insert(0, Piece(" ≡ tells nobody apart ", Ink.WARN))
@@ -59,5 +59,5 @@ def behind_spot(analysis: Analysis, spot: Spot) -> Behind | None:
     return Behind((analysis.targets[spot.column].target,), metric=analysis.metrics[spot.row].id)
 
 
-def _name(metric: MetricInfo) -> str:
+def _metric_name(metric: MetricInfo) -> str:
     return f"{TRACK_SIGNS[metric.track]} {one_line(metric.id)} {one_line(metric.name)}"

@@ -32,7 +32,7 @@ class StarsScreen(Overlay[Subject], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines([[Piece("Conversations with a star", Ink.ACCENT)]], id="question")
-            yield Choices(list(map(_line, self._stars)), id="found")
+            yield Choices(list(map(_starred_line, self._stars)), id="found")
 
     def on_mount(self) -> None:
         self.query_one(Choices).focus()
@@ -44,7 +44,7 @@ class StarsScreen(Overlay[Subject], inherit_bindings=False):
         self.dismiss()
 
 
-def _line(subject: Subject) -> Line:
+def _starred_line(subject: Subject) -> Line:
     return [
         Piece(" ★ ", Ink.WARN),
         Piece(one_line(str(subject.key)), Ink.STRONG),

@@ -19,7 +19,7 @@ from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from engine.watch import Watch
 from tui.among import Among
-from tui.arc import MOST, arc
+from tui.arc import MOST_TURNS, arc
 from tui.asking import judge_again, play_again
 from tui.background import begin, begin_instead
 from tui.filtering import FilterFault, parse
@@ -454,7 +454,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             Heading(Column.ID, "conversation", width),
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.WHO, "who", 18),
-            Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST) + 2),
+            Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
             Heading(Column.END, "ended", 10),
             Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
             Heading(Column.BECAUSE, "because", 0),
