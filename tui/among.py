@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
 
+from engine.benchmark import ConversationKey
 from engine.store.browsing import Browser
-from tui.shell import Subject
+
+
+class Subject(NamedTuple):
+    """The conversation that a screen is about, or that its cursor is on."""
+
+    benchmark: str
+    key: ConversationKey
 
 
 class Among:

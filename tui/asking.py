@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from engine.errors import StoreError
 from engine.link import Command, Request, Row
+from tui.among import Subject
 from tui.screens.watching import WatchingScreen
-from tui.shell import Subject
 
 
 def judge_again(screen: WatchingScreen, subjects: Sequence[Subject]) -> None:

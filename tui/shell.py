@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from engine.benchmark import ConversationKey
 from engine.link import Answer, Board, Request
@@ -14,13 +14,6 @@ from tui.ticker import Watching
 if TYPE_CHECKING:
     from tui.results.report import Report
     from tui.views import Views
-
-
-class Subject(NamedTuple):
-    """The conversation that a screen is about, or that its cursor is on."""
-
-    benchmark: str
-    key: ConversationKey
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tui.shell import Subject
+    from tui.among import Subject
 
 
 class ShellCommand(NamedTuple):

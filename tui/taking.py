@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import CrosswindError
+from tui.among import Subject
 from tui.copying import copy
 from tui.navigation import Navigating
 from tui.private import cache_folder, write_private
 from tui.screens.choice import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand
 from tui.written import as_json, as_markdown
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from engine.benchmark import ConversationKey
 from engine.regular import read_regular
+from tui.among import Subject
 from tui.private import write_private
-from tui.shell import Subject
 
 FOLDER: Final = "workspaces"
 MOST_LINES: Final = 20

@@ -10,7 +10,7 @@ from engine.display import clean
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
-from tui.shell import Subject
+from tui.among import Subject
 from tui.wording import ENDINGS, SPEAKER_NAMES, verdict
 
 

@@ -14,13 +14,13 @@ from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiv
 from engine.link import Board
 from engine.store.browsing import Kin
 from engine.watch import Watch
+from tui.among import Subject
 from tui.asking import judge_again
 from tui.dialogue import Dialogue, Thoughts, evidence
 from tui.judged import verdict_blocks
 from tui.keys import key
 from tui.kinship import partners, relation, standing
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule

@@ -26,7 +26,7 @@ from engine.scripted import (
 from engine.statistics.votes import headline
 from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
-from tui.among import Among
+from tui.among import Among, Subject
 from tui.asking import judge_again, play_again
 from tui.background import begin_instead
 from tui.dialogue import Dialogue, Marks, Thoughts, evidence, together
@@ -36,7 +36,6 @@ from tui.matching import PatternFault, matches
 from tui.missed import Missed
 from tui.rehearsal import Rehearsal
 from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
-from tui.shell import Subject
 from tui.spotlight import Shown
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule

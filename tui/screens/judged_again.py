@@ -18,13 +18,12 @@ from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Answer, Board, EngineState, Row
 from engine.store.records import StoredVerdict
 from engine.watch import Watch
-from tui.among import Among
+from tui.among import Among, Subject
 from tui.background import begin
 from tui.judged import VERDICT_INKS, one_verdict
 from tui.keys import key
 from tui.missed import Missed
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand, judging_again
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule

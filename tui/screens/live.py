@@ -19,6 +19,7 @@ from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, Ve
 from engine.link import Answer, Board, Command, Request, Row
 from engine.speech import Speech
 from engine.watch import BenchmarkInfo, Watch
+from tui.among import Subject
 from tui.background import begin
 from tui.dialogue import Dialogue, Thoughts
 from tui.explanations import explain
@@ -27,7 +28,6 @@ from tui.keys import key
 from tui.live_views import Paces, spending, stage_views, target_views
 from tui.missed import Missed
 from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand
 from tui.situation import Phase, RunClock, Situation, current_benchmark, situation
 from tui.spotlight import Shown, Spotlight

@@ -18,10 +18,10 @@ from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
 from engine.store.records import FailedUnit, StoredAttempt
 from engine.watch import Watch
+from tui.among import Subject
 from tui.background import begin_instead
 from tui.keys import key
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule

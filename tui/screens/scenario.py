@@ -16,13 +16,12 @@ from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGive
 from engine.link import Board
 from engine.store.browsing import Kin
 from engine.watch import Watch
-from tui.among import Among
+from tui.among import Among, Subject
 from tui.asking import judge_again, play_again
 from tui.judged import verdict_blocks
 from tui.keys import key
 from tui.kinship import counting, standing
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand
 from tui.spotlight import Shown
 from tui.ticker import Moment

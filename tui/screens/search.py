@@ -19,11 +19,11 @@ from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from engine.watch import Watch
+from tui.among import Subject
 from tui.background import begin, begin_instead
 from tui.keys import key
 from tui.screens.conversation import At, ConversationScreen
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage, Rule

@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from engine.display import one_line
+from tui.among import Subject
 from tui.screens.overlay import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
-from tui.shell import Subject
 from tui.widgets.ink import Ink, Line, Piece
 from tui.widgets.lines import Choices, Lines
 

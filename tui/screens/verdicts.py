@@ -18,7 +18,7 @@ from engine.store.browsing import BrowsedRow, Browser, Column, Filter, Found, So
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from engine.watch import Watch
-from tui.among import Among
+from tui.among import Among, Subject
 from tui.arc import MOST_TURNS, arc
 from tui.asking import judge_again, play_again
 from tui.background import begin, begin_instead
@@ -28,7 +28,6 @@ from tui.keys import key
 from tui.missed import Missed
 from tui.screens.choice import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell import Subject
 from tui.shell_commands import ShellCommand, judging_again
 from tui.spotlight import Shown
 from tui.ticker import Moment

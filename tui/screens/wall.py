@@ -16,11 +16,11 @@ from engine.facts import Fact, MessageSpoken, TakeEnded
 from engine.link import Board
 from engine.speech import Speech
 from engine.watch import Watch
+from tui.among import Subject
 from tui.dialogue import Dialogue, Thoughts
 from tui.keys import key
 from tui.missed import Missed
 from tui.screens.watching import SIDE_BY_SIDE, WatchingScreen, heading
-from tui.shell import Subject
 from tui.spotlight import Shown, Spotlight
 from tui.ticker import Moment
 from tui.widgets.blocks import Block, Passage

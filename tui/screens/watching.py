@@ -10,7 +10,8 @@ from textual.screen import Screen
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
-from tui.shell import Shell, Subject
+from tui.among import Subject
+from tui.shell import Shell
 from tui.shell_commands import ShellCommand, judging_again, showing
 from tui.ticker import Moment
 from tui.widgets.ink import Ink, Line, Piece
