@@ -22,8 +22,7 @@ from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tui.app import CrosswindApp
-from tui.results.adding_up import added_up
-from tui.results.report import Report
+from tui.results.report import Report, added_up
 
 DOCS = Path(__file__).parent
 SIZE = (120, 40)

@@ -24,7 +24,7 @@ def _command(arguments: argparse.Namespace) -> int:
         if why is not None:
             tell(why)
         return dispatch(arguments)
-    from tui.opening import open_app
+    from tui.launch import open_app
 
     return open_app(arguments)
 

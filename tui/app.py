@@ -26,21 +26,27 @@ from engine.errors import CrosswindError, InputError
 from engine.link import Answer, Board, Command, EngineLink, EngineState, Request
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
-from tui.congestion import Gated
-from tui.display import Inert
-from tui.errands import order_for
-from tui.keys import Deed, deeds_by_place, key
-from tui.line import can_suspend, go_at_once, is_cut, suspend, terminal_size
-from tui.manners import PROGRESS_VARIABLE, Manners
-from tui.places import PLACES
-from tui.preloading import preload
-from tui.remembered import Choices, Memory
+from tui.bindings import Deed, deeds_by_place, key
+from tui.launch import preload
+from tui.navigation import PLACES
 from tui.screens.watching import WatchingScreen
-from tui.situation import current_benchmark, situation
-from tui.starring import Starring
-from tui.stylesheet import ParsedOnce
-from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, theme_for
-from tui.ticker import Moment, Ticker, Watching, hertz, now
+from tui.services.display import Inert
+from tui.services.engine_control import order_for
+from tui.services.preferences import Choices, Memory
+from tui.services.starring import Starring
+from tui.services.terminal import (
+    PROGRESS_VARIABLE,
+    Gated,
+    Manners,
+    can_suspend,
+    go_at_once,
+    is_cut,
+    suspend,
+    terminal_size,
+)
+from tui.services.ticker import Moment, Ticker, Watching, hertz, now
+from tui.state.run_status import current_benchmark, situation
+from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, ParsedOnce, theme_for
 from tui.widgets.ink import Ink
 from tui.widgets.transcript import THIN
 
@@ -81,14 +87,14 @@ SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 
 def name_commands() -> type[Provider]:
     """Benchmarks, targets and themes in the palette; loaded with it."""
-    from tui.found_names import FoundNames
+    from tui.services.palette import FoundNames
 
     return FoundNames
 
 
 def id_commands() -> type[Provider]:
     """Ids in the palette; loaded with it."""
-    from tui.found_ids import FoundIds
+    from tui.services.palette import FoundIds
 
     return FoundIds
 
@@ -443,7 +449,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
 
     def action_mouse(self) -> None:
         # Imported here, since it is seldom needed.
-        from tui.mouse import turn_mouse
+        from tui.services.terminal import turn_mouse
 
         if self._driver is None:
             return
@@ -563,7 +569,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
     async def _agreed(self, order: Order) -> Order | None:
         """The order as a person lets it cost what it costs; None where they do not. Raises
         `CrosswindError`."""
-        from tui.screens.choice import ChoiceScreen, Offer
+        from tui.screens.dialogs import ChoiceScreen, Offer
 
         priced = None if self._cost is None else await asyncio.to_thread(self._cost, order)
         if priced is None:
@@ -598,7 +604,7 @@ class CrosswindApp(Gated, Starring, inherit_bindings=False):
         self._question_asked = question
         if question is None:
             return
-        from tui.screens.choice import ChoiceScreen, Offer
+        from tui.screens.dialogs import ChoiceScreen, Offer
 
         go = Offer("y", "go on", "agree to that")
         stop = Offer("s", "stop", "asks how; the next run goes on from there")

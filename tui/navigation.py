@@ -1,15 +1,66 @@
-"""Going from screen to screen, and back to where one came from."""
+"""Going from screen to screen, and back; the screens that are one key away from everywhere."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from typing import Final
 
 from textual.app import App
 
 from engine.benchmark import ConversationKey
 from engine.watch import Watch
-from tui.finding import FoundId
-from tui.places import PLACES
+from tui.screens.watching import WatchingScreen
+from tui.state.filters import FoundId
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A screen that keeps its state while one is elsewhere."""
+
+    key: str
+    name: str
+    screen: str
+    """`module:Class`; made with the watch and nothing else."""
+    meaning: str
+
+    def open(self, watch: Watch) -> WatchingScreen:
+        module, _, name = self.screen.partition(":")
+        screen = getattr(import_module(module), name)(watch)
+        if not isinstance(screen, WatchingScreen):
+            raise TypeError(f"{self.screen} does not show a run")
+        return screen
+
+
+PLACES: Final = (
+    Place(
+        "1",
+        "Benchmarks",
+        "tui.screens.benchmarks:BenchmarksScreen",
+        "what is in the workspace and how far it is",
+    ),
+    Place("2", "Live", "tui.screens.live:LiveScreen", "the run as it happens"),
+    Place(
+        "3",
+        "Verdicts",
+        "tui.screens.verdicts:VerdictsScreen",
+        "every verdict, to filter and to sort",
+    ),
+    Place(
+        "4",
+        "Results",
+        "tui.screens.results:ResultsScreen",
+        "what the verdicts say, and how surely",
+    ),
+    Place(
+        "5",
+        "Problems",
+        "tui.screens.problems:ProblemsScreen",
+        "what failed, why, and what to do about it",
+    ),
+)
+"""By their keys. A new one is a line."""
 
 
 class Navigating(App[None]):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from engine.benchmark import ConversationKey
 from engine.link import Answer, Board, Request
 from engine.pipeline.order import Order, PricedOrder
-from tui.remembered import Choices
-from tui.ticker import Watching
+from tui.services.preferences import Choices
+from tui.services.ticker import Watching
 
 if TYPE_CHECKING:
     from tui.results.report import Report
-    from tui.views import Views
+    from tui.services.preferences import Views
 
 
 @runtime_checkable

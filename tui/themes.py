@@ -1,15 +1,11 @@
 """Our own colours: dark, light, high contrast, blue and orange in place of green and red, and one
-for terminals that have only sixteen.
-
-All but the last take theirs from the 256 that nearly every terminal has, so they look the same
-over a line that does not carry more. No colour says anything that a word or a sign does not say as
-well.
-"""
+for terminals without colours."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 PREFIX: Final = "crosswind-"
@@ -253,3 +249,20 @@ THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
 def theme_for(colours: str | None) -> str:
     """The name of the theme to begin with, by Rich's name for what the terminal can show."""
     return SIXTEEN.name if colours in {"standard", None} else DARK.name
+
+
+class ParsedOnce(Stylesheet):
+    """Keeps what it has parsed for as long as the colours stay the same."""
+
+    def __init__(self, *, variables: dict[str, str]) -> None:
+        super().__init__(variables=variables)
+        self._parsed_with = variables
+
+    def set_variables(self, variables: dict[str, str]) -> None:
+        if variables != self._parsed_with:
+            self._parsed_with = variables
+            super().set_variables(variables)
+
+    def reparse(self) -> None:
+        """What is known already is not parsed again."""
+        self.parse()

@@ -39,7 +39,7 @@ from engine.store.rows import MessageRow, NewVerdict, Row, TakeEndRow, TakeRow
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.benchmarks.watching import terminal
 from tui.app import CrosswindApp
-from tui.collecting import collect_seldom
+from tui.launch import collect_seldom
 
 BENCHMARK: Final = "steadiness"
 LENGTH: Final = 800_000

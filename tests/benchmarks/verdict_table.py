@@ -26,7 +26,7 @@ from engine.store.browsing import Column
 from engine.watch import Watch, describe_benchmarks
 from tui.app import CrosswindApp
 from tui.screens.verdicts import VerdictsScreen
-from tui.widgets.wide_table import WideTable
+from tui.widgets.table import WideTable
 
 ROUNDS: Final = 5
 LINES: Final = ("out:fail target:push", "who:older -metric:m01", "does not do", "is:split")

@@ -52,7 +52,7 @@ from engine.store.database import Store, open_store
 from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, Row, StateRow, TakeRow
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
-from tui.collecting import collect_seldom
+from tui.launch import collect_seldom
 
 TOKENS_A_SECOND = 50
 MESSAGE_SECONDS = 6

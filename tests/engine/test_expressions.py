@@ -26,7 +26,7 @@ from engine.stages.partial_json import LOOKED_AT, StringField
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
-from tui.filtering import LONGEST as LONGEST_FILTER
+from tui.state.filters import LONGEST as LONGEST_FILTER
 from tui.widgets.blocks import LONG_LINE
 from tui.widgets.wrap import AT_ONCE
 
@@ -54,10 +54,10 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.stages.partial_json._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
-    "tui.display._ACTIVE": LONG_LINE,  # what stands on one line of the screen
-    "tui.filtering": LONGEST_FILTER,
-    "tui.results.behind": NAME_LENGTH,
-    "tui.taking": 150,
+    "tui.services.display._ACTIVE": LONG_LINE,  # what stands on one line of the screen
+    "tui.state.filters": LONGEST_FILTER,
+    "tui.results.text": NAME_LENGTH,
+    "tui.services.export": 150,
     "tui.widgets.markdown": LONG_LINE,
     "tui.widgets.wrap._UNIT": AT_ONCE,
 }

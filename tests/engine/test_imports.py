@@ -113,7 +113,7 @@ READING = """
 import sys, threading
 from engine.cli.arguments import parse
 from engine.cli.main import guarded
-from tui.opening import open_app
+from tui.launch import open_app
 
 def hear(event, arguments):
     if event == "import" and arguments[0] == "engine.config.settings":

@@ -17,7 +17,7 @@ from engine.speech import LiveText, Speech
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.tui.theatre import BENCHMARK, TARGETS, ScriptedLink, a_scenario, screen_lines
 from tui.app import CrosswindApp
-from tui.ticker import Moment, now
+from tui.services.ticker import Moment, now
 
 CONVERSATIONS: Final = 200
 LETTERS_A_SECOND: Final = 400

@@ -41,10 +41,9 @@ from engine.watch import BenchmarkInfo, Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
-from tui.display import Inert, _acts
-from tui.opening import _goodbye
-from tui.results.adding_up import added_up
-from tui.results.report import Report, Validated
+from tui.launch import _goodbye
+from tui.results.report import Report, Validated, added_up
+from tui.services.display import Inert, _acts
 
 SPEAKING: Final = ConversationKey("m01_s002_v01", TARGETS[1])
 FAULT: Final = InputError(

@@ -16,7 +16,7 @@ from engine.pipeline.order import Order
 from engine.store.records import Quote
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, told
 from tui.app import CrosswindApp
-from tui.keys import key_name, own_bindings
+from tui.bindings import key_name, own_bindings
 from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen

@@ -13,8 +13,8 @@ from engine.pipeline.order import Order
 from engine.watch import BenchmarkInfo
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
+from tui.screens.dialogs import NameScreen
 from tui.screens.live import LiveScreen
-from tui.screens.name import NameScreen
 from tui.screens.verdicts import VerdictsScreen
 
 

@@ -104,21 +104,21 @@ OURS = {
 VIEWS = {"HeatRow", "TargetView"}
 """What a widget is given whole, and draws as it is."""
 WITHIN = {
-    "explanations.py": {"_rate()"},
-    "live_views.py": {"_stands_still()"},
+    "state/explanations.py": {"_rate()"},
+    "state/live.py": {"_stands_still()"},
     "results/standing.py": {"_worded()", "_name_width()"},
     "screens/benchmarks.py": {"_rate()"},
     "screens/conversation.py": {"label"},
     "widgets/blocks.py": {"laid.block"},
     "widgets/ink.py": {"fill"},
     "widgets/stage_strip.py": {"stage"},
-    "results/lines.py": {"cell"},
+    "results/text.py": {"cell"},
     "screens/scenario.py": {"label", "state"},
     "screens/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
     "widgets/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
-    "widgets/wide_table.py": {"each"},
+    "widgets/table.py": {"each"},
 }
 """Variables that hold a view, a piece or a word of ours, and functions that give one."""
 DRAWS = {
@@ -400,7 +400,7 @@ def _without_markup(call: ast.Call) -> bool:
 def test_what_is_drawn_was_cleaned(path: Path) -> None:
     name = path.relative_to(ROOT).as_posix()
     ours = WITHIN.get(name, set())
-    assert faults(path.read_text("utf-8"), boundary=name == "display.py", ours=ours) == []
+    assert faults(path.read_text("utf-8"), boundary=name == "services/display.py", ours=ours) == []
 
 
 @pytest.mark.parametrize(

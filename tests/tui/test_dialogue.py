@@ -8,8 +8,8 @@ from engine.benchmark import ConversationKey, Speaker
 from engine.display import drawn
 from engine.speech import Speech
 from tests.tui.theatre import BENCHMARK, ScriptedLink, Voice
-from tui.dialogue import Dialogue, Thoughts
-from tui.spotlight import Shown
+from tui.state.live import Shown
+from tui.state.transcript import Dialogue, Thoughts
 from tui.widgets.blocks import Passage
 
 KEY = ConversationKey("m01_s001_v01", "steadfast")

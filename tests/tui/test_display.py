@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.content import Content
 
 from engine.display import clean, drawn, one_line
-from tui.display import Inert, content, unmarked
+from tui.services.display import Inert, content, unmarked
 
 BLACK = Color(0, 0, 0)
 

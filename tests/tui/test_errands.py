@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from engine.benchmark import Stage
 from engine.link import Command, Request, Row
 from engine.store.records import FailedUnit
-from tui.errands import order_for
+from tui.services.engine_control import order_for
 
 
 def failed(unit: str, target: str) -> FailedUnit:

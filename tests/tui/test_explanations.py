@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tui.theatre import Theatre
-from tui.explanations import explain
-from tui.situation import Phase, Situation
+from tui.state.explanations import explain
+from tui.state.run_status import Phase, Situation
 
 
 @pytest.mark.parametrize("phase", Phase)

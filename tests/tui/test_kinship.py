@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.benchmark import ConversationKey, StopReason
 from engine.store.browsing import Kin
-from tui.kinship import partners
+from tui.state.related import partners
 
 
 def playing(

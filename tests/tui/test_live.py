@@ -14,15 +14,14 @@ from engine.link import Command, EngineState, Limit, Wait
 from engine.pipeline.standings import standings
 from engine.store.rows import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
-from tui.spotlight import DWELL, ROUND
-from tui.standing_feed import AGAIN_AFTER
-from tui.stillness import PATIENCE
+from tui.state.feeds import AGAIN_AFTER
+from tui.state.live import DWELL, PATIENCE, ROUND
 from tui.widgets.stage_strip import StageState, StageView
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
-from tui.wording import interval_rate
 
 
 def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from engine.store.browsing import Condition, Field
-from tui.filtering import FilterFault, parse
-from tui.matching import PatternFault, Spans, matches
 from tui.screens.search import asked
+from tui.state.filters import FilterFault, parse
+from tui.state.transcript import PatternFault, Spans, matches
 
 
 def found(text: str, typed: str, deadline: float = 20.0) -> Spans:

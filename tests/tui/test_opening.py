@@ -26,8 +26,8 @@ from tests.engine.small_workspace import BENCHMARK, CONFIG
 from tests.tui.terminal import Terminal
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.ticker import Moment, Ticker
-from tui.wording import READING
+from tui.format import READING
+from tui.services.ticker import Moment, Ticker
 
 
 class Described:
@@ -105,7 +105,7 @@ def test_other_screens_are_loaded_behind_the_first_frame(
 
 def test_no_key_to_a_place_loads_anything_after_that() -> None:
     program = (
-        "import sys; from tui.preloading import preload; import tui.app; preload().join()\n"
+        "import sys; from tui.launch import preload; import tui.app; preload().join()\n"
         "loaded = set(sys.modules)\n"
         "import tui.screens.search, tui.screens.problems, tui.screens.conversation\n"
         "import tui.screens.results, tui.screens.live, tui.screens.verdicts, tui.screens.help\n"

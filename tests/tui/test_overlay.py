@@ -6,7 +6,7 @@ import asyncio
 
 from textual.app import App
 
-from tui.screens.overlay import Overlay
+from tui.screens.dialogs import Overlay
 
 
 class Question(Overlay[str]):

@@ -10,7 +10,7 @@ from engine.benchmark import Stage
 from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.places import PLACES
+from tui.navigation import PLACES
 from tui.screens.conversation import ConversationScreen
 from tui.screens.go_to import GoToScreen
 from tui.screens.live import LiveScreen

@@ -16,7 +16,7 @@ from engine.pipeline.order import Order, PricedOrder, PriceRange
 from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
-from tui.screens.judge_again import JudgeAgainScreen
+from tui.screens.rejudge import JudgeAgainScreen
 
 QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (

@@ -11,15 +11,14 @@ from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.link import Command, EngineState, Request, Row
 from engine.store.records import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, told
-from tui.among import Subject
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.find import FindScreen
-from tui.screens.judge_again import JudgeAgainScreen
-from tui.screens.judged_again import JudgedAgainScreen
+from tui.screens.rejudge import JudgeAgainScreen, JudgedAgainScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
-from tui.spotlight import Shown
+from tui.state.live import Shown
+from tui.state.related import Subject
 from tui.widgets.ink import Ink
 from tui.widgets.outcome_grid import OutcomeGrid
 from tui.widgets.transcript import Transcript

@@ -28,20 +28,18 @@ from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.remembered import Memory
-from tui.results.adding_up import added_up
-from tui.results.behind import Behind, line_of
-from tui.results.course import course_rows
-from tui.results.report import Report, Validated
-from tui.results.says import says_rows
-from tui.results.standing import ONE_LINE_FROM, standing_rows
+from tui.results.onset import course_rows
+from tui.results.report import Report, Validated, added_up
+from tui.results.standing import ONE_LINE_FROM, says_rows, standing_rows
+from tui.results.text import Behind, line_of
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.services.preferences import Memory
 from tui.widgets.ink import Ink, length
 from tui.widgets.plot import Curve, load, plot
 from tui.widgets.sheet import Row, Sheet
+from tui.widgets.table import WideTable
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
-from tui.widgets.wide_table import WideTable
 
 ROOT = Path(tui.__file__).parent.parent
 Compare = Callable[..., bool]

@@ -5,9 +5,17 @@ from __future__ import annotations
 from engine.benchmark import ConversationKey, Speaker
 from engine.link import Board, EngineState
 from engine.speech import Speech
-from tui.holdups import holdups
-from tui.spotlight import GLANCE, ROUND, Mode, Spotlight, shown_by
-from tui.stillness import PATIENCE, Stillness, awaited_of
+from tui.state.live import (
+    GLANCE,
+    PATIENCE,
+    ROUND,
+    Mode,
+    Spotlight,
+    Stillness,
+    awaited_of,
+    holdups,
+    shown_by,
+)
 
 
 def speech(name: str, turn: int = 1, speaker: Speaker = Speaker.TARGET, began: float = 1) -> Speech:

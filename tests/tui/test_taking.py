@@ -17,16 +17,21 @@ from engine.benchmark import Speaker, StopReason
 from engine.cli.arguments import parse
 from engine.link import EngineState
 from tests.tui.theatre import BENCHMARK, Theatre, on_screen
-from tui.among import Subject
 from tui.app import CrosswindApp
-from tui.copying import MOST_FOR_TERMINAL, copy, programs
-from tui.farewell import farewell
-from tui.manners import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
-from tui.pager import viewer
-from tui.remembered import Choices, Memory
+from tui.launch import farewell
 from tui.screens.conversation import ConversationScreen
-from tui.taking import write_new
-from tui.written import as_json, as_markdown
+from tui.services.export import (
+    MOST_FOR_TERMINAL,
+    as_json,
+    as_markdown,
+    copy,
+    programs,
+    viewer,
+    write_new,
+)
+from tui.services.preferences import Choices, Memory
+from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
+from tui.state.related import Subject
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.screens.typing import TypingScreen
+from tui.screens.dialogs import TypingScreen
 
 
 class Asking(TypingScreen[str], inherit_bindings=False):

@@ -11,7 +11,7 @@ from engine.benchmark import ConversationKey, StopReason, Track
 from engine.store.records import VerdictRow
 from tests.tui.theatre import BENCHMARK, Theatre
 from tui.app import CrosswindApp
-from tui.verdict_feed import VerdictFeed
+from tui.state.feeds import VerdictFeed
 from tui.widgets.verdict_table import VerdictTable
 
 MANY = 30_000

@@ -13,13 +13,12 @@ from engine.link import EngineState
 from engine.store.records import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.filtering import parse
-from tui.remembered import Memory
 from tui.screens.conversation import ConversationScreen
 from tui.screens.filter import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
-from tui.views import ViewMemory
-from tui.widgets.wide_table import WideTable
+from tui.services.preferences import Memory, ViewMemory
+from tui.state.filters import parse
+from tui.widgets.table import WideTable
 
 FIRST, SECOND, THIRD = (f"m01_s00{number}_v01__steadfast" for number in (1, 2, 3))
 HELD = "m01_s001_v01__pushover"

@@ -7,13 +7,12 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker, Track
 from engine.progress import Score
 from engine.speech import Speech
-from tui.evidence import find_quote
-from tui.live_views import trend
-from tui.spotlight import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by
+from tui.format import amount, bar, duration, money, percent, rate, verdict
+from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
+from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by, trend
+from tui.state.transcript import find_quote
 from tui.themes import theme_for
-from tui.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.widgets.ink import Ink, Piece, length, pad, shorten, spread
-from tui.wording import amount, bar, duration, money, percent, rate, verdict
 
 
 def speech(name: str, began: float, take: int = 0) -> Speech:

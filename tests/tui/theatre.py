@@ -44,7 +44,7 @@ from engine.store.rows import (
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
-from tui.ticker import Moment
+from tui.services.ticker import Moment
 from tui.widgets.transcript import Transcript
 
 BENCHMARK = "steadiness"

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from engine.display import one_line
 from engine.stages.analysis import Analysis, Comparison, Gap
 from engine.stages.findings import chance, metrics_of, plural, points, reach
-from tui.results.behind import Behind
-from tui.results.lines import paragraph, title
+from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad, shorten
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import Whiskers, scale_of, whiskers

@@ -9,13 +9,12 @@ from engine.benchmark import Track
 from engine.display import one_line
 from engine.stages.analysis import Analysis, Estimate, TargetResult
 from engine.stages.findings import coefficient, percent, plural, span
-from tui.results.behind import Behind
-from tui.results.lines import paragraph, title
+from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
+from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
-from tui.wording import TRACK_SIGNS
 
 _ROOMY: Final = 100
 _LABEL: Final = 24

@@ -1,13 +1,29 @@
-"""What the results screen shows of a benchmark."""
+"""From the store as it is now to a report of a benchmark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
+from engine.benchmark import Track
 from engine.branches import Branch
+from engine.config.definition import load_definition
+from engine.config.settings import Config
+from engine.config.workspace import Workspace
+from engine.errors import CrosswindError
+from engine.jury import Jury, counting, what_counts
+from engine.pipeline.branching import config_of
+from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.results import analysis_of
+from engine.pipeline.standing import Standing
+from engine.pipeline.validation import report_of, validations
 from engine.stages.analysis import Analysis
-from engine.stages.course import Course
+from engine.stages.course import Course, Sighting, courses
 from engine.stages.validation_report import ValidationReport
+from engine.store.reader import Reader
+from engine.store.reading import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +44,54 @@ class Report:
     validations: tuple[Validated, ...] = ()
     courses: tuple[Course, ...] = ()
     """Of each target and track, as the conversations go on."""
+
+
+def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
+    """Takes up to seconds, and a reader of its own, so that nobody waits for it.
+
+    Raises `CrosswindError`.
+    """
+    definition = load_definition(workspace.definition_path(benchmark))
+    own = config_of(config, benchmark)
+    with closing(open_reader(store)) as reader:
+        wanted = list(wanted_conversations(definition, own, reader))
+        sightings = _sightings(wanted, Standing.of(reader, benchmark), own.jury)
+        return Report(
+            analysis_of(definition, own, reader, wanted),
+            tuple(_validated(workspace, config, benchmark, reader)),
+            tuple(courses(sightings, own.generation.turns)),
+        )
+
+
+def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iterator[Sighting]:
+    """Evidence of what counts: that of the votes that are of its opinion."""
+    for one in wanted:
+        _, verdicts = standing.counting.get(one.key, (None, ()))
+        passed = what_counts(verdicts, jury)
+        if passed is None:
+            continue
+        found = [
+            quote.turn
+            for vote in counting(verdicts, jury)
+            if vote.passed is passed
+            for quote in vote.quotes
+            if quote.turn is not None
+        ]
+        yield Sighting(
+            target=one.key.target_id,
+            track=one.metric.track,
+            present=passed is (one.metric.track is Track.POSITIVE),
+            turn=min(found, default=None),
+        )
+
+
+def _validated(
+    workspace: Workspace, config: Config, benchmark: str, reader: Reader
+) -> Iterator[Validated]:
+    if Branch.parse(benchmark) is not None:
+        return
+    for one in validations(workspace, config, benchmark):
+        try:
+            yield Validated(one.branch, one.played, report_of(one, reader), None)
+        except CrosswindError as error:
+            yield Validated(one.branch, one.played, None, str(error))

@@ -1,20 +1,29 @@
-"""How the targets stand: the rate of each on each track, drawn with its interval."""
+"""How the targets stand: on each track, on each metric, and in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.cells import cell_len
 
 from engine.benchmark import Track
 from engine.display import one_line
-from engine.stages.analysis import ENOUGH_SCENARIOS, Analysis, Estimate, TargetResult
-from engine.stages.findings import percent, plural, span
-from tui.widgets.ink import Ink, Piece, fitted, pad
+from engine.stages.analysis import (
+    ENOUGH_SCENARIOS,
+    Analysis,
+    Estimate,
+    JudgeInfo,
+    MetricInfo,
+    TargetResult,
+)
+from engine.stages.findings import MARKS, Kind, findings, percent, plural, span
+from tui.format import TRACK_SIGNS
+from tui.results.text import Behind, paragraph, title
+from tui.widgets.heat_map import Heat, HeatRow, Spot
+from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
-from tui.wording import TRACK_SIGNS
 
 ONE_LINE_FROM: Final = 126
 """Cells from which on both tracks of a target stand on one line."""
@@ -142,3 +151,123 @@ def _legend(analysis: Analysis) -> Iterator[Row]:
     if any(one.too_few and one.scored for one in estimates):
         words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: too few for a rank"
         yield Row([Piece(words, Ink.FAINT)])
+
+
+SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
+"""Marks of a metric that tells no targets apart."""
+
+
+def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[Spot, Heat]]:
+    silent = {one.metric_id: SILENT[one.passed] for one in analysis.no_signal}
+    rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
+    cells = {
+        Spot(row, column): Heat(found.rate, percent(found.rate))
+        for row, metric in enumerate(analysis.metrics)
+        for column, one in enumerate(analysis.targets)
+        if (found := one.metrics.get(metric.id)) is not None
+    }
+    return rows, [one_line(one.target) for one in analysis.targets], cells
+
+
+def told(analysis: Analysis, spot: Spot) -> tuple[Line, Line]:
+    """Of a cell, in full."""
+    behind = behind_spot(analysis, spot)
+    if behind is None:
+        return [Piece(" This benchmark has no metrics yet.", Ink.MUTED)], ()
+    metric, one = analysis.metrics[spot.row], analysis.targets[spot.column]
+    left = [
+        Piece(" " + one_line(one.target), Ink.STRONG),
+        Piece(f"  {_metric_name(metric)}  ", Ink.TEXT),
+    ]
+    if any(silent.metric_id == metric.id for silent in analysis.no_signal):
+        left.insert(0, Piece(" ≡ tells nobody apart ", Ink.WARN))
+    found = one.metrics.get(metric.id)
+    if found is None or found.rate is None:
+        return left, [Piece("nothing scored yet ", Ink.MUTED)]
+    rows = f"{found.passed:,} of {found.scored:,} rows, "
+    scenarios = plural(found.base_scenarios, "scenario")
+    right = [
+        Piece(f"{percent(found.rate)} {span(found.low, found.high)}  ", Ink.STRONG),
+        Piece(rows + scenarios + " ", Ink.MUTED),
+    ]
+    return left, right
+
+
+def behind_spot(analysis: Analysis, spot: Spot) -> Behind | None:
+    if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
+        return None
+    return Behind((analysis.targets[spot.column].target,), metric=analysis.metrics[spot.row].id)
+
+
+def _metric_name(metric: MetricInfo) -> str:
+    return f"{TRACK_SIGNS[metric.track]} {one_line(metric.id)} {one_line(metric.name)}"
+
+
+_INKS: Final[Mapping[Kind, Ink]] = {
+    Kind.REAL: Ink.GOOD,
+    Kind.OPEN: Ink.MUTED,
+    Kind.CAUTION: Ink.WARN,
+}
+_HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
+    Kind.REAL: ("sure", "chance is an unlikely explanation"),
+    Kind.OPEN: ("open", "seen, but chance may explain it"),
+    Kind.CAUTION: ("to know", "before the figures are used"),
+}
+
+
+def says_rows(analysis: Analysis, width: int) -> list[Row]:
+    if not any(one.scored for one in analysis.targets):
+        return list(_nothing_yet(analysis, width))
+    return [*_findings(analysis, width), *_notes(analysis, width)]
+
+
+def _nothing_yet(analysis: Analysis, width: int) -> Iterator[Row]:
+    if not analysis.metrics:
+        yield from paragraph("This benchmark has no metrics yet.", width, ink=Ink.MUTED)
+    yield from paragraph("Nothing is scored yet, so there is nothing to say.", width, ink=Ink.MUTED)
+    yield from paragraph(
+        "Where no run is at work, 1 leads to the benchmarks, and b begins one.",
+        width,
+        ink=Ink.MUTED,
+    )
+
+
+def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
+    found = findings(analysis)
+    for kind in Kind:
+        texts = [one.text for one in found if one.kind is kind]
+        if texts:
+            yield title(_HEADS[kind][0], width, _HEADS[kind][1])
+        for text in texts:
+            mark = Piece(MARKS[kind], _INKS[kind])
+            yield from paragraph(text, width, mark, Ink.MUTED if kind is Kind.OPEN else Ink.TEXT)
+
+
+def _notes(analysis: Analysis, width: int) -> Iterator[Row]:
+    yield title("how it was counted", width)
+    rule = analysis.headline_rule
+    if rule.rstrip(".") not in {one.text for one in findings(analysis)}:
+        yield from paragraph(rule, width, ink=Ink.MUTED)
+    for judge in analysis.judges:
+        yield from paragraph(_judge(judge), width, ink=Ink.MUTED)
+    if analysis.correlation:
+        text = (
+            f"Rows of one base scenario are alike by {analysis.correlation:.2f} (intra-class "
+            "correlation); the intervals allow for it."
+        )
+        yield from paragraph(text, width, ink=Ink.MUTED)
+    for note in analysis.notes:
+        yield from paragraph(note, width, Piece("!", Ink.WARN))
+    if analysis.cost is not None:
+        yield from paragraph(analysis.cost, width, ink=Ink.MUTED)
+
+
+def _judge(judge: JudgeInfo) -> str:
+    text = f"{judge.name}: {judge.verdicts:,} verdicts"
+    if judge.counting < judge.verdicts:
+        text += f", {judge.counting:,} of them count"
+    if judge.passes > 1:
+        text += f", in {judge.passes} passes"
+    if judge.unusable:
+        text += f"; {judge.unusable:,} more could not be used"
+    return text + "."

@@ -14,13 +14,12 @@ from engine.stages.validation_report import Shift, TrackReport, Turn, Validation
 from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.intervals import Interval
 from engine.statistics.ranks import Correlation
-from tui.results.behind import Behind
-from tui.results.lines import paragraph, title
+from tui.format import TRACK_SIGNS
 from tui.results.report import Validated
+from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, moved
-from tui.wording import TRACK_SIGNS
 
 _LEAST_BAR: Final = 12
 

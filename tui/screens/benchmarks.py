@@ -18,19 +18,17 @@ from engine.link import Board, Command, Request
 from engine.pipeline.order import Order
 from engine.progress import Tally
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
-from tui.background import begin
-from tui.keys import key
+from tui.bindings import key
+from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell_commands import ShellCommand
-from tui.situation import current_benchmark, situation
-from tui.standing_feed import StandingFeed, Standings
-from tui.ticker import Moment
-from tui.widgets.entries import Entries, Entry
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment, begin
+from tui.state.feeds import StandingFeed, Standings
+from tui.state.run_status import current_benchmark, situation
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Lines
-from tui.widgets.one_line import OneLine
-from tui.wording import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+from tui.widgets.lines import Lines, OneLine
+from tui.widgets.list import Entries, Entry
 
 BAR: Final = 20
 
@@ -98,7 +96,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def action_new(self) -> None:
         # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.name import NameScreen
+        from tui.screens.dialogs import NameScreen
 
         taken = [info.name for info in self.watched.benchmarks]
         self.app.push_screen(NameScreen(taken), self._make)

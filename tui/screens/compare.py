@@ -14,19 +14,17 @@ from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiv
 from engine.link import Board
 from engine.store.browsing import Kin
 from engine.watch import Watch
-from tui.among import Subject
-from tui.asking import judge_again
-from tui.dialogue import Dialogue, Thoughts, evidence
-from tui.judged import verdict_blocks
-from tui.keys import key
-from tui.kinship import partners, relation, standing
+from tui.bindings import key
 from tui.screens.watching import WatchingScreen, heading
-from tui.spotlight import Shown
-from tui.ticker import Moment
+from tui.services.engine_control import judge_again
+from tui.services.ticker import Moment
+from tui.state.live import Shown
+from tui.state.related import Subject, partners, relation, standing
+from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Line, Piece
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide
 
 

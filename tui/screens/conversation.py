@@ -26,24 +26,30 @@ from engine.scripted import (
 from engine.statistics.votes import headline
 from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
-from tui.among import Among, Subject
-from tui.asking import judge_again, play_again
-from tui.background import begin_instead
-from tui.dialogue import Dialogue, Marks, Thoughts, evidence, together
-from tui.judged import VERDICT_INKS, verdict_blocks
-from tui.keys import key
-from tui.matching import PatternFault, matches
-from tui.missed import Missed
-from tui.rehearsal import Rehearsal
+from tui.bindings import key
+from tui.format import SPEAKER_NAMES, count, scripted_words, verdict
 from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
-from tui.spotlight import Shown
-from tui.ticker import Moment
+from tui.services.engine_control import judge_again, play_again
+from tui.services.replay import Rehearsal
+from tui.services.ticker import Moment, begin_instead
+from tui.state.live import Missed, Shown
+from tui.state.related import Among, Subject
+from tui.state.transcript import (
+    VERDICT_INKS,
+    Dialogue,
+    Marks,
+    PatternFault,
+    Thoughts,
+    evidence,
+    matches,
+    together,
+    verdict_blocks,
+)
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Piece, Styled
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript
-from tui.wording import SPEAKER_NAMES, count, scripted_words, verdict
 
 
 class At(NamedTuple):

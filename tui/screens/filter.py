@@ -11,10 +11,10 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from engine.store.browsing import Filter
-from tui.filtering import HELP, FilterFault, parse
-from tui.screens.typing import TypingScreen
+from tui.screens.dialogs import TypingScreen
+from tui.state.filters import HELP, FilterFault, parse
 from tui.widgets.ink import Ink, Piece
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 
 
 class FilterScreen(TypingScreen[str], inherit_bindings=False):

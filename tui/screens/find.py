@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from tui.background import begin_instead
-from tui.matching import PatternFault
-from tui.screens.typing import TypingScreen
+from tui.screens.dialogs import TypingScreen
+from tui.services.ticker import begin_instead
+from tui.state.transcript import PatternFault
 from tui.widgets.ink import Ink, Piece
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 
 _HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."
 

@@ -14,11 +14,10 @@ from textual.widgets import Input
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.store.reader import Reader
-from tui.finding import AT_MOST, FoundId, find
-from tui.screens.typing import TypingScreen
+from tui.screens.dialogs import TypingScreen
+from tui.state.filters import AT_MOST, FoundId, find
 from tui.widgets.ink import Ink, Line, Piece
-from tui.widgets.lines import Choices
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import Choices, OneLine
 
 TOGETHER: Final = 0.03
 """Seconds."""

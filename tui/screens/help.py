@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tui.keys import Deed, deeds_by_place
-from tui.screens.overlay import Overlay
+from tui.bindings import Deed, deeds_by_place
+from tui.screens.dialogs import Overlay
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Lines

@@ -19,32 +19,40 @@ from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, Ve
 from engine.link import Answer, Board, Command, Request, Row
 from engine.speech import Speech
 from engine.watch import BenchmarkInfo, Watch
-from tui.among import Subject
-from tui.background import begin
-from tui.dialogue import Dialogue, Thoughts
-from tui.explanations import explain
-from tui.holdups import AT_MOST, Quiet, holdups, since
-from tui.keys import key
-from tui.live_views import Paces, spending, stage_views, target_views
-from tui.missed import Missed
+from tui.bindings import key
+from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
 from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
-from tui.shell_commands import ShellCommand
-from tui.situation import Phase, RunClock, Situation, current_benchmark, situation
-from tui.spotlight import Shown, Spotlight
-from tui.standing_feed import StandingFeed
-from tui.stillness import PATIENCE, Stillness, awaited
-from tui.ticker import Moment
-from tui.verdict_feed import VerdictFeed
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment, begin
+from tui.state.explanations import explain
+from tui.state.feeds import StandingFeed, VerdictFeed
+from tui.state.live import (
+    AT_MOST,
+    PATIENCE,
+    Missed,
+    Paces,
+    Quiet,
+    Shown,
+    Spotlight,
+    Stillness,
+    awaited,
+    holdups,
+    since,
+    spending,
+    stage_views,
+    target_views,
+)
+from tui.state.related import Subject
+from tui.state.run_status import Phase, RunClock, Situation, current_benchmark, situation
+from tui.state.transcript import Dialogue, Thoughts
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, Piece, length
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Lines
-from tui.widgets.one_line import Blank, OneLine
+from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
-from tui.wording import READING, SPEAKER_NAMES, duration, scripted_words
 
 SMALL: Final = 40
 """Cells from which on the header names the benchmark."""

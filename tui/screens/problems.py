@@ -18,19 +18,18 @@ from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
 from engine.store.records import FailedUnit, StoredAttempt
 from engine.watch import Watch
-from tui.among import Subject
-from tui.background import begin_instead
-from tui.keys import key
+from tui.bindings import key
+from tui.format import STAGE_NAMES, count
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell_commands import ShellCommand
-from tui.ticker import Moment
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment, begin_instead
+from tui.state.related import Subject
 from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.entries import Entries, Entry
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
+from tui.widgets.list import Entries, Entry
 from tui.widgets.transcript import Transcript
-from tui.wording import STAGE_NAMES, count
 
 FOLDED_FROM: Final = 40
 """Rows from which on the groups are folded at first."""

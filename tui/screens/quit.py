@@ -12,13 +12,11 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from engine.link import Board
-from tui.screens.overlay import Overlay
-from tui.screens.typing import TypingScreen
+from tui.format import count
+from tui.screens.dialogs import Overlay, TypingScreen
 from tui.screens.watching import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
-from tui.widgets.lines import Choices, Lines
-from tui.widgets.one_line import OneLine
-from tui.wording import count
+from tui.widgets.lines import Choices, Lines, OneLine
 
 
 class Leaving(Enum):

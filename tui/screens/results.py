@@ -18,27 +18,24 @@ from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.stages.analysis import Analysis
 from engine.watch import Watch
-from tui.keys import key
-from tui.results.behind import Behind, line_of
-from tui.results.concord import agreement_rows
-from tui.results.course import course_rows
+from tui.bindings import key
+from tui.results.agreement import agreement_rows
 from tui.results.differences import pairs_rows, people_rows
-from tui.results.metrics import behind_spot, heat, told
 from tui.results.one_target import target_rows
+from tui.results.onset import course_rows
 from tui.results.report import Report
-from tui.results.says import says_rows
-from tui.results.standing import standing_rows
+from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
+from tui.results.text import Behind, line_of
 from tui.results.validation import validation_rows
 from tui.screens.watching import BREAKPOINTS_ACROSS, WatchingScreen, heading
-from tui.shell_commands import ShellCommand
-from tui.ticker import Moment
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment
 from tui.widgets import plot
-from tui.widgets.cursor_view import CursorView
+from tui.widgets.cursor import CursorView
 from tui.widgets.heat_map import HeatMap
 from tui.widgets.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
-from tui.widgets.section_strip import SectionStrip
+from tui.widgets.lines import OneLine, SectionStrip
 from tui.widgets.sheet import Row, Sheet
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]

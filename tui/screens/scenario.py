@@ -16,22 +16,21 @@ from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGive
 from engine.link import Board
 from engine.store.browsing import Kin
 from engine.watch import Watch
-from tui.among import Among, Subject
-from tui.asking import judge_again, play_again
-from tui.judged import verdict_blocks
-from tui.keys import key
-from tui.kinship import counting, standing
+from tui.bindings import key
+from tui.format import UNKNOWN, count
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell_commands import ShellCommand
-from tui.spotlight import Shown
-from tui.ticker import Moment
+from tui.services.engine_control import judge_again, play_again
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment
+from tui.state.live import Shown
+from tui.state.related import Among, Subject, counting, standing
+from tui.state.transcript import verdict_blocks
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 from tui.widgets.outcome_grid import OutcomeGrid, Spot
 from tui.widgets.transcript import Transcript
-from tui.wording import UNKNOWN, count
 
 
 class ScenarioScreen(WatchingScreen, inherit_bindings=False):

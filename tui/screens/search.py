@@ -19,20 +19,19 @@ from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from engine.watch import Watch
-from tui.among import Subject
-from tui.background import begin, begin_instead
-from tui.keys import key
+from tui.bindings import key
+from tui.format import SPEAKER_NAMES, count
 from tui.screens.conversation import At, ConversationScreen
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell_commands import ShellCommand
-from tui.ticker import Moment
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import Moment, begin, begin_instead
+from tui.state.related import Subject
 from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.entries import Entries, Entry
 from tui.widgets.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
+from tui.widgets.list import Entries, Entry
 from tui.widgets.transcript import Transcript
-from tui.wording import SPEAKER_NAMES, count
 
 PAGE: Final = 50
 PAUSE: Final = 0.15

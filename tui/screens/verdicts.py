@@ -18,26 +18,23 @@ from engine.store.browsing import BrowsedRow, Browser, Column, Filter, Found, So
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from engine.watch import Watch
-from tui.among import Among, Subject
-from tui.arc import MOST_TURNS, arc
-from tui.asking import judge_again, play_again
-from tui.background import begin, begin_instead
-from tui.filtering import FilterFault, parse
-from tui.judged import VERDICT_INKS, verdict_blocks
-from tui.keys import key
-from tui.missed import Missed
-from tui.screens.choice import ChoiceScreen, Offer
+from tui.bindings import key
+from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
+from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen, heading
-from tui.shell_commands import ShellCommand, judging_again
-from tui.spotlight import Shown
-from tui.ticker import Moment
+from tui.services.engine_control import judge_again, play_again
+from tui.services.shell_commands import ShellCommand, judging_again
+from tui.services.ticker import Moment, begin, begin_instead
+from tui.state.filters import FilterFault, parse
+from tui.state.live import Missed, Shown
+from tui.state.related import Among, Subject
+from tui.state.transcript import MOST_TURNS, VERDICT_INKS, arc, verdict_blocks
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, Line, Piece, shorten
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
+from tui.widgets.table import Cells, Heading, Headings, WideTable
 from tui.widgets.transcript import Transcript
-from tui.widgets.wide_table import Cells, Heading, Headings, WideTable
-from tui.wording import ENDINGS_SHORT, TRACK_SIGNS, verdict
 
 AGAIN_AFTER: Final = 1.0
 """Seconds between two looks for new rows while verdicts come."""

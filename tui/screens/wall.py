@@ -16,19 +16,18 @@ from engine.facts import Fact, MessageSpoken, TakeEnded
 from engine.link import Board
 from engine.speech import Speech
 from engine.watch import Watch
-from tui.among import Subject
-from tui.dialogue import Dialogue, Thoughts
-from tui.keys import key
-from tui.missed import Missed
+from tui.bindings import key
+from tui.format import SPEAKER_NAMES
 from tui.screens.watching import SIDE_BY_SIDE, WatchingScreen, heading
-from tui.spotlight import Shown, Spotlight
-from tui.ticker import Moment
+from tui.services.ticker import Moment
+from tui.state.live import Missed, Shown, Spotlight
+from tui.state.related import Subject
+from tui.state.transcript import Dialogue, Thoughts
 from tui.widgets.blocks import Block, Passage
 from tui.widgets.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
-from tui.widgets.one_line import OneLine
+from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript
-from tui.wording import SPEAKER_NAMES
 
 MOST: Final = 9
 THREE_ACROSS: Final = 170

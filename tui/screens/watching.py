@@ -10,12 +10,12 @@ from textual.screen import Screen
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
-from tui.among import Subject
+from tui.format import READING, scripted_words
+from tui.services.shell_commands import ShellCommand, judging_again, showing
+from tui.services.ticker import Moment
 from tui.shell import Shell
-from tui.shell_commands import ShellCommand, judging_again, showing
-from tui.ticker import Moment
+from tui.state.related import Subject
 from tui.widgets.ink import Ink, Line, Piece
-from tui.wording import READING, scripted_words
 
 SIDE_BY_SIDE: Final = 112
 NOT_TINY: Final = 14

@@ -9,9 +9,9 @@ from textual import events
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from tui.keys import key_name
+from tui.bindings import key_name
+from tui.widgets.base import LineView
 from tui.widgets.ink import Ink, Line, Piece
-from tui.widgets.line_view import LineView
 
 ORDER: Final = (
     "open",

@@ -8,9 +8,9 @@ from typing import Final
 
 from textual.message import Message
 
-from tui.widgets.grid_view import HEAD_ROWS, GridView
+from tui.format import UNKNOWN
+from tui.widgets.cursor import HEAD_ROWS, GridView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
-from tui.wording import UNKNOWN
 
 CELL: Final = 3
 BETWEEN: Final = 2

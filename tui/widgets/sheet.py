@@ -8,7 +8,7 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
-from tui.widgets.cursor_view import CursorView
+from tui.widgets.cursor import CursorView
 from tui.widgets.ink import Line
 
 

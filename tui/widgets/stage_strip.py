@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tui.widgets.base import LineView
 from tui.widgets.ink import Ink, Line, Piece, length, pad
-from tui.widgets.line_view import LineView
 
 ROOMY = 21
 """Cells for a stage from which on it has a bar of its own."""

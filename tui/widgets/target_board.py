@@ -16,9 +16,9 @@ from textual.message import Message
 
 from engine.benchmark import Track
 from engine.progress import Score
-from tui.widgets.cursor_view import CursorView
+from tui.format import UNKNOWN, bar, interval_rate, rate
+from tui.widgets.cursor import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
-from tui.wording import UNKNOWN, bar, interval_rate, rate
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate

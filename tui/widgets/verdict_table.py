@@ -16,9 +16,9 @@ from textual.message import Message
 from engine.benchmark import ConversationKey
 from engine.display import one_line
 from engine.store.records import VerdictRow
-from tui.widgets.cursor_view import CursorView
+from tui.format import TRACK_SIGNS, count, verdict
+from tui.widgets.cursor import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad
-from tui.wording import TRACK_SIGNS, count, verdict
 
 PAGE: Final = 64
 PAGES_KEPT: Final = 16

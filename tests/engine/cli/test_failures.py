@@ -20,8 +20,8 @@ from engine.watch import Watch, named_only
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
-from tui.farewell import farewell
-from tui.manners import how_far
+from tui.launch import farewell
+from tui.services.terminal import how_far
 
 
 @dataclass(frozen=True)

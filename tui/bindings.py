@@ -1,0 +1,114 @@
+"""How keys are written, and what each of them does on a screen: one source for footer and help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from tui.widgets.base import LineView
+
+_NAMES: Final = {
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "home": "Home",
+    "end": "End",
+    "enter": "Enter",
+    "escape": "Esc",
+    "backspace": "Backspace",
+    "space": "Space",
+    "tab": "Tab",
+    "shift+tab": "Shift+Tab",
+    "question_mark": "?",
+    "colon": ":",
+    "f1": "F1",
+    "comma": ",",
+    "full_stop": ".",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "plus": "+",
+    "minus": "-",
+    "slash": "/",
+    "backslash": "\\",
+    "asterisk": "*",
+    "apostrophe": "'",
+    "equals_sign": "=",
+}
+
+
+def key(
+    keys: str, action: str, description: str, meaning: str = "", *, show: bool = True
+) -> Binding:
+    """A binding with a word for the footer and a sentence for the help screen."""
+    return Binding(keys, action, description, tooltip=meaning, show=show)
+
+
+def key_name(key: str) -> str:
+    """`Ctrl+D`, `↑`, `{`."""
+    if key in _NAMES:
+        return _NAMES[key]
+    if key.startswith("ctrl+"):
+        return f"Ctrl+{key.removeprefix('ctrl+').upper()}"
+    return key
+
+
+class Deed(NamedTuple):
+    """Something that keys do."""
+
+    action: str
+    description: str
+    """In a word or two, for the footer."""
+    meaning: str
+    """In a sentence."""
+    keys: Sequence[str]
+    """As they are written for people."""
+    node: DOMNode
+    """Whose action it is."""
+
+
+def own_bindings(node: DOMNode) -> Iterator[Binding]:
+    """Those that our classes give a node, one for each key, the nearest class first."""
+    for kind in type(node).__mro__:
+        if kind.__module__.partition(".")[0] == "tui":
+            yield from Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
+
+
+def deeds(nodes: Iterable[DOMNode]) -> list[Deed]:
+    """What can be done with keys on these, each once."""
+    found: dict[tuple[str, str], Deed] = {}
+    for node in nodes:
+        for binding in own_bindings(node):
+            place = (binding.action, binding.description)
+            before = found.get(place)
+            name = key_name(binding.key)
+            if before is None:
+                found[place] = Deed(
+                    binding.action,
+                    binding.description,
+                    binding.tooltip or binding.description,
+                    (name,),
+                    node,
+                )
+            elif name not in before.keys:
+                found[place] = before._replace(keys=(*before.keys, name))
+    return list(found.values())
+
+
+def deeds_by_place(screen: Screen[object]) -> list[tuple[str, list[Deed]]]:
+    """What can be done on a screen: the screen itself, then its panes, then everywhere."""
+    panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
+    places = [
+        ("On this screen", deeds([screen])),
+        ("In lists and texts", deeds(panes.values())),
+        ("Everywhere", deeds([screen.app])),
+    ]
+    return [(title, found) for title, found in places if found]

@@ -1,0 +1,129 @@
+"""How things are called and counted on the screen: plain functions from values to words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.benchmark import Speaker, Stage, StopReason, Track
+from engine.display import one_line
+from engine.progress import Score
+
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
+
+
+UNKNOWN: Final = "—"
+SCRIPTED: Final = "scripted models, not language models"
+ROOM_FOR_PARTS: Final = 60
+"""Characters of what is said in a header of those parts that scripts play."""
+READING: Final = "reading the configuration …"
+
+STAGE_NAMES: Final = {
+    Stage.GEN_METRICS: "metrics",
+    Stage.GEN_SCENARIOS: "scenarios",
+    Stage.SIMULATE: "simulate",
+    Stage.EVALUATE: "evaluate",
+    Stage.AGGREGATE: "aggregate",
+}
+TRACK_SIGNS: Final = {Track.POSITIVE: "+", Track.NEGATIVE: "−"}
+SPEAKER_NAMES: Final = {Speaker.USER: "user", Speaker.TARGET: "target"}
+ENDINGS: Final = {
+    StopReason.TURN_LIMIT: "all turns played",
+    StopReason.USER_ENDED: "the user ended it",
+    StopReason.USER_FAILED: "the user model failed",
+    StopReason.TARGET_FAILED: "the target failed",
+    StopReason.CONTEXT_FULL: "the target's context is full",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.UNKNOWN: "it came from a file that does not say how it ended",
+}
+ENDINGS_SHORT: Final = {
+    StopReason.TURN_LIMIT: "all turns",
+    StopReason.USER_ENDED: "by user",
+    StopReason.USER_FAILED: "user model failed",
+    StopReason.TARGET_FAILED: "target failed",
+    StopReason.CONTEXT_FULL: "context full",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.UNKNOWN: "unknown",
+}
+_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `12:40`, `3:05:00`."""
+    whole = max(int(seconds), 0)
+    hours, rest = divmod(whole, 3600)
+    minutes, second = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{second:02d}" if hours else f"{minutes}:{second:02d}"
+
+
+def amount(number: float) -> str:
+    """`7`, `840`, `1.2k`, `31k`, `2.4M`."""
+    if number < 1_000:
+        return f"{number:.0f}"
+    if number < 9_950:
+        return f"{number / 1_000:.1f}k"
+    if number < 999_500:
+        return f"{number / 1_000:.0f}k"
+    return f"{number / 1_000_000:.1f}M"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 turn`, `6 turns`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def money(usd: float | None, *, scripted: bool) -> str:
+    if scripted and not usd:
+        return "free"
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:.2f}" if usd >= 0.01 or usd == 0 else "<$0.01"
+
+
+def rate(score: Score, track: Track) -> str:
+    """`+ 81 % of 32`."""
+    sign = TRACK_SIGNS[track]
+    if score.rate is None:
+        return f"{sign} {UNKNOWN}"
+    return f"{sign} {percent(score.rate)} % of {score.scored}"
+
+
+def interval_rate(known: Rate, track: Track) -> str:
+    """`+ 81 % (65-91) 26/32`."""
+    low, high = percent(known.interval.low), percent(known.interval.high)
+    return (
+        f"{TRACK_SIGNS[track]} {percent(known.rate)} % ({low}-{high}) {known.passed}/{known.scored}"
+    )
+
+
+def percent(share: float) -> str:
+    """Rounded, but 100 only for all and 0 only for none."""
+    if 0.995 <= share < 1:
+        return "99"
+    return "1" if 0 < share < 0.005 else f"{share * 100:.0f}"
+
+
+def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a switch)
+    match passed:
+        case True:
+            return "✓ pass"
+        case False:
+            return "✗ fail"
+        case None:
+            return "· unscored"
+
+
+def bar(done: int, total: int, width: int) -> tuple[str, str]:
+    """The filled part in eighths of a cell, and the rest."""
+    eighths = 0 if total <= 0 else min(done * width * 8 // total, width * 8)
+    full, part = divmod(eighths, 8)
+    filled = "█" * full + (_BLOCKS[part] if part else "")
+    return filled, " " * (width - len(filled))
+
+
+def scripted_words(scripts: str | None, *, roomy: bool) -> str:
+    """For a header: that everybody is a script, or who is."""
+    if scripts is None:
+        return SCRIPTED if roomy else "scripted"
+    fits = roomy and len(scripts) <= ROOM_FOR_PARTS
+    return one_line(scripts) if fits else "some parts scripted"

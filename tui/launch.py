@@ -1,0 +1,325 @@
+"""Opens the app on a workspace, with an engine beside it where there is something to run, and
+says how things stand when it has gone."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from engine.benchmark import Stage
+from engine.cli.console import tell
+from engine.cli.failures import failure_lines, what_next
+from engine.cli.lines import price_stop
+from engine.cli.reach import Reach, reach_of
+from engine.cli.session import Session, config_path_of, names_at_work, open_session
+from engine.config.workspace import Workspace
+from engine.display import one_line
+from engine.facts import NoteKind, RunEnd
+from engine.link import EngineLink
+from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.remedies import FailureGroup, standing_failures
+from engine.store.reader import Reader
+from engine.store.reading import empty_reader, open_reader
+from engine.store.unread import unread_results, unread_words
+from engine.watch import BenchmarkInfo, Watch, named_only
+from tui.format import money
+from tui.navigation import PLACES
+from tui.services.preferences import Memory
+
+if TYPE_CHECKING:
+    from engine.cli.running import Prepared
+    from tui.results.report import Report
+
+
+MOST: Final = 6
+"""Benchmarks that are told of; a person has seen the others in the app."""
+
+
+def farewell(watch: Watch) -> Iterator[str]:
+    """Of those of which anything was to do, and of what failed a line for each kind."""
+    begun = [info for info in watch.benchmarks if _total(watch, info)]
+    for info in begun[:MOST]:
+        yield _line(watch, info)
+    if len(begun) > MOST:
+        yield f"and {len(begun) - MOST} more: `crosswind status` tells of all"
+    yield from failure_lines(failures(watch))
+
+
+def failures(watch: Watch) -> Sequence[FailureGroup]:
+    """What stands failed of everything that is watched. Raises `StoreError`."""
+    return standing_failures(watch.reader, [info.name for info in watch.benchmarks])
+
+
+def _total(watch: Watch, info: BenchmarkInfo) -> int:
+    return sum(watch.progress.stage_tally(info.name, stage).total for stage in Stage)
+
+
+def _line(watch: Watch, info: BenchmarkInfo) -> str:
+    """`steadiness: 40 of 64 conversations, 38 judged, 2 failed, $1.20 spent`."""
+    progress = watch.progress
+    played = progress.stage_tally(info.name, Stage.SIMULATE)
+    judged = progress.stage_tally(info.name, Stage.EVALUATE)
+    parts = [f"{played.done} of {played.total} conversations", f"{judged.done} judged"]
+    failed = sum(progress.stage_tally(info.name, stage).failed for stage in Stage)
+    if failed:
+        parts.append(f"{failed} failed")
+    costs = [one.usage.cost_usd for one in progress.targets_of(info.name).values()]
+    spent = sum(cost for cost in costs if cost is not None)
+    if spent:
+        parts.append(f"{money(spent, scripted=False)} spent")
+    return f"{one_line(info.name)}: {', '.join(parts)}"
+
+
+THRESHOLDS: Final = (20_000, 20, 20)
+"""A screen makes and drops tens of thousands of objects. At Python's own thresholds everything that
+there is was gone through in most of the screens that were opened, for forty milliseconds each."""
+
+
+def collect_seldom() -> None:
+    """Once, before the first screen: what has been loaded by then is there to stay."""
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+
+
+# What a run needs takes longer to load than the first frame may: it is loaded when there is one. So
+# does the configuration, which is read when the first frame is on the screen.
+
+
+class Face(NamedTuple):
+    """How the app is to be shown."""
+
+    slow: bool
+    mouse: bool
+
+
+def open_app(arguments: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    face = Face(
+        slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
+    )
+    if arguments.command not in {"demo", "run"}:
+        return _look(arguments, face=face)
+    from engine.cli.pricing import checked, confirmed
+    from engine.cli.running import STOPPED, prepare_demo, prepare_run
+
+    if arguments.command == "demo":
+        prepared = prepare_demo(arguments)
+        prepared.session.require_free()
+        checked(prepared.session, prepared.order)
+        return _run_and_watch(prepared, face=face)
+    prepared = prepare_run(arguments)
+    prepared.session.require_free()
+    order = confirmed(prepared.session, prepared.order, arguments)
+    if order is None:
+        return STOPPED
+    return _run_and_watch(replace(prepared, order=order), face=face)
+
+
+def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
+    """The engine outlives the app, which may be left at any time."""
+    from engine.cli.running import DONE, held_to
+
+    session, order = prepared.session, prepared.order
+    started = _start(session, order)
+    with closing(_watch(session)) as watch:
+        _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
+        watch.poll()
+        code = _goodbye(session.reach, watch, _then(prepared))
+        over = watch.progress.run_state is NoteKind.RUN_ENDED
+        return code or (held_to(session, order, prepared.gates) if over else DONE)
+
+
+def _look(arguments: argparse.Namespace, *, face: Face) -> int:
+    """The app on what is stored, and on the engine at work where there is one. Whoever only looked
+    has not failed, however the run stands."""
+    workspace = reach_of(arguments).workspace
+    reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
+    unread = unread_results(workspace.benchmarks_dir, reach.store_path)
+    if unread and reach.holder() is None:
+        from engine.cli.restoring import offered
+
+        offered(unread_words(unread, reach.store_path), arguments)
+    at_work, stored = reach.holder() is not None, reach.store_path.exists()
+
+    @cache
+    def session() -> Session:
+        return open_session(arguments)
+
+    reader = open_reader(reach.store_path) if stored else empty_reader(reach.store_path)
+    with closing(_named(reach, reader, at_work=at_work)) as watch:
+
+        def describe() -> tuple[Sequence[BenchmarkInfo], EngineLink]:
+            infos = session().watched()
+            if not stored:  # until now it looked like an empty one
+                if not reach.store_path.exists():
+                    session().make_store()
+                watch.reader.move_to(open_reader(reach.store_path))
+            return infos, watch.link or reach.link()
+
+        place = _place(reach, at_work=at_work)
+        _show(workspace, session, watch, place=place, face=face, describe=describe)
+        watch.poll()
+        if watch.progress.run_state is not None:
+            _goodbye(reach, watch)
+    return 0
+
+
+def _named(reach: Reach, reader: Reader, *, at_work: bool) -> Watch:
+    """Of the benchmarks no more than their names."""
+    names = names_at_work(reach.workspace, reader.last_run() if at_work else None)
+    return Watch(reader, named_only(names), reach.link() if at_work else None, described=False)
+
+
+def _watch(session: Session) -> Watch:
+    infos = session.watched()
+    return Watch.open(session.store_path, infos, session.link())
+
+
+def _show(
+    workspace: Workspace,
+    session: Callable[[], Session],
+    watch: Watch,
+    *,
+    place: str,
+    face: Face,
+    started: int | None = None,
+    describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
+) -> None:
+    """`session` may take a while the first time, and raise `InputError`. `started` is the process
+    id of an engine that was started for this."""
+    from tui.app import CrosswindApp
+
+    def start(order: Order | None) -> int:
+        return _start(session(), order)
+
+    def cost(order: Order) -> PricedOrder | None:
+        """None where nothing is paid for. Whatever is started or asked for passes here first."""
+        from engine.cli.pricing import checked
+
+        priced = checked(session(), order)
+        return priced if priced.lines else None
+
+    def make(name: str) -> BenchmarkInfo:
+        from engine.config.templates import new_benchmark
+
+        new_benchmark(workspace, name)
+        [made] = session().infos([name])
+        return made
+
+    def report(benchmark: str) -> Report:
+        # Imported when results are first asked for: it takes more than the first frame may.
+        from tui.results.report import added_up
+
+        return added_up(workspace, session().config, watch.reader.path, benchmark)
+
+    app = CrosswindApp(
+        watch,
+        place=place,
+        start=start,
+        started=started,
+        cost=cost,
+        make=make,
+        describe=describe,
+        memory=Memory.of(os.environ),
+        slow=face.slow,
+        report=report,
+        attach=f"crosswind watch{_on(workspace)}",
+    )
+    collect_seldom()
+    app.run(mouse=face.mouse and app.choices.mouse is not False)
+    if app.fault is not None:
+        raise app.fault
+    if app.return_code:
+        raise SystemExit(app.return_code)
+
+
+def _place(reach: Reach, *, at_work: bool) -> str:
+    """Where one was the last time, while a run went on or while none did."""
+    from tui.navigation import PLACES
+    from tui.services.preferences import ViewMemory
+
+    kept = ViewMemory.beside(Memory.of(os.environ).path, reach.store_path.parent).views
+    place = kept.place_at_work if at_work else kept.place
+    if place is not None and place in {each.name for each in PLACES}:
+        return place
+    return "Live" if at_work else "Benchmarks"
+
+
+def _start(session: Session, order: Order | None) -> int:
+    """The engine's process id."""
+    from engine.cli.running import LINGER_SECONDS
+    from engine.service.spawning import Job, spawn
+
+    return spawn(Job(session.place, order, LINGER_SECONDS))
+
+
+def _on(workspace: Workspace) -> str:
+    return f" --workspace {shlex.quote(str(workspace.root))}"
+
+
+def _then(prepared: Prepared) -> Callable[[], None] | None:
+    """What is said at the end in place of where the results are."""
+    until = prepared.until
+    if until is None:
+        return None
+    from engine.cli.running import tell_next
+
+    return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)
+
+
+def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None) -> int:
+    """What stays on the terminal when the app has gone, and how it went as an exit code: a run
+    that goes on is no failure."""
+    from engine.cli.running import DONE, FAILED, STOPPED
+
+    for line in farewell(watch):
+        tell(line)
+    on = _on(reach.workspace)
+    if reach.holder() is not None:
+        over = watch.progress.run_state is NoteKind.RUN_ENDED
+        if not over:
+            return DONE  # the app has said how to see it again
+    if watch.progress.run_end is not RunEnd.DONE:
+        reason = price_stop(watch.progress)
+        if reason is not None:
+            tell(reason)
+        tell(f"stopped before the end; `crosswind run{on}` goes on from here")
+        return STOPPED
+    failed = failures(watch)
+    if failed:
+        tell(what_next(failed, f"crosswind retry{on}"))
+    if then is not None and not failed:
+        then()
+    else:
+        tell(f"results: `crosswind results{on}`")
+    return FAILED if failed else DONE
+
+
+_SCREENS: Final = (
+    "tui.screens.search",
+    *(place.screen.partition(":")[0] for place in PLACES),
+    "tui.screens.go_to",
+    "tui.screens.help",
+)
+"""One key away from everywhere."""
+
+
+def preload() -> threading.Thread:
+    """On a thread of its own; a key that needs one of them meanwhile waits for that one alone."""
+    thread = threading.Thread(target=_load, name="preload", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load() -> None:
+    for module in _SCREENS:
+        import_module(module)

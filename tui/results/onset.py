@@ -1,0 +1,87 @@
+"""How the targets hold as a conversation goes on: what would count if it ended at each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from engine.benchmark import Track
+from engine.display import one_line
+from engine.stages.course import Course
+from engine.stages.findings import percent
+from tui.format import TRACK_SIGNS
+from tui.results.text import Behind, paragraph, title
+from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.widgets.plot import Curve, plot
+from tui.widgets.sheet import Row
+
+_SAYS: Final = {
+    Track.POSITIVE: "shown by the end of each turn",
+    Track.NEGATIVE: "still avoided at the end of each turn",
+}
+_MEANS: Final = (
+    "A conversation counts from the turn in which its earliest evidence stands. Where judges quote "
+    "little, it may have begun before."
+)
+_TURN: Final = 6
+_PLOT: Final = (100, 12)
+_AT_ONCE: Final = 12
+"""More curves than these cannot be told apart: then the chosen one is drawn and the first ones."""
+
+
+def course_rows(courses: Sequence[Course], target: str | None, width: int) -> list[Row]:
+    if not any(one.of for one in courses):
+        words = "No verdict says yet in which turn its evidence stands."
+        return list(paragraph(words, width, ink=Ink.MUTED))
+    rows: list[Row] = []
+    for track in Track:
+        of_track = [one for one in courses if one.track is track and one.of]
+        of_track.sort(key=lambda one: (-one.passing[-1], one.target))
+        if of_track:
+            rows += _track(track, of_track, target, width)
+    return [*rows, *paragraph(_MEANS, width, ink=Ink.FAINT)]
+
+
+def _track(
+    track: Track, courses: Sequence[Course], target: str | None, width: int
+) -> Iterator[Row]:
+    yield title(f"{TRACK_SIGNS[track]} {track.value} metrics", width, _SAYS[track])
+    names = max(8, *(cell_len(one_line(one.target)) for one in courses))
+    names = min(names, 24, max(width - 2 * _TURN, 8))
+    turns = range(len(courses[0].seen))
+    fit = max((width - names - 16) // _TURN, 2)
+    shown = turns if len(turns) <= fit else [*turns[: fit - 1], turns[-1]]
+    heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
+    yield Row(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
+    for one in courses:
+        yield _course(one, shown, names, width, is_chosen=one.target == target)
+    unplaced = sum(one.unplaced for one in courses)
+    if unplaced:
+        words = f"{unplaced:,} more have evidence in no turn, and are left out here."
+        yield from paragraph(words, width, Piece("·", Ink.WARN), Ink.MUTED)
+    for line in plot(_curves(courses, target), min(width - 1, _PLOT[0]), _PLOT[1]):
+        yield Row([Piece(" "), *line])
+
+
+def _course(one: Course, shown: Sequence[int], names: int, width: int, *, is_chosen: bool) -> Row:
+    ink = Ink.ACCENT if is_chosen else Ink.TEXT
+    line = [Piece(" " + pad(one_line(one.target), names), Ink.STRONG)]
+    before = None
+    for turn in shown:
+        share = one.passing[turn]
+        same = before is not None and percent(share) == percent(before)
+        line.append(Piece(pad(percent(share), _TURN, right=True), Ink.FAINT if same else ink))
+        before = share
+    line.append(Piece(f"  of {one.of:,}", Ink.MUTED))
+    return Row(fitted(line, width), Behind((one.target,), track=one.track))
+
+
+def _curves(courses: Sequence[Course], target: str | None) -> list[Curve]:
+    chosen = [one for one in courses if one.target == target]
+    others = [one for one in courses if one.target != target][: _AT_ONCE - len(chosen)]
+    return [
+        *(Curve(one_line(one.target), one.passing, Ink.MUTED) for one in others),
+        *(Curve(one_line(one.target), one.passing, Ink.ACCENT) for one in chosen),
+    ]

@@ -1,0 +1,111 @@
+"""What the sections of the results share: words that fill lines, headings, and the filter behind
+a figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+
+from engine.benchmark import Track
+from engine.display import one_line
+from engine.stages.analysis import Analysis
+from tui.widgets.ink import Ink, Piece, fitted
+from tui.widgets.sheet import Row
+from tui.widgets.wrap import wrap
+
+READABLE: Final = 100
+"""Cells beyond which words are hard to follow."""
+
+
+def paragraph(
+    text: str,
+    width: int,
+    mark: Piece | None = None,
+    ink: Ink = Ink.TEXT,
+    key: Hashable | None = None,
+) -> Iterator[Row]:
+    """Foreign words among them are made harmless here."""
+    sign = Piece(" " if mark is None else f" {mark.text} ", Ink.TEXT if mark is None else mark.ink)
+    indent = cell_len(sign.text)
+    words = one_line(text)
+    for number, row in enumerate(wrap(words, max(min(width - indent - 1, READABLE), 8))):
+        head = sign if number == 0 else Piece(" " * indent)
+        yield Row([head, Piece(words[row.start : row.end], ink)], key)
+
+
+def title(words: str, width: int, note: str = "") -> Row:
+    """A heading with a thin line up to what its figures are."""
+    note = note if cell_len(words) + cell_len(note) + 8 <= width else ""
+    room = max(width - cell_len(words) - cell_len(note) - 5, 0)
+    line = [
+        Piece(f" {words} ", Ink.ACCENT),
+        Piece("─" * room, Ink.RULE),
+        Piece(f" {note}" if note else "", Ink.MUTED),
+    ]
+    return Row(fitted(line, width))
+
+
+_BREAKS = re.compile(r'[\s,"]')
+"""What would end a word of the line."""
+
+
+class Behind(NamedTuple):
+    """Which verdicts; nothing for all of the benchmark."""
+
+    targets: tuple[str, ...] = ()
+    metric: str | None = None
+    track: Track | None = None
+    axis: str | None = None
+    people: tuple[str, ...] = ()
+    """Values on that axis."""
+    split: bool = False
+    """Only those on which judges do not agree."""
+    benchmark: str | None = None
+    """Another than the one that is shown."""
+    judge: str | None = None
+
+
+def line_of(behind: Behind, analysis: Analysis, benchmarks: Sequence[str]) -> str:
+    """A filter takes a part of a name for the name, so names that hold a wanted one are taken out
+    again."""
+    people = {
+        value for one in analysis.targets for value in one.demographics.get(behind.axis or "", {})
+    }
+    metrics = () if behind.metric is None else (behind.metric,)
+    words = [
+        *_named("benchmark", (behind.benchmark or analysis.benchmark,), benchmarks),
+        *_named("target", behind.targets, [one.target for one in analysis.targets]),
+        *_named("metric", metrics, [one.id for one in analysis.metrics]),
+        *_named("who", behind.people, people, f"{_word(behind.axis or '')}="),
+    ]
+    if behind.track is not None:
+        words.append(f"type:{behind.track.value}")
+    if behind.judge is not None:
+        words.append(f"judge:{_word(behind.judge)}")
+    if behind.split:
+        words.append("is:split")
+    return " ".join(words)
+
+
+def _named(
+    field: str, wanted: Sequence[str], known: Iterable[str], prefix: str = ""
+) -> Iterable[str]:
+    known = sorted(set(known))
+    if not wanted or (known and set(known) <= set(wanted)):
+        return
+    yield f"{field}:" + ",".join(prefix + _word(name) for name in wanted)
+    others = [
+        name
+        for name in known
+        if name not in wanted and any(one.lower() in name.lower() for one in wanted)
+    ]
+    if others:
+        yield f"-{field}:" + ",".join(prefix + _word(name) for name in others)
+
+
+def _word(name: str) -> str:
+    """`*` stands for anything."""
+    return _BREAKS.sub("*", name)

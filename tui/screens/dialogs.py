@@ -1,0 +1,218 @@
+"""Small screens that lie over another until they are answered: a choice, a line to type."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from textwrap import wrap
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from engine.benchmark import name_fault
+from engine.display import one_line
+from tui.screens.watching import BREAKPOINTS_DOWN
+from tui.state.related import Subject
+from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.widgets.lines import Choices, Lines, OneLine
+
+Result = TypeVar("Result")
+
+
+class Overlay(ModalScreen[Result], inherit_bindings=False):
+    """Is answered once. A key that comes while it goes, as a line's own Enter does on its way up,
+    would else take the screen beneath it away, or end the app where there is none."""
+
+    answered = False
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        if self.answered:
+            return AwaitComplete()
+        self.answered = True
+        return super().dismiss(result)
+
+
+WIDTH: Final = 72
+"""Cells of a card, as the stylesheet says."""
+
+
+class Offer(NamedTuple):
+    key: str
+    """One letter."""
+    name: str
+    meaning: str
+
+
+class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
+    """Ends with what was chosen, or nothing."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
+
+    def __init__(self, question: str | Sequence[str], offers: Sequence[Offer]) -> None:
+        """`question` is one sentence, or a few lines of which the first counts most."""
+        super().__init__()
+        self._question = [question] if isinstance(question, str) else question
+        self._offers = offers
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines(self._lines(), id="question")
+            yield Choices(list(map(_line, self._offers)), id="choices")
+
+    def _lines(self) -> list[Line]:
+        width = min(WIDTH, self.app.size.width) - 6
+        inks = [Ink.ACCENT, *[Ink.MUTED] * len(self._question)]
+        return [
+            [Piece(row, ink)]
+            for line, ink in zip(self._question, inks, strict=False)
+            for row in wrap(one_line(line), max(width, 1))
+        ]
+
+    def on_mount(self) -> None:
+        self.query_one(Choices).focus()
+
+    def on_key(self, event: events.Key) -> None:
+        chosen = next((offer for offer in self._offers if offer.key == event.character), None)
+        if chosen is not None:
+            event.stop()
+            self.dismiss(chosen)
+
+    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+        self.dismiss(self._offers[message.index])
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+
+def _line(offer: Offer) -> Line:
+    return [
+        Piece(f" {offer.key}  ", Ink.ACCENT),
+        Piece(pad(offer.name, 22), Ink.STRONG),
+        Piece(offer.meaning, Ink.MUTED),
+    ]
+
+
+class _TypedLine(Input):
+    """Takes Enter and Esc itself and at once. On their way up to the app, what was typed behind
+    them would still land on this line, though it is meant for the screen beneath."""
+
+    def __init__(self, asking: TypingScreen[Any], placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, id="typed")
+        self.cursor_blink = False
+        self._asking = asking
+
+    async def _on_key(self, event: events.Key) -> None:
+        asking = self._asking
+        if asking.answered:
+            self.app.post_message(events.Key(event.key, event.character))
+        elif event.key == "enter":
+            asking.submit(self.value)
+        elif event.key == "escape":
+            asking.action_close()
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+
+class TypingScreen(Overlay[Result], inherit_bindings=False):
+    """Has one line, `line`. Keys that come before it has the focus are for it as well."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    AUTO_FOCUS = "Input"
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__()
+        self.line = _TypedLine(self, placeholder)
+
+    def submit(self, typed: str) -> None:
+        """Enter was pressed."""
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        """Esc was pressed."""
+        self.dismiss()
+
+    def on_key(self, event: events.Key) -> None:
+        if self.focused is not None:
+            return
+        if event.key == "enter":
+            self.submit(self.line.value)
+        elif event.is_printable and event.character is not None:
+            self.line.value += event.character
+            self.line.cursor_position = len(self.line.value)
+
+
+_QUESTION: Line = [Piece("What is the new benchmark to be called?", Ink.ACCENT)]
+
+
+class NameScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with a name that may be used, or nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, taken: Collection[str]) -> None:
+        super().__init__("a short name, for a folder")
+        self._taken = {name.casefold() for name in taken}
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([_QUESTION])
+            yield self.line
+            yield self._note
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        fault = self._fault(message.value) if message.value else None
+        words = fault or "Enter makes it, Esc closes"
+        self._note.show([Piece(words, Ink.BAD if fault else Ink.MUTED)])
+
+    def submit(self, typed: str) -> None:
+        if self._fault(typed) is None:
+            self.dismiss(typed)
+
+    def _fault(self, name: str) -> str | None:
+        if name.casefold() in self._taken:
+            return "there is one of that name"
+        return name_fault(name)
+
+
+class StarsScreen(Overlay[Subject], inherit_bindings=False):
+    """Ends with what was chosen, or nothing."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape,backspace,apostrophe", "close", "close")
+    ]
+
+    def __init__(self, stars: Sequence[Subject]) -> None:
+        super().__init__()
+        self._stars = stars
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([[Piece("Conversations with a star", Ink.ACCENT)]], id="question")
+            yield Choices(list(map(_starred_line, self._stars)), id="found")
+
+    def on_mount(self) -> None:
+        self.query_one(Choices).focus()
+
+    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+        self.dismiss(self._stars[message.index])
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+
+def _starred_line(subject: Subject) -> Line:
+    return [
+        Piece(" ★ ", Ink.WARN),
+        Piece(one_line(str(subject.key)), Ink.STRONG),
+        Piece(f"  {one_line(subject.benchmark)}", Ink.MUTED),
+    ]

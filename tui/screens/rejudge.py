@@ -1,0 +1,453 @@
+"""Judging conversations again: by whom and at what price, then old and new verdicts side by
+side."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from engine.benchmark import Stage, State
+from engine.display import drawn, one_line
+from engine.errors import CrosswindError, StoreError
+from engine.facts import Fact, StateChanged, VerdictGiven
+from engine.link import Answer, Board, Command, EngineState, Request, Row
+from engine.pipeline.order import PriceRange
+from engine.store.records import StoredVerdict
+from engine.watch import BenchmarkInfo, Watch
+from tui.bindings import key
+from tui.format import count, verdict
+from tui.screens.dialogs import Overlay
+from tui.screens.watching import BREAKPOINTS_DOWN, WatchingScreen, heading
+from tui.services.engine_control import order_for
+from tui.services.shell_commands import ShellCommand, judging_again
+from tui.services.ticker import Moment, begin, begin_instead
+from tui.shell import Shell
+from tui.state.live import Missed
+from tui.state.related import Among, Subject
+from tui.state.transcript import VERDICT_INKS, one_verdict
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import Choices, Lines, OneLine
+from tui.widgets.side_by_side import SideBySide
+from tui.widgets.table import Cells, Heading, Headings, WideTable
+
+AGAIN_AFTER: Final = 0.5
+"""Seconds between two looks while verdicts come."""
+_WIDTH: Final = (20, 48)
+_UNSORTED: Final = "-"
+_OVER: Final = {EngineState.STOPPED, EngineState.LOST}
+
+
+class _Pair(NamedTuple):
+    """The newest usable verdict before, and the newest since."""
+
+    old: StoredVerdict | None
+    new: StoredVerdict | None
+
+    @property
+    def changed(self) -> bool:
+        return self.new is not None and (self.old is None or self.old.passed is not self.new.passed)
+
+
+class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
+    """It can be left at any time: the verdicts come all the same, and stay in the store."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("s", "sort", "sort", "what has changed comes first, or the order in which it was"),
+        key("space", "freeze", "freeze", "hold the display still; the run goes on"),
+    ]
+
+    def __init__(self, watch: Watch, subjects: Sequence[Subject], evaluator: str | None) -> None:
+        """What is in the store now is old, what comes is new. Raises `StoreError`."""
+        super().__init__(watch)
+        self._header = OneLine(id="header")
+        self._title = OneLine(id="title")
+        self._headings = Headings(id="headings")
+        self._table = WideTable(self._cells, fixed=2, id="rows")
+        self._sides = SideBySide(id="detail")
+        self._evaluator = evaluator
+        self._after = watch.reader.last_seq()
+        takes = watch.reader.browser().takes_that_count(subjects)
+        self._subjects = {takes[each]: each for each in subjects if each in takes}
+        """By the take that is judged."""
+        self._pairs: dict[int, _Pair] = {}
+        """Of those that were judged since."""
+        self._failed: dict[Row, str] = {}
+        """Why one could not be judged."""
+        self._looked_through = self._after
+        self._stale = False
+        self._looking = False
+        self._looked_at = float("-inf")
+        self._changed_first = False
+        self._missed: Missed | None = None
+        """None while the display moves."""
+        self._fault: str | None = None
+        """Why the store could not be read."""
+        self._refusal: str | None = None
+        """Why the engine does not do it."""
+        self._accepted = False
+        """Whether the engine was asked and does it."""
+        self._gone = False
+        """Whether the engine has ended, with some of it undone."""
+
+    @property
+    def subject(self) -> Subject | None:
+        row = self._table.cursor
+        return None if row is None else self._subjects.get(row)
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        return [
+            *super().commands[:1],
+            *judging_again(list(self._subjects.values()), self._evaluator),
+        ]
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._title
+        yield self._headings
+        yield self._table
+        yield self._sides
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._table.focus()
+        self._show_rows()
+
+    def on_resize(self) -> None:
+        self._draw_lines()
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        if self._missed is not None:
+            self._missed.hear(facts)
+        for fact in facts:
+            if isinstance(fact, VerdictGiven):
+                self._stale = True
+            elif isinstance(fact, StateChanged) and fact.stage is Stage.EVALUATE:
+                row = Row(fact.benchmark, fact.unit)
+                if fact.state is State.FAILED:
+                    self._failed[row] = fact.reason or "no reason was kept"
+                elif self._failed.pop(row, None) is None:
+                    continue
+                self._table.renew_all()
+
+    def answered(self, answer: Answer) -> None:
+        """What the engine says to the request."""
+        self._accepted = answer.accepted
+        if answer.accepted:
+            self.shell.tell(answer.text)
+            return
+        self._refusal = answer.text or "the engine refused"
+        self.shell.tell(self._refusal, bad=True)
+        self._table.renew_all()
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        over = self._accepted and board is not None and board.state in _OVER
+        if over != self._gone:
+            self._gone = over
+            self._table.renew_all()
+        due = moment.seconds - self._looked_at >= AGAIN_AFTER
+        if self._stale and due and self.is_running and not (self._looking or self._missed):
+            self._stale, self._looking, self._looked_at = False, True, moment.seconds
+            begin(self, self._look, "look")
+        self._draw_lines()
+
+    def action_sort(self) -> None:
+        self._changed_first = not self._changed_first
+        self._show_rows()
+
+    def action_freeze(self) -> None:
+        self._missed = Missed() if self._missed is None else None
+        self._draw_lines()
+
+    def on_cursor_view_moved(self) -> None:
+        self._draw_sides()
+
+    def on_wide_table_shifted(self) -> None:
+        self._draw_lines()
+
+    def on_wide_table_opened(self, message: WideTable.Opened) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+        from tui.screens.conversation import ConversationScreen
+
+        place = self._table.place_of(message.row) or 0
+        among = Among(self.watched.reader.browser(), self._table.rows, place)
+        self.app.push_screen(
+            ConversationScreen(self.watched, *self._subjects[message.row], among=among)
+        )
+
+    async def _look(self) -> None:
+        try:
+            found = await asyncio.to_thread(self._newly_judged)
+        except StoreError as error:
+            self._fault = str(error)
+            return
+        finally:
+            self._looking = False
+        self._pairs.update(found)
+        self._table.renew(found)
+        if self._table.cursor in found:
+            self._draw_sides()
+        self._draw_lines()
+
+    def _newly_judged(self) -> dict[int, _Pair]:
+        reader = self.watched.reader
+        judged = reader.browser().judged_again(self._subjects.keys(), self._looked_through)
+        self._looked_through = max([self._looked_through, *judged.values()])
+        return {
+            take: _pair(verdicts, self._after)
+            for take, verdicts in reader.verdicts_of(judged).items()
+        }
+
+    def _show_rows(self) -> None:
+        takes = list(self._subjects)
+        if self._changed_first:
+            takes.sort(key=self._rank)
+        self._table.show(array("q", takes), self._columns(), _NOTHING)
+        self._draw_sides()
+        self._draw_lines()
+
+    def _rank(self, take: int) -> int:
+        pair = self._pairs.get(take)
+        return 2 if pair is None else 0 if pair.changed else 1
+
+    def _columns(self) -> list[Heading]:
+        low, high = _WIDTH
+        longest = max((len(str(subject.key)) for subject in self._subjects.values()), default=low)
+        return [
+            Heading("", "before → now", 23),
+            Heading("", "conversation", max(min(longest, high), low)),
+            Heading("", "judged now by", 22),
+            Heading("", "because", 0),
+        ]
+
+    def _cells(self, rows: Sequence[int]) -> Mapping[int, Cells]:
+        return {take: self._row(take) for take in rows}
+
+    def _row(self, take: int) -> Cells:
+        name = Piece(one_line(str(self._subjects[take].key)))
+        pair = self._pairs.get(take)
+        if pair is None or pair.new is None:
+            why = self._failed.get(Row.of(*self._subjects[take]))
+            if why is not None:
+                return [
+                    Piece("! failed", Ink.BAD),
+                    name,
+                    Piece(""),
+                    Piece(one_line(why), Ink.MUTED),
+                ]
+            waits = self._refusal is None and not self._gone
+            state = Piece("▸ waiting" if waits else "· not judged", Ink.MUTED)
+            return [state, name, Piece(""), Piece("")]
+        old = "—" if pair.old is None else verdict(pair.old.passed)
+        ink = VERDICT_INKS[pair.new.passed] if pair.changed else Ink.MUTED
+        why = pair.new.justification if pair.new.unscored is None else pair.new.unscored
+        return [
+            Piece(f"{old} → {verdict(pair.new.passed)}", ink),
+            name,
+            Piece(one_line(pair.new.judge), Ink.MUTED),
+            Piece(one_line(why), Ink.MUTED),
+        ]
+
+    def _draw_lines(self) -> None:
+        who = one_line(self._evaluator or "those whose verdicts count")
+        self._header.show(*heading(self, "Judged again", [Piece(f"by {who}", Ink.MUTED)]))
+        self._title.show(self._progress_words(), self._outcome_words())
+        self._headings.show(self._table.heading_line(_UNSORTED, backwards=False))
+
+    def _progress_words(self) -> Line:
+        if self._fault is not None:
+            return [Piece(" " + one_line(self._fault), Ink.BAD)]
+        if self._refusal is not None:
+            return [Piece(f" not judged again: {one_line(self._refusal)}", Ink.BAD)]
+        done, total = len(self._pairs), len(self._subjects)
+        ink = Ink.GOOD if done == total else Ink.ACCENT
+        words = [Piece(f" {done:,} of {count(total, 'conversation')}", ink)]
+        if self._gone and done < total:
+            words.append(Piece("  the engine has ended: what is missing was not judged", Ink.WARN))
+        if self._missed is not None:
+            words.append(Piece(f"  {self._missed.words}", Ink.WARN))
+        return words
+
+    def _outcome_words(self) -> Line:
+        changed = sum(pair.changed for pair in self._pairs.values())
+        same = len(self._pairs) - changed
+        if self._refusal is not None:
+            return [Piece("q goes back ", Ink.MUTED)]
+        if not self._pairs:
+            return [Piece("verdicts come as the engine gets to them ", Ink.MUTED)]
+        return [
+            Piece(f"{same:,} the same  ", Ink.MUTED),
+            Piece(f"{changed:,} changed ", Ink.WARN if changed else Ink.MUTED),
+        ]
+
+    def _draw_sides(self) -> None:
+        row = self._table.cursor
+        if row is None:
+            self._sides.show([], [])
+            return
+        pair = self._pairs.get(row)
+        try:
+            pair = pair or _pair(self.watched.reader.verdicts(row), self._after)
+        except StoreError as error:
+            self._sides.show([Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)], [])
+            return
+        self._sides.show(_side("before", pair.old), _side("now", pair.new))
+
+
+_NOTHING: Final = (
+    Piece("  None of them was played to its end: there is nothing to judge yet.", Ink.MUTED),
+)
+
+
+def _pair(verdicts: Sequence[StoredVerdict], after: int) -> _Pair:
+    """Of the same judge and pass where it judged before, for like is compared with like."""
+    new = next((each for each in reversed(verdicts) if each.seq > after), None)
+    before = [each for each in verdicts if each.seq <= after]
+    if new is not None:
+        same = [each for each in before if (each.judge, each.number) == (new.judge, new.number)]
+        before = same or before
+    usable = [each for each in before if each.passed is not None] or before
+    return _Pair(usable[-1] if usable else None, new)
+
+
+def _side(name: str, given: StoredVerdict | None) -> list[Block]:
+    title = Rule("side", name, ink=Ink.STRONG)
+    if given is None:
+        return [title, Passage("none", "", "none yet" if name == "now" else "none", ink=Ink.MUTED)]
+    return [title, *(_beside(block, place) for place, block in enumerate(one_verdict(given)))]
+
+
+def _beside(block: Block, place: int) -> Block:
+    """With a key that the other side has too, so that what is alike stands beside each other."""
+    if isinstance(block, Rule):
+        return Passage("verdict", "verdict", block.title, Ink.MUTED, block.ink, close=True)
+    return replace(block, key=(block.label, place))
+
+
+FREE: Final = "free: only scripted models are called"
+
+
+class Candidate(NamedTuple):
+    """Somebody who can be asked to judge."""
+
+    name: str | None
+    """None for those whose verdicts count anyway."""
+    words: str
+    note: str
+
+
+class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
+    """Ends with what is to be asked of the engine, or nothing."""
+
+    VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
+
+    def __init__(self, watch: Watch, shell: Shell, command: Command, rows: tuple[Row, ...]) -> None:
+        """`command` is `EVALUATE` or `SIMULATE`."""
+        super().__init__()
+        self._shell = shell
+        self._command = command
+        self._rows = rows
+        infos = {info.name: info for info in watch.benchmarks}
+        self._candidates = _candidates(infos.get(rows[0].benchmark), command)
+        self._list = Choices(list(map(_line, self._candidates)), id="found")
+        self._note = OneLine(id="note")
+        self._prices: dict[str | None, Line] = {}
+        """What is said of each; what it costs, or why it cannot be done."""
+        self._chosen: Candidate | None = None
+        """Who was chosen while the price was not known yet."""
+        self._quotes: dict[str | None, PriceRange | None] = {}
+        """Of those that can be asked."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([[Piece(self._question, Ink.ACCENT)]], id="question")
+            yield self._list
+            yield self._note
+
+    def on_mount(self) -> None:
+        self._list.focus()
+        self._show_price()
+
+    def on_cursor_view_moved(self) -> None:
+        self._chosen = None
+        self._show_price()
+
+    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+        self._chosen = self._candidates[message.index]
+        if self._chosen.name in self._quotes:
+            self.dismiss(self._request(self._chosen))
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+    @property
+    def _question(self) -> str:
+        number = len(self._rows)
+        which = one_line(self._rows[0].unit) if number == 1 else f"{number:,} conversations"
+        if self._command is Command.SIMULATE:
+            return f"Play {which} again?"
+        return f"Who is to judge {which} again?"
+
+    def _request(self, candidate: Candidate) -> Request:
+        quote = self._quotes.get(candidate.name)
+        return Request(self._command, rows=self._rows, evaluator=candidate.name, quote=quote)
+
+    def _show_price(self) -> None:
+        candidate = self._candidates[self._list.cursor]
+        known = self._prices.get(candidate.name)
+        if known is not None:
+            self._note.show(known)
+            return
+        self._note.show([Piece("working out calls and price", Ink.MUTED)])
+        begin_instead(self, partial(self._price, candidate), "price")
+
+    async def _price(self, candidate: Candidate) -> None:
+        order = order_for(self._request(candidate))
+        if order is None:
+            return
+        try:
+            priced = await asyncio.to_thread(self._shell.cost, order)
+        except CrosswindError as error:
+            self._prices[candidate.name] = [Piece(one_line(str(error)), Ink.BAD)]
+            self._show_price()
+            return
+        words = FREE if priced is None else one_line(priced.total[0])
+        price = [Piece(words, Ink.GOOD if priced is None else Ink.WARN), Piece("  Enter goes on")]
+        self._quotes[candidate.name] = None if priced is None else priced.order.quote
+        self._prices[candidate.name] = price
+        for note in () if priced is None else priced.notes:
+            self._shell.tell(note)
+        if priced is None and candidate == self._chosen:
+            self.dismiss(self._request(candidate))  # there is nothing to say yes to
+        else:
+            self._show_price()
+
+
+def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[Candidate]:
+    if command is Command.SIMULATE:
+        return [Candidate(None, "play and judge", "a new playing beside those that are there")]
+    judges = ", ".join(map(one_line, info.judges)) if info is not None else ""
+    found = [Candidate(None, judges or "the configured judges", "counts from now on")]
+    for each in () if info is None else info.evaluators:
+        words = f"{one_line(each.name)}  {one_line(each.label)}"
+        note = "a script" if each.scripted else "beside what counts"
+        found.append(Candidate(each.name, words, note))
+    return found
+
+
+def _line(candidate: Candidate) -> Line:
+    return [
+        Piece(" " + pad(candidate.words, 42) + " ", Ink.STRONG),
+        Piece(candidate.note, Ink.MUTED),
+    ]

@@ -1,0 +1,1 @@
+"""What the app does beside drawing: exports, preferences, the terminal, the engine, its clock."""

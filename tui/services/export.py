@@ -1,0 +1,414 @@
+"""Taking something out of the app: to the clipboard, into a pager, into a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import signal
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+from textual.app import App, SuspendNotSupported
+
+from engine.benchmark import Scenario
+from engine.display import clean
+from engine.errors import CrosswindError
+from engine.scripted import all_scripts, played_by, scripts_in_words
+from engine.store.reader import Reader
+from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from tui.format import ENDINGS, SPEAKER_NAMES, verdict
+from tui.navigation import Navigating
+from tui.screens.dialogs import ChoiceScreen, Offer
+from tui.screens.watching import WatchingScreen
+from tui.services.preferences import cache_folder, write_private
+from tui.services.shell_commands import ShellCommand
+from tui.state.related import Subject
+
+MOST_FOR_TERMINAL: Final = 50_000
+"""Bytes. Terminals drop what is longer than their own limit, and the lowest that are known lie a
+little above this once it is written in base64."""
+PATIENCE: Final = 2.0
+"""Seconds for a program that takes the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What became of it."""
+
+    characters: int
+    taken: Sequence[str]
+    """Who has it for certain."""
+    asked: bool
+    """Whether the terminal was asked to take it, which never answers."""
+    file: Path | None
+
+    def __str__(self) -> str:
+        where = list(self.taken)
+        if self.asked:
+            where.append("the terminal, if it takes it")
+        if self.file is not None:
+            where.append(str(self.file))
+        if not where:
+            return "Nothing took the text: neither tmux, the terminal nor a file."
+        return f"Copied {self.characters:,} characters to " + ", ".join(where)
+
+
+def programs(environ: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
+    """Those that take text here, by the names that people know them by."""
+    found: list[tuple[str, Sequence[str]]] = []
+    if environ.get("TMUX"):
+        found.append(("tmux", ("tmux", "load-buffer", "-w", "-")))
+    if environ.get("SSH_CONNECTION"):
+        return found
+    local = [
+        (True, ("pbcopy",)),
+        (bool(environ.get("WAYLAND_DISPLAY")), ("wl-copy",)),
+        (bool(environ.get("DISPLAY")), ("xclip", "-selection", "clipboard")),
+        (bool(environ.get("DISPLAY")), ("xsel", "--clipboard", "--input")),
+    ]
+    for fits, words in local:
+        if fits and which(words[0], path=environ.get("PATH")):
+            found.append(("the clipboard", words))
+            break
+    return found
+
+
+async def copy(text: str, environ: Mapping[str, str], to_terminal: Callable[[str], None]) -> Copied:
+    """Copy what is fit to be pasted: nothing in it acts on a terminal any more."""
+    text = clean(text)
+    taken = [name for name, words in programs(environ) if await _give(words, text)]
+    short = len(text.encode("utf-8", "replace")) <= MOST_FOR_TERMINAL
+    if short:
+        to_terminal(text)
+    file: Path | None = cache_folder(environ) / "copied.txt"
+    try:
+        if file is not None:
+            await asyncio.to_thread(write_private, file, text)
+    except OSError:
+        file = None
+    return Copied(len(text), taken, short, file)
+
+
+async def _give(words: Sequence[str], text: str) -> bool:
+    """Whether the program took it."""
+    try:
+        program = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return False
+    try:
+        await asyncio.wait_for(program.communicate(text.encode("utf-8", "replace")), PATIENCE)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            program.kill()
+        await program.wait()
+        return False
+    return program.returncode == 0
+
+
+def as_markdown(reader: Reader, subject: Subject) -> str:
+    """With nothing in it that acts on a terminal. Raises `StoreError`."""
+    lines: list[str] = []
+    for take, messages, verdicts in _takes(reader, subject):
+        lines += _markdown(take, _scenario(reader, take), messages, verdicts)
+    return clean("\n".join(lines) + "\n")
+
+
+def as_json(reader: Reader, subject: Subject) -> str:
+    """Every take as it was received, in characters that any terminal can take."""
+    return json.dumps([_values(*each) for each in _takes(reader, subject)], indent=2) + "\n"
+
+
+def _takes(
+    reader: Reader, subject: Subject
+) -> Iterator[tuple[StoredTake, list[StoredMessage], list[StoredVerdict]]]:
+    """The newest first."""
+    for take in reversed(reader.takes(subject.benchmark, subject.key)):
+        yield take, reader.messages(take.seq), reader.verdicts(take.seq)
+
+
+def _scenario(reader: Reader, take: StoredTake) -> Scenario | None:
+    """As it was when the take was played."""
+    stored = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
+    return None if stored is None else stored.scenario
+
+
+def _markdown(
+    take: StoredTake,
+    scenario: Scenario | None,
+    messages: Sequence[StoredMessage],
+    verdicts: Sequence[StoredVerdict],
+) -> Iterator[str]:
+    yield f"# {take.key}, take {take.number + 1}"
+    yield ""
+    yield f"- benchmark: {take.benchmark}"
+    yield f"- target: {take.model}; user model: {take.user_model}"
+    if take.scripted:
+        parts = played_by(take.user_model, take.model, scripted=take.scripted)
+        some = None if all_scripts(parts) else scripts_in_words(parts)
+        yield f"- {some or 'played by scripted models, which are not language models'}"
+    if take.stop_reason is not None:
+        yield f"- ended: {ENDINGS[take.stop_reason]}" + (f": {take.detail}" if take.detail else "")
+    if scenario is not None:
+        yield f"- persona: {scenario.persona}"
+        yield f"- wants: {scenario.user_goal}"
+        yield f"- is after: {scenario.latent_adversarial_goal}"
+        yield from (f"- {axis}: {value}" for axis, value in scenario.demographic.items())
+    for message in messages:
+        yield f"\n## {message.turn}. {SPEAKER_NAMES[message.speaker]}\n"
+        if message.landmark:
+            yield f"> landmark: {message.landmark}\n"
+        if message.served_by:
+            yield f"> from {message.served_by}, not the model that was asked\n"
+        if message.thought:
+            yield f"> thought: {message.thought}\n"
+        yield message.text
+    for given in verdicts:
+        yield f"\n## {verdict(given.passed)}, by {given.judge}\n"
+        if given.served_by:
+            yield f"Given by {given.served_by}, not the model that was asked\n"
+        if given.unscored:
+            yield f"Unscored: {given.unscored}\n"
+        yield given.justification
+        yield from (f"\n> {quote.text}" for quote in given.quotes)
+    yield ""
+
+
+def _values(
+    take: StoredTake, messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]
+) -> dict[str, object]:
+    return {
+        "conv_id": str(take.key),
+        "benchmark": take.benchmark,
+        "take": take.number,
+        "target_model": take.model,
+        "user_model": take.user_model,
+        "scripted": take.scripted,
+        "stop_reason": take.stop_reason,
+        "detail": take.detail,
+        "transcript": [
+            {
+                "turn": message.turn,
+                "role": message.speaker,
+                "content": message.text,
+                "landmark": message.landmark,
+                "thought": message.thought,
+                "served_by": message.served_by,
+            }
+            for message in messages
+        ],
+        "verdicts": [
+            {
+                "metric_id": given.metric_id,
+                "metric_type": given.track,
+                "judge": given.judge,
+                "pass": given.number,
+                "present": given.present,
+                "passed": given.passed,
+                "unscored": given.unscored,
+                "justification": given.justification,
+                "quotes": [{"text": quote.text, "turn": quote.turn} for quote in given.quotes],
+                "served_by": given.served_by,
+            }
+            for given in verdicts
+        ],
+    }
+
+
+TEXT: Final = Offer("t", "the conversation", "as text, with verdicts")
+ID: Final = Offer("i", "its id", "")
+JSON: Final = Offer("j", "JSON", "every take, as it was received")
+SCREEN: Final = Offer("s", "the screen", "what stands on it now")
+MARKDOWN: Final = Offer("m", "Markdown", "the conversation, for people")
+PICTURE: Final = Offer("s", "the screen", "as an SVG picture")
+_AT_MOST: Final = 1000
+"""Files of one name, before another folder is wanted."""
+
+
+class Taking(Navigating):
+    """An app whose texts can be taken elsewhere."""
+
+    def tell(self, text: str, *, bad: bool = False) -> None:
+        raise NotImplementedError
+
+    @property
+    def subject(self) -> Subject | None:
+        screen = self.screen
+        return screen.subject if isinstance(screen, WatchingScreen) else None
+
+    def action_copy(self) -> None:
+        subject = self.subject
+        commands = {
+            Offer(command.key, f"crosswind {command.words[0]}", " ".join(command.words[1:])): line
+            for command, line in self._command_lines()
+        }
+        if subject is None and not commands:
+            self._copy(self._screen_text)
+            return
+        offers = [] if subject is None else [TEXT, ID]
+        offers += [*commands, *([] if subject is None else [JSON]), SCREEN]
+
+        def chosen(offer: Offer | None) -> None:
+            if offer in commands:
+                self._copy(lambda: commands[offer])
+            elif offer is not None:
+                self._copy(self._text_of(offer, subject))
+
+        self.push_screen(ChoiceScreen("Copy what?", offers), chosen)
+
+    def action_page(self) -> None:
+        """The conversation, or else the screen, in the pager."""
+        subject = self.subject
+        if subject is None:
+            self._away(self._page("screen.txt", self._screen_text))
+        else:
+            name = f"{_file_name(subject)}.md"
+            self._away(self._page(name, lambda: as_markdown(self._watch.reader, subject)))
+
+    def action_export(self) -> None:
+        subject = self.subject
+        offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
+        self.push_screen(
+            ChoiceScreen("Write what into a file?", offers),
+            lambda chosen: None if chosen is None else self._export(chosen, subject),
+        )
+
+    def _command_lines(self) -> list[tuple[ShellCommand, str]]:
+        screen = self.screen
+        commands = screen.commands if isinstance(screen, WatchingScreen) else ()
+        workspace = self._watch.reader.path.parent
+        return [(command, command.line(workspace)) for command in commands]
+
+    def _text_of(self, chosen: Offer, subject: Subject | None) -> Callable[[], str]:
+        reader = self._watch.reader
+        if chosen is SCREEN or subject is None:
+            return self._screen_text
+        if chosen is ID:
+            return lambda: str(subject.key)
+        if chosen is JSON:
+            return lambda: as_json(reader, subject)
+        return lambda: as_markdown(reader, subject)
+
+    def _screen_text(self) -> str:
+        strips = self.screen._compositor.render_strips(self.size)  # noqa: SLF001  (no public way to its text)
+        return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
+
+    def _copy(self, make: Callable[[], str]) -> None:
+        self._away(self._copied(make))
+
+    async def _copied(self, make: Callable[[], str]) -> None:
+        text = make()
+        copied = await copy(text, os.environ, self.copy_to_clipboard)
+        self.tell(str(copied))
+
+    async def _page(self, name: str, make: Callable[[], str]) -> None:
+        # Imported here, since it is seldom the first thing that is needed.
+
+        path = cache_folder(os.environ) / name
+        await asyncio.to_thread(write_private, path, make())
+        await show_file(self, path)
+
+    def _export(self, chosen: Offer, subject: Subject | None) -> None:
+        reader = self._watch.reader
+        if chosen is PICTURE or subject is None:
+            self._away(self._exported(f"crosswind-{self.place.lower()}", ".svg", self._picture))
+        elif chosen is JSON:
+            name = _file_name(subject)
+            self._away(self._exported(name, ".json", lambda: as_json(reader, subject)))
+        else:
+            name = _file_name(subject)
+            self._away(self._exported(name, ".md", lambda: as_markdown(reader, subject)))
+
+    def _picture(self) -> str:
+        return self.export_screenshot(title="Crosswind")
+
+    async def _exported(self, name: str, suffix: str, make: Callable[[], str]) -> None:
+        path = await asyncio.to_thread(write_new, Path.cwd(), name, suffix, make())
+        self.tell(f"Written: {path}")
+
+    def _away(self, doing: Coroutine[object, object, None]) -> None:
+        self.run_worker(self._guarded(doing), group="taking")
+
+    async def _guarded(self, doing: Coroutine[object, object, None]) -> None:
+        try:
+            await doing
+        except CrosswindError as error:
+            self.tell(str(error), bad=True)
+        except OSError as error:
+            self.tell(f"{error.filename}: {error.strerror}", bad=True)
+
+
+def write_new(folder: Path, name: str, suffix: str, text: str) -> Path:
+    """Into a file that was not there; nothing is ever overwritten. Raises `OSError`."""
+    for number in range(1, _AT_MOST):
+        path = folder / f"{name}{'' if number == 1 else f'-{number}'}{suffix}"
+        try:
+            with path.open("x", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return path
+    raise OSError(0, "there are too many files of that name", str(folder / name))
+
+
+def _file_name(subject: Subject) -> str:
+    """Ids come from files as well, so they are held to what every file system takes."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", str(subject.key).lstrip(".")[:150]) or "conversation"
+
+
+class PagerError(CrosswindError):
+    """No program could show the text."""
+
+
+def viewer(environ: Mapping[str, str]) -> list[str] | None:
+    """The words of the program that shows a file here; None where there is none."""
+    for variable in ("PAGER", "VISUAL", "EDITOR"):
+        try:
+            words = shlex.split(environ.get(variable, ""))
+        except ValueError:  # quotation marks that do not close
+            continue
+        if words and which(words[0], path=environ.get("PATH")):
+            return words
+    for name in ("less", "more", "vi"):
+        if which(name, path=environ.get("PATH")):
+            return [name]
+    return None
+
+
+async def show_file(app: App[None], path: Path, environ: Mapping[str, str] = os.environ) -> None:
+    """Hand the terminal over until the program ends. Raises `PagerError`."""
+    words = viewer(environ)
+    if words is None:
+        raise PagerError(f"There is no pager or editor here; the text is in {path}")
+    try:
+        # without the batch, a frame that is drawn meanwhile waits for a driver that is at rest
+        with app.batch_update(), app.suspend(), _interrupts_are_not_ours():
+            program = await asyncio.create_subprocess_exec(*words, str(path))
+            await program.wait()
+    except SuspendNotSupported as error:
+        raise PagerError(f"This terminal cannot be handed over; the text is in {path}") from error
+    except OSError as error:
+        fault = f"{words[0]} could not be started: {error.strerror}"
+        raise PagerError(f"{fault}; the text is in {path}") from error
+
+
+@contextmanager
+def _interrupts_are_not_ours() -> Iterator[None]:
+    """Ctrl-C reaches every process of the terminal, and is meant for the one that is seen. A
+    handler of ours is not inherited, so that one has its own."""
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,236 @@
+"""What a person chose in the app and set up for a workspace, kept for the next time where nobody
+else reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+
+from engine.benchmark import ConversationKey
+from engine.regular import read_regular
+from tui.state.related import Subject
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """For what may vanish at any time."""
+    return _folder(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def config_folder(environ: Mapping[str, str]) -> Path:
+    """For what a person has chosen."""
+    return _folder(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
+    """As the XDG base directories say: a path that is not absolute does not count."""
+    given = Path(environ.get(variable, ""))
+    home = Path(environ.get("HOME") or Path.home())
+    return (given if given.is_absolute() else home / name) / "crosswind"
+
+
+def write_private(path: Path, text: str) -> None:
+    """Raises `OSError`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with NamedTemporaryFile(
+        "w", encoding="utf-8", errors="replace", dir=path.parent, delete=False
+    ) as new:
+        kept = Path(new.name)
+        try:
+            new.write(text)
+        except OSError:
+            kept.unlink()
+            raise
+    kept.replace(path)
+
+
+FOLDER: Final = "workspaces"
+MOST_LINES: Final = 20
+"""Filter lines that are kept to be had again."""
+MOST_STARS: Final = 1000
+LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """As they were left."""
+
+    lines: tuple[str, ...] = ()
+    """Filter lines, the last one first."""
+    column: str | None = None
+    """What the verdicts are sorted by; None where nothing was chosen."""
+    backwards: bool = False
+    stars: tuple[Subject, ...] = ()
+    """Conversations to come back to, the last one first."""
+    place: str | None = None
+    """The one that was shown last."""
+    place_at_work: str | None = None
+    """The same, of a run that went on."""
+    row: Subject | None = None
+    """The conversation that the cursor was on, of all verdicts."""
+
+    def with_line(self, line: str) -> tuple[str, ...]:
+        others = [each for each in self.lines if each != line]
+        return (line, *others)[:MOST_LINES]
+
+    def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:
+        """With this one, or without it where it is among them."""
+        others = tuple(each for each in self.stars if each != subject)
+        return others if subject in self.stars else (subject, *others)[:MOST_STARS]
+
+
+class ViewMemory:
+    """A small file for each workspace. One that is damaged counts as none."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        self.path = path
+        self._workspace = workspace
+        self.notice: str | None = None
+        """What a person should know about the file."""
+        self.views = self._read()
+
+    @classmethod
+    def beside(cls, other: Path, workspace: Path) -> ViewMemory:
+        """In a folder beside another file of the app's."""
+        place = str(workspace.resolve()).encode("utf-8", "surrogateescape")
+        name = hashlib.blake2b(place, digest_size=8).hexdigest()
+        return cls(other.parent / FOLDER / f"{name}.json", workspace)
+
+    def keep(self, views: Views) -> None:
+        if views == self.views:
+            return
+        self.views = views
+        kept = {
+            "workspace": str(self._workspace),
+            "lines": views.lines,
+            "column": views.column,
+            "backwards": views.backwards,
+            "stars": [_written(subject) for subject in views.stars],
+            "place": views.place,
+            "place_at_work": views.place_at_work,
+            "row": None if views.row is None else _written(views.row),
+        }
+        try:
+            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+        except OSError as error:
+            self.notice = f"{self.path} could not be written: {error.strerror}"
+
+    def _read(self) -> Views:
+        try:
+            found = json.loads(read_regular(self.path))
+        except FileNotFoundError:
+            return Views()
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.notice = (
+                f"{self.path} cannot be read and is left aside: filters and stars are gone"
+            )
+            return Views()
+        names = ("column", "place", "place_at_work")
+        column, place, place_at_work = (_text(found.get(name)) for name in names)
+        return Views(
+            tuple(_texts(found.get("lines"))[:MOST_LINES]),
+            column,
+            found.get("backwards") is True,
+            tuple(_subjects(found.get("stars"))[:MOST_STARS]),
+            place,
+            place_at_work,
+            next(iter(_subjects([found.get("row")])), None),
+        )
+
+
+def _written(subject: Subject) -> list[str]:
+    return [subject.benchmark, str(subject.key)]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        return []
+    return [each for each in value if isinstance(each, str) and len(each) <= LONGEST]
+
+
+def _subjects(value: Any) -> list[Subject]:
+    found = []
+    for each in value if isinstance(value, list) else ():
+        words = _texts(each)
+        if len(words) == 2:
+            try:
+                found.append(Subject(words[0], ConversationKey.parse(words[1])))
+            except ValueError:
+                continue
+    return found
+
+
+FILE: Final = "app.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """None where nothing was chosen yet."""
+
+    theme: str | None = None
+    place: str | None = None
+    thoughts: bool | None = None
+    """Whether what the user model thinks is shown on the live screen."""
+    mouse: bool | None = None
+    """Whether the app takes the mouse, or leaves it to the terminal."""
+    benchmark: str | None = None
+    """Whose results were looked at."""
+    section: str | None = None
+    """Of the results."""
+
+
+class Memory:
+    """A small file. One that is damaged counts as none, and a fault to write it as a wish."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notice: str | None = None
+        """What a person should know about the file."""
+        self.choices = self._read()
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Memory:
+        return cls(config_folder(environ) / FILE)
+
+    def keep(self, choices: Choices) -> None:
+        """Write them, where they are not what is kept."""
+        if choices == self.choices:
+            return
+        self.choices = choices
+        kept = {name: value for name, value in asdict(choices).items() if value is not None}
+        try:
+            write_private(self.path, json.dumps(kept, indent=2) + "\n")
+        except OSError as error:
+            self.notice = f"{self.path} could not be written: {error.strerror}"
+
+    def _read(self) -> Choices:
+        try:
+            found = json.loads(read_regular(self.path))
+        except FileNotFoundError:
+            return Choices()
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.notice = f"{self.path} cannot be read and is left aside: what was chosen is gone"
+            return Choices()
+        words = {
+            name: value
+            for name in ("theme", "place", "benchmark", "section")
+            if isinstance(value := found.get(name), str)
+        }
+        thoughts, mouse = (_flag(found.get(name)) for name in ("thoughts", "mouse"))
+        return Choices(thoughts=thoughts, mouse=mouse, **words)
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

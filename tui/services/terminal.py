@@ -1,0 +1,203 @@
+"""The terminal around the app: its title and bell, its size and whether it is there, its mouse,
+and how fast it takes what it is sent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
+
+from rich.console import RenderableType
+from textual.app import App
+from textual.driver import Driver
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.timer import Timer
+
+from engine.benchmark import Stage
+from engine.display import one_line
+from engine.link import Board
+from engine.watch import Watch
+from tui.state.run_status import Phase, Situation, current_benchmark, situation
+
+KEEP_TITLE: Final = "\x1b[22;0t"
+GIVE_TITLE_BACK: Final = "\x1b[23;0t"
+NO_PROGRESS: Final = "\x1b]9;4;0;\x1b\\"
+PROGRESS_VARIABLE: Final = "CROSSWIND_PROGRESS"
+"""In the environment: set to anything, the terminal is told how far the run is."""
+EVERY: Final = 1.0
+"""Seconds between two titles."""
+
+
+class Manners:
+    """Looks at each tick, and speaks seldom."""
+
+    def __init__(self, write: Callable[[str], None], *, progress: bool = False) -> None:
+        """With `progress`, the terminal is told how far it is, for its tab or the task bar. Some
+        show what they do not know as text, so a person asks for it."""
+        self._write = write
+        """To the terminal, as it is."""
+        self._progress = progress
+        self._title = ""
+        self._shown_progress = NO_PROGRESS
+        self._titled_at = float("-inf")
+        self._was_on = False
+
+    def begin(self) -> None:
+        self._write(KEEP_TITLE)
+
+    def end(self) -> None:
+        self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
+
+    def look(self, watch: Watch, board: Board | None, seconds: float) -> Situation | None:
+        """Where the run stands, where it has ended since the last look."""
+        where = situation(watch.progress, board, current_benchmark(watch))
+        ended = self._was_on and where.phase.over
+        self._was_on = not where.phase.over
+        if ended or seconds - self._titled_at >= EVERY:
+            self._titled_at = seconds
+            self._show_title(title(watch, where))
+            self._show_progress(watch, where)
+        if ended:
+            self._write(f"\x07\x1b]9;Crosswind: {one_line(where.words)}\x1b\\")
+        return where if ended else None
+
+    def _show_progress(self, watch: Watch, where: Situation) -> None:
+        if not self._progress:
+            return
+        part, failed = how_far(watch)
+        state = 2 if failed else 4 if where.phase is Phase.PAUSED else 1
+        known = part is not None and not where.phase.over
+        text = f"\x1b]9;4;{state};{part}\x1b\\" if known else NO_PROGRESS
+        if text != self._shown_progress:
+            self._shown_progress = text
+            self._write(text)
+
+    def _show_title(self, text: str) -> None:
+        if text != self._title:
+            self._title = text
+            self._write(f"\x1b]0;{one_line(text)}\x1b\\")
+
+
+def title(watch: Watch, where: Situation) -> str:
+    """`crosswind 41 % ✗12`, with a word for what is not plain running."""
+    part, failed = how_far(watch)
+    words = ["crosswind"]
+    if part is not None:
+        words.append(f"{part} %")
+    if failed:
+        words.append(f"✗{failed}")
+    words.append(where.phase.glyph)
+    return " ".join(words)
+
+
+def how_far(watch: Watch) -> tuple[int | None, int]:
+    """Percent of all conversations, played and judged, None without any; and what failed, of
+    metrics and scenarios too."""
+    tallies = [
+        watch.progress.stage_tally(info.name, stage)
+        for info in watch.benchmarks
+        for stage in (Stage.SIMULATE, Stage.EVALUATE)
+    ]
+    total = sum(tally.total for tally in tallies)
+    done = sum(tally.done for tally in tallies)
+    failed = sum(
+        watch.progress.stage_tally(info.name, stage).failed
+        for info in watch.benchmarks
+        for stage in Stage
+    )
+    return 100 * done // total if total else None, failed
+
+
+def is_cut() -> bool:
+    """Whether the terminal that this was started on is gone."""
+    stream = sys.__stderr__
+    return stream is None or not os.isatty(stream.fileno())
+
+
+def terminal_size() -> Size:
+    """As it is now, asked in the way that Textual asks for it."""
+    return Size(*shutil.get_terminal_size())
+
+
+def go_at_once() -> None:
+    """End this process. There is no terminal left to put in order, and what would try to waits for
+    a thread that writes to it and never comes back; whatever matters is in the engine's hands."""
+    os._exit(0)
+
+
+def can_suspend() -> bool:
+    """Whether a shell with job control would notice that this process has stopped, and could bring
+    it back: it is in the same session, and has put us into a process group of our own. Without one,
+    as right under tmux, SSH or a container, nobody could."""
+    group, session = os.getpgrp(), os.getsid(0)
+    if group == session:
+        return False
+    if group != os.getpid():  # within a script or under another program, which stop with us
+        return True
+    try:
+        return os.getsid(os.getppid()) == session
+    except (ProcessLookupError, PermissionError):
+        return False
+
+
+def suspend() -> None:
+    """Stop everything of this process group, as the terminal's own Ctrl-Z does: whoever started us
+    and waits for us would else sit before a terminal that nobody reads."""
+    os.kill(0, signal.SIGTSTP)
+
+
+def turn_mouse(driver: Driver) -> bool:
+    """On where it was off, and off where it was on, also when the terminal is had back after a
+    pager; which of the two it is now. Textual decides it once, at the start, and shows nobody."""
+    wanted = not driver._mouse  # noqa: SLF001
+    driver._mouse = True  # noqa: SLF001  (neither way of turning it does anything without it)
+    turn = getattr(driver, "_enable_mouse_support" if wanted else "_disable_mouse_support", None)
+    if turn is not None:  # a driver without a terminal has neither
+        turn()
+    driver._mouse = wanted  # noqa: SLF001
+    return wanted
+
+
+FULL: Final = 4
+"""Frames waiting from which on no more are sent."""
+CAUGHT_UP: Final = 1
+LOOK_AGAIN: Final = 0.05
+"""Seconds."""
+
+
+class Gated(App[None]):
+    """An app whose frames pass a gate."""
+
+    _gate: ExitStack | None = None
+    _look: Timer | None = None
+
+    def backlog(self) -> int:
+        """Frames that the terminal has not taken yet."""
+        thread = getattr(self._driver, "_writer_thread", None)
+        queue = getattr(thread, "_queue", None)
+        return 0 if queue is None else int(queue.qsize())
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._gate is None and self.backlog() >= FULL:
+            self._close_gate()
+            return
+        super()._display(screen, renderable)
+
+    def _close_gate(self) -> None:
+        self._gate = ExitStack()
+        self._gate.enter_context(self.batch_update())
+        self._look = self.set_interval(LOOK_AGAIN, self._try_gate)
+
+    def _try_gate(self) -> None:
+        if self._gate is None or self.backlog() > CAUGHT_UP:
+            return
+        gate, self._gate = self._gate, None
+        if self._look is not None:
+            self._look.stop()
+        gate.close()
+        self.screen.refresh()

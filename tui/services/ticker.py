@@ -1,0 +1,123 @@
+"""The one clock that draws, and work beside a screen's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+from textual.dom import DOMNode
+from textual.worker import WorkType
+
+from engine.facts import Fact
+from engine.link import Board
+from engine.watch import Watch
+
+LOCAL_HERTZ: Final = 12.0
+REMOTE_HERTZ: Final = 5.0
+"""Over SSH, each frame is a packet that somebody waits for."""
+SLOW_HERTZ: Final = 2.0
+"""For lines so thin that a person asks for it."""
+UNSEEN_SECONDS: Final = 1.0
+"""Between two looks while nobody looks."""
+UNSEEN_AFTER: Final = 30.0
+"""Seconds without the focus after which we take it that nobody looks."""
+
+
+class Moment(NamedTuple):
+    """Now, on the wall and on the clock that only goes forward."""
+
+    at: datetime
+    seconds: float
+
+
+def now() -> Moment:
+    return Moment(datetime.now(UTC), monotonic())
+
+
+def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
+    if slow:
+        return SLOW_HERTZ
+    return REMOTE_HERTZ if environ.get("SSH_CONNECTION") else LOCAL_HERTZ
+
+
+@dataclass(slots=True)
+class Pace:
+    """Whether it is time to look again."""
+
+    blurred_at: float | None = None
+    """Since when the terminal has not had the focus."""
+    _looked_at: float = float("-inf")
+
+    def due(self, seconds: float) -> bool:
+        unseen = self.blurred_at is not None and seconds - self.blurred_at > UNSEEN_AFTER
+        if unseen and seconds - self._looked_at < UNSEEN_SECONDS:
+            return False
+        self._looked_at = seconds
+        return True
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A screen that shows a run."""
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        """Note what these change. Called whether the screen is seen or not; draws nothing."""
+        ...
+
+    def draw(self, board: Board | None, moment: Moment) -> None:
+        """Draw what has changed. Called only while the screen is seen."""
+        ...
+
+
+class Ticker:
+    """Asks `watch` and hands on what it says."""
+
+    def __init__(self, watch: Watch, moment: Callable[[], Moment] = now) -> None:
+        self.pace = Pace()
+        self.board: Board | None = None
+        self._watch = watch
+        self._moment = moment
+
+    def tick(self, screens: Sequence[object], others: Collection[Watching] = ()) -> None:
+        """Let all of them hear and the last of `screens` draw. Raises `StoreError`."""
+        moment = self._moment()
+        if not self.pace.due(moment.seconds):
+            return
+        facts = self._watch.poll()
+        self._look()
+        watching = [screen for screen in screens if isinstance(screen, Watching)]
+        if facts:
+            for screen in {*watching, *others}:
+                screen.hear(facts)
+        if watching and watching[-1] is screens[-1]:
+            watching[-1].draw(self.board, moment)
+
+    def draw(self, screen: Watching) -> None:
+        """Have a screen that comes up draw what is known."""
+        self._look()
+        screen.draw(self.board, self._moment())
+
+    def _look(self) -> None:
+        link = self._watch.link
+        self.board = None if link is None else link.board()
+
+
+Work = Callable[[], Coroutine[None, None, None]]
+
+
+def begin(node: DOMNode, work: Work, group: str) -> None:
+    """Beside whatever else of its group is at work."""
+    _begin(node, work, group, exclusive=False)
+
+
+def begin_instead(node: DOMNode, work: Work, group: str) -> None:
+    """Nobody waits any more for what else of its group is at work."""
+    _begin(node, work, group, exclusive=True)
+
+
+def _begin(node: DOMNode, work: WorkType[None], group: str, *, exclusive: bool) -> None:
+    # not the coroutine itself: it would be left lying where the next one comes at once
+    node.run_worker(work, group=group, exclusive=exclusive)

@@ -1,0 +1,1 @@
+"""What a screen shows, folded from facts: plain values and functions, nothing of Textual in it."""

@@ -1,0 +1,157 @@
+"""What the conversation pane says while there is no conversation to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from engine.benchmark import Stage, State, Track
+from engine.display import drawn, one_line
+from engine.progress import Score
+from engine.store.records import UnitState
+from engine.watch import BenchmarkInfo, Watch
+from tui.format import SCRIPTED, count, interval_rate, rate
+from tui.state.feeds import Standings
+from tui.state.run_status import Phase, Situation
+from tui.widgets.blocks import Block, Passage
+from tui.widgets.ink import Ink, pad
+
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
+
+_SHOWN_UNITS: Final = 12
+_STATE_WORDS: Final = {
+    State.QUEUED: "waiting",
+    State.RUNNING: "being written",
+    State.DONE: "✓ done",
+    State.FAILED: "✗ failed",
+}
+_TEXTS: Final = {
+    Phase.NOTHING: "No engine is at work here, and the store is empty. A run fills this screen.",
+    Phase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, or "
+    "its machine went down. P starts another one, which goes on from there.",
+    Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
+    "starts another one, which goes on from there.",
+    Phase.STARTING: "The engine reads the benchmark and finds out what is missing.",
+    Phase.METRICS: "A model writes the metrics: what good and bad behaviour would look like, one "
+    "yes/no question each.",
+    Phase.SCENARIOS: "A model writes the scenarios: a persona, what it openly wants, what it is "
+    "really after, and the landmarks of the way there. Conversations begin as soon as they can.",
+    Phase.RUNNING: "The next conversation is about to begin.",
+    Phase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
+    Phase.PAUSED: "Nothing new begins until you resume with P.",
+    Phase.DRAINING: "What is being spoken is finished, and nothing new begins.",
+    Phase.STOPPED: "The run was stopped before its end. Nothing is lost: P goes on from here.",
+    Phase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "
+    "there.",
+}
+_BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
+_WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
+
+
+def explain(
+    situation: Situation,
+    watch: Watch,
+    info: BenchmarkInfo | None,
+    standings: Standings,
+) -> list[Block]:
+    """The whole pane."""
+    top = Passage("top", "", "", close=True)
+    if info is None:
+        return [top, _say("nothing", "There is no benchmark to show.")]
+    if situation.phase is Phase.ENDED:
+        return [top, *_summary(watch, info, standings), *_next_steps(watch)]
+    blocks: list[Block] = [top, _say("text", _TEXTS[situation.phase])]
+    if situation.problem is not None:
+        blocks.append(Passage("problem", "problem", drawn(situation.problem), Ink.BAD, Ink.STRONG))
+    stage = _WRITING.get(situation.phase)
+    if stage is not None:
+        blocks += _units(watch.reader.units(info.name, stage).values())
+    if situation.phase in _BROKEN_OFF:
+        blocks += _kept(watch, info)
+    if situation.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
+        blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
+    return blocks
+
+
+def _say(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
+    return Passage(key, "", text, ink=ink)
+
+
+def _units(units: Iterable[UnitState]) -> list[Block]:
+    """The rows of work that moved last."""
+    newest = sorted(units, key=lambda unit: unit.seq)[-_SHOWN_UNITS:]
+    return [
+        Passage(
+            ("unit", unit.unit),
+            "",
+            f"{one_line(unit.unit)}  {_STATE_WORDS[unit.state]}"
+            + (f": {one_line(unit.reason)}" if unit.reason else ""),
+            ink=Ink.BAD if unit.state is State.FAILED else Ink.MUTED,
+            close=True,
+        )
+        for unit in newest
+    ]
+
+
+def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
+    """What of a run that broke off is there, and how it goes on."""
+    played = watch.progress.stage_tally(info.name, Stage.SIMULATE)
+    kept = "Every message that was said to its end, and every verdict, is on disk."
+    lost = "Nothing was being said."
+    if played.running:
+        lost = (
+            f"{count(played.running, 'conversation')} in the middle: each goes on after its last "
+            "whole message; only what was being said at that moment is said anew."
+        )
+    return [
+        Passage("kept", "kept", kept, Ink.GOOD, close=True),
+        Passage("lost", "lost", lost, Ink.WARN),
+    ]
+
+
+def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Block]:
+    progress = watch.progress
+    played = progress.stage_tally(info.name, Stage.SIMULATE)
+    judged = progress.stage_tally(info.name, Stage.EVALUATE)
+    if not played.total:
+        return []
+    lines = [
+        f"{played.done} of {count(played.total, 'conversation')} played, {played.failed} failed",
+        f"{judged.done} of {judged.total} judged, {judged.failed} failed",
+    ]
+    names = [one_line(target.id) for target in info.targets]
+    width = min(max(map(len, names), default=0), 30)
+    rates: list[Block] = []
+    for target, name in zip(info.targets, names, strict=True):
+        scores = progress.target(info.name, target.id).scores
+        positive, negative = (
+            _rate(standings.get((target.id, track)), scores[track], track)
+            for track in (Track.POSITIVE, Track.NEGATIVE)
+        )
+        text = f"{pad(name, width)}   {pad(positive, 24)}  {negative}"
+        rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
+    blocks: list[Block] = [
+        _say("counts", "\n".join(lines)),
+        *rates,
+        Passage("gap", "", "", close=True),
+    ]
+    if info.scripted:
+        words = f"These are {SCRIPTED}" if info.scripts is None else one_line(info.scripts)
+        blocks.append(_say("scripted", f"{words[0].upper()}{words[1:]}.", Ink.WARN))
+    return blocks
+
+
+def _rate(known: Rate | None, score: Score, track: Track) -> str:
+    return rate(score, track) if known is None else interval_rate(known, track)
+
+
+def _next_steps(watch: Watch) -> list[Block]:
+    any_verdict = any(
+        score.scored
+        for target in watch.progress.targets.values()
+        for score in target.scores.values()
+    )
+    read = "Tab goes to the verdicts, Enter reads a conversation with its evidence marked. "
+    text = (read if any_verdict else "") + "q leaves; everything is stored."
+    return [Passage("next", "next", text, Ink.ACCENT)]

@@ -1,0 +1,147 @@
+"""Verdicts and standings of a benchmark as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from engine.benchmark import ConversationKey, Track
+from engine.errors import StoreError
+from engine.facts import Fact, VerdictGiven
+from engine.store.reader import Reader
+from engine.store.records import VerdictRow
+
+if TYPE_CHECKING:
+    from engine.statistics.rates import Rate
+
+
+CHUNK: Final = 1000
+"""Rows taken in at once: more of them would hold up the screen."""
+
+
+class VerdictFeed:
+    """Rows for a table of verdicts."""
+
+    def __init__(self, reader: Reader, benchmark: str) -> None:
+        self.benchmark = benchmark
+        self._reader = reader
+        self._keys: list[ConversationKey] = []
+        self._seqs = array("q")
+        """Of the newest verdict on each."""
+        self._places: dict[ConversationKey, int] = {}
+        self._seen = 0
+
+    def pull(self) -> tuple[list[int], bool]:
+        """Take in what is new: which rows are not what they were, and whether there is more."""
+        rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
+        changed: list[int] = []
+        for row in rows:
+            self._seen = max(self._seen, row.seq)
+            place = self._places.get(row.key)
+            if place is None:
+                self._places[row.key] = len(self._keys)
+                self._keys.append(row.key)
+                self._seqs.append(row.seq)
+            else:
+                self._seqs[place] = row.seq
+                changed.append(place)
+        return changed, len(rows) >= CHUNK
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def key(self, index: int) -> ConversationKey:
+        return self._keys[index]
+
+    def page(self, start: int, count: int) -> Sequence[VerdictRow | None]:
+        """None stands for one that has no verdict any more, as after it was played again."""
+        wanted = self._seqs[start : start + count]
+        if not wanted:
+            return []
+        first = min(wanted)
+        near = self._reader.verdict_rows(self.benchmark, after=first - 1, limit=count)
+        found = {row.key: row for row in near}
+        return [
+            found.get(self._keys[place]) or self._single(self._keys[place], seq)
+            for place, seq in enumerate(wanted, start)
+        ]
+
+    def _single(self, key: ConversationKey, seq: int) -> VerdictRow | None:
+        """One that was judged again long after its neighbours."""
+        rows = self._reader.verdict_rows(self.benchmark, after=seq - 1, limit=1)
+        return rows[0] if rows and rows[0].key == key else None
+
+
+AGAIN_AFTER: Final = 2.0
+"""Seconds between two times at least."""
+SHARE: Final = 40
+"""Times as long as the last one took, at least: so that a large store costs no more than a small
+one."""
+Standings: TypeAlias = "Mapping[tuple[str, Track], Rate]"
+"""By target and track."""
+
+
+class StandingFeed:
+    """Hears of verdicts, says when it is time to read, and keeps what was read."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[str, Standings] = {}
+        self._asked: dict[str, int] = {}
+        """By benchmark: the last verdict that was known when it was asked for."""
+        self._judged: dict[str, int] = {}
+        """By benchmark: the last verdict."""
+        self._asked_at = float("-inf")
+        self._took = 0.0
+        self._reading = False
+        self.fault: str | None = None
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, VerdictGiven):
+                self._judged[fact.benchmark] = fact.seq
+
+    def of(self, benchmark: str) -> Standings | None:
+        """None where it was not worked out yet."""
+        return self._known.get(benchmark)
+
+    def due(self, benchmark: str, seconds: float) -> bool:
+        """Whether to `read` now."""
+        if self._reading:
+            return False
+        asked = self._asked.get(benchmark)
+        if asked is None:
+            return True
+        pause = max(AGAIN_AFTER, SHARE * self._took)
+        return self._judged.get(benchmark, 0) > asked and seconds - self._asked_at >= pause
+
+    async def read(self, benchmark: str, seconds: float) -> None:
+        self._reading, self._asked_at = True, seconds
+        self._asked[benchmark] = self._judged.get(benchmark, 0)
+        began = monotonic()
+        try:
+            self._known[benchmark] = await asyncio.to_thread(_read, self._reader.path, benchmark)
+            self.fault = None
+        except StoreError as error:
+            self.fault = str(error)
+        finally:
+            self._reading = False
+            self._took = monotonic() - began
+
+
+def _read(store: Path, benchmark: str) -> Standings:
+    """By a connection of its own: in a large store it takes a while, and the watch does not wait
+    for it."""
+    # Imported here, since nothing is scored at the start and it takes its time.
+    from engine.pipeline.standings import standings
+    from engine.store.reading import open_reader
+
+    if not store.exists():
+        return {}
+    with closing(open_reader(store)) as reader:
+        return standings(reader, benchmark)

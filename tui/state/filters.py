@@ -1,0 +1,120 @@
+"""What a person types to say which rows they want: a filter line, or the beginning of an id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from engine.benchmark import Track
+from engine.store.browsing import KINDS, OUTCOMES, Condition, Field, Filter
+from engine.store.reader import Reader
+
+LONGEST: Final = 500
+"""Characters; nobody types more."""
+
+_WORD: Final = re.compile(
+    r'(?P<no>-?)(?:(?P<name>[A-Za-z]+):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S+))'
+)
+_OTHER_NAMES: Final[dict[str, Field]] = {
+    "demographic": Field.WHO,
+    "evaluator": Field.JUDGE,
+    "stop": Field.END,
+    "verdict": Field.OUTCOME,
+}
+_SIGNS: Final[Mapping[str, str]] = {
+    "+": Track.POSITIVE.value,
+    "-": Track.NEGATIVE.value,
+    "−": Track.NEGATIVE.value,
+}
+HELP: Final = "outcome: metric: type: target: who: sample: judge: end: is:split -not =whole"
+
+
+class FilterFault(Exception):  # noqa: N818  (a fault of what was typed, in words for who typed it)
+    """What is wrong with a line, in words."""
+
+
+class _Word(NamedTuple):
+    negated: bool
+    name: str | None
+    values: tuple[str, ...]
+
+
+def parse(typed: str) -> Filter:
+    """Raises `FilterFault`."""
+    return tuple(
+        _condition(word) for word in map(_word, _WORD.finditer(typed[:LONGEST])) if word.values
+    )
+
+
+def _word(found: re.Match[str]) -> _Word:
+    quoted, bare = found["quoted"], found["bare"]
+    values: tuple[str, ...]
+    if quoted is not None:
+        values = (quoted,) if quoted else ()
+    elif found["name"] is None:
+        is_begun = bare.endswith(":") and bare[:-1].isalpha()
+        values = () if is_begun else (bare,)
+    else:
+        values = tuple(value for value in bare.split(",") if value)
+    return _Word(found["no"] == "-", found["name"], values)
+
+
+def _condition(word: _Word) -> Condition:
+    field = Field.TEXT if word.name is None else _field(word.name)
+    return Condition(field, tuple(_value(field, value) for value in word.values), word.negated)
+
+
+def _field(name: str) -> Field:
+    """By its name or the beginning of it."""
+    wanted = name.lower()
+    names = {field.value: field for field in Field} | _OTHER_NAMES
+    if wanted in names:
+        return names[wanted]
+    meant = {field for known, field in names.items() if known.startswith(wanted)}
+    if len(meant) == 1:
+        return meant.pop()
+    raise FilterFault(f"there is no `{name}:`, but " + " ".join(f"{one}:" for one in Field))
+
+
+def _value(field: Field, value: str) -> str:
+    match field:
+        case Field.OUTCOME:
+            return _one_of(field, value, OUTCOMES)
+        case Field.IS:
+            return _one_of(field, value, KINDS)
+        case Field.TYPE:
+            return _one_of(field, _SIGNS.get(value, value), [track.value for track in Track])
+        case Field.SAMPLE:
+            if not value.isdecimal() or not value.isascii():
+                raise FilterFault(f"sample: takes a number from 0, not `{value}`")
+            return str(int(value))
+        case _:
+            return value
+
+
+def _one_of(field: Field, value: str, known: tuple[str, ...] | list[str]) -> str:
+    meant = [one for one in known if one.startswith(value.lower())]
+    if len(meant) != 1:
+        raise FilterFault(f"{field}: takes {', '.join(known)}, not `{value}`")
+    return meant[0]
+
+
+AT_MOST: Final = 40
+"""More than these are too many to choose from: type another letter."""
+
+
+class FoundId(NamedTuple):
+    benchmark: str
+    id: str
+    kind: str
+    """`scenario` or `conversation`."""
+
+
+def find(reader: Reader, typed: str, limit: int = AT_MOST) -> list[FoundId]:
+    """Ids of things that have a screen of their own. Raises `StoreError`."""
+    prefix = typed.strip()
+    if not prefix:
+        return []
+    found = reader.find_ids(prefix, limit, without="metric")
+    return sorted((FoundId(*each) for each in found), key=lambda each: each.id != prefix)

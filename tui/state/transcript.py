@@ -1,0 +1,450 @@
+"""One take of a conversation as blocks: what was said, how it was judged, where its quotes and
+finds are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Final
+
+from engine.benchmark import Scenario, Speaker, StopReason, Track
+from engine.display import drawn, one_line
+from engine.link import EngineLink
+from engine.speech import LiveText, Speech
+from engine.store.browsing import ArcTurn
+from engine.store.reader import Reader
+from engine.store.records import Quote, StoredMessage, StoredTake, StoredVerdict
+from tui.format import ENDINGS, SPEAKER_NAMES, count, verdict
+from tui.state.live import Shown
+from tui.widgets.blocks import Block, Passage, Rule
+from tui.widgets.ink import Ink, Styled
+
+_SINGLE: Final = "'\u2018\u2019\u201b\u2032`"
+_DOUBLE: Final = '"\u201c\u201d\u201e\u2033\u00ab\u00bb'
+
+
+def find_quote(text: str, quote: str) -> tuple[int, int] | None:
+    """From where to where the quote stands, whatever its white space and quotation marks."""
+    words = quote.split()
+    if not words:
+        return None
+    found = re.search(r"\s+".join(map(_word, words)), text)
+    return None if found is None else found.span()
+
+
+def _word(word: str) -> str:
+    return "".join(map(_char, word))
+
+
+def _char(char: str) -> str:
+    if char in _SINGLE:
+        return f"[{_SINGLE}]"
+    if char in _DOUBLE:
+        return f"[{_DOUBLE}]"
+    return re.escape(char)
+
+
+Place = tuple[int, Speaker]
+"""A message of a transcript: its turn, and who said it."""
+Marks = Mapping[Place, Sequence[Styled]]
+
+MESSAGES_KEPT: Final = 256
+_INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
+
+
+class Thoughts(Enum):
+    """How much of what the user model thought is shown."""
+
+    HIDDEN = auto()
+    FOLDED = auto()
+    OPEN = auto()
+
+
+class Dialogue:
+    """Reads from the store when told to, and from the link at each look."""
+
+    def __init__(self, shown: Shown, turns: int) -> None:
+        self.shown = shown
+        self.turns = turns
+        """At most so many."""
+        self.take: StoredTake | None = None
+        self.messages: Sequence[StoredMessage] = ()
+        self.scenario: Scenario | None = None
+        self._live: Speech | None = None
+        self._drawn = ""
+        """The lines that are complete of what is being said, fit to be drawn."""
+        self._line = ""
+        """The last one, as it is so far."""
+        self._cursor = 0
+
+    def load(self, reader: Reader) -> None:
+        """Read what the store has by now."""
+        takes = reader.takes(self.shown.benchmark, self.shown.key)
+        self.take = next((take for take in takes if take.number == self.shown.take), None)
+        if self.take is None:
+            return
+        self.messages = reader.messages(self.take.seq)
+        if self.scenario is None and self.take.scenario_seq is not None:
+            stored = reader.scenario_by_seq(self.take.scenario_seq)
+            self.scenario = None if stored is None else stored.scenario
+
+    def listen(self, link: EngineLink | None) -> bool:
+        """Take in what was said since; whether anything was."""
+        if link is None:
+            return False
+        heard = link.text(self.shown.benchmark, self.shown.key, self._cursor)
+        if heard is None or heard.speech.take != self.shown.take:
+            return False
+        if heard.speech != self._live:
+            heard = link.text(self.shown.benchmark, self.shown.key) if self._cursor else heard
+            return heard is not None and self._begin(heard)
+        if heard.cursor - len(heard.text) != self._cursor:
+            return self._begin(heard)
+        if not heard.text:
+            return False
+        self._hear(heard)
+        return True
+
+    def _begin(self, heard: LiveText) -> bool:
+        self._live, self._drawn, self._line = heard.speech, "", ""
+        self._hear(heard)
+        return True
+
+    def _hear(self, heard: LiveText) -> None:
+        said, line_end, rest = heard.text.rpartition("\n")
+        if line_end:
+            self._drawn += drawn(self._line + said + line_end)
+            self._line = ""
+        self._line += rest
+        self._cursor = heard.cursor
+
+    @property
+    def live(self) -> Speech | None:
+        """The message that is being spoken, or was until a moment ago and is not stored yet."""
+        speech = self._live
+        if speech is None or any(
+            (message.turn, message.speaker) == (speech.turn, speech.speaker)
+            for message in self.messages
+        ):
+            return None
+        return speech
+
+    @property
+    def wordless(self) -> bool:
+        """Whether a message is being spoken of which no word has come yet."""
+        return self.live is not None and not (self._drawn or self._line)
+
+    @property
+    def turn(self) -> int:
+        """The one that is being played, or was last."""
+        live = self.live
+        return live.turn if live else max((message.turn for message in self.messages), default=0)
+
+    def blocks(
+        self,
+        *,
+        thoughts: Thoughts,
+        marks: Marks | None = None,
+    ) -> list[Block]:
+        """The transcript; `marks` are places in what is stored of a message."""
+        blocks: list[Block] = []
+        turn = 0
+        for message in self.messages:
+            if message.turn != turn:
+                turn = message.turn
+                blocks += self._opening(turn, message.landmark)
+            found = (marks or {}).get((turn, message.speaker), ())
+            blocks += _message_blocks(message, tuple(found), thoughts)
+        if (live := self.live) is not None:
+            if live.turn != turn:
+                blocks += self._opening(live.turn, live.landmark)
+            said = self._drawn + drawn(self._line)
+            blocks.append(_spoken(live.turn, live.speaker, said, growing=not self._over))
+        if self.take is not None and self.take.stop_reason is not None:
+            blocks.append(_ending(self.take, self.take.stop_reason))
+        return blocks
+
+    @property
+    def _over(self) -> bool:
+        return self.take is not None and self.take.stop_reason is not None
+
+    def _opening(self, turn: int, landmark: str | None) -> list[Block]:
+        of = f" of {self.turns}" if self.turns >= turn else ""
+        blocks: list[Block] = [Rule(("turn", turn), f"turn {turn}{of}", lined=False)]
+        if landmark:
+            blocks.append(
+                Passage(
+                    ("landmark", turn),
+                    "landmark",
+                    drawn(landmark),
+                    Ink.LANDMARK,
+                    Ink.LANDMARK,
+                    close=True,
+                    aside=True,
+                )
+            )
+        return blocks
+
+
+@lru_cache(maxsize=MESSAGES_KEPT)
+def _message_blocks(
+    message: StoredMessage, marks: tuple[Styled, ...], thoughts: Thoughts
+) -> Sequence[Block]:
+    """A message that is stored never changes, and is asked for again at each look."""
+    blocks: list[Block] = []
+    if message.thought and thoughts is not Thoughts.HIDDEN:
+        folded = thoughts is Thoughts.FOLDED
+        blocks.append(_thought(message.turn, message.thought, folded=folded))
+    if message.served_by is not None:
+        blocks.append(_from_other(message.turn, message.speaker, message.served_by))
+    text, styles = _marked(message.text, marks)
+    blocks.append(_spoken(message.turn, message.speaker, text, marks=styles))
+    return blocks
+
+
+def _thought(turn: int, text: str, *, folded: bool) -> Passage:
+    return Passage(
+        ("thought", turn),
+        "thought",
+        f"{count(len(text.split()), 'word')}, t opens" if folded else drawn(text),
+        Ink.FAINT if folded else Ink.THOUGHT,
+        Ink.FAINT if folded else Ink.THOUGHT,
+        folded=folded,
+        close=True,
+    )
+
+
+def _from_other(turn: int, speaker: Speaker, served_by: str) -> Passage:
+    return Passage(
+        ("served", speaker, turn),
+        "from",
+        f"{one_line(served_by)}, not the model that was asked",
+        Ink.WARN,
+        Ink.WARN,
+        close=True,
+    )
+
+
+def _spoken(
+    turn: int,
+    speaker: Speaker,
+    text: str,
+    *,
+    marks: tuple[Styled, ...] = (),
+    growing: bool = False,
+) -> Passage:
+    return Passage(
+        (speaker, turn),
+        SPEAKER_NAMES[speaker],
+        text,
+        _INKS[speaker],
+        Ink.TEXT,
+        gutter=_INKS[speaker],
+        light_markdown=speaker is Speaker.TARGET,
+        marks=marks,
+        growing=growing,
+    )
+
+
+def _ending(take: StoredTake, reason: StopReason) -> Passage:
+    text = ENDINGS[reason]
+    if take.detail:
+        text = f"{text}: {drawn(take.detail)}"
+    return Passage("ending", "ended", text, Ink.MUTED, Ink.MUTED if take.finished else Ink.WARN)
+
+
+def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:
+    """The text fit to be drawn, and where the marks are in it: pieces are cleaned one by one."""
+    whole = drawn(text)
+    if whole == text:
+        return text, tuple(sorted(marks))
+    edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.start, mark.end))})
+    pieces = [drawn(text[start:end]) for start, end in pairwise(edges)]
+    places = dict(zip(edges, accumulate(map(len, pieces), initial=0), strict=True))
+    styles = [Styled(places[mark.start], places[mark.end], mark.ink) for mark in marks]
+    return "".join(pieces), tuple(sorted(styles))
+
+
+def evidence(messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]) -> Marks:
+    """Where in the target's replies the judges' quotes stand."""
+    replies = {
+        message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
+    }
+    found: dict[Place, list[Styled]] = {}
+    for quote in (quote for each in verdicts for quote in each.quotes):
+        if quote.turn is None or quote.turn not in replies:
+            continue
+        span = find_quote(replies[quote.turn], quote.text)
+        marks = found.setdefault((quote.turn, Speaker.TARGET), [])
+        if span is not None and not any(_overlaps(mark, span) for mark in marks):
+            marks.append(Styled(*span, Ink.EVIDENCE))
+    return found
+
+
+def together(*several: Marks) -> Marks:
+    """All of these marks."""
+    places = {place for marks in several for place in marks}
+    return {
+        place: [style for marks in several for style in marks.get(place, ())] for place in places
+    }
+
+
+def _overlaps(mark: Styled, span: tuple[int, int]) -> bool:
+    return mark.start < span[1] and span[0] < mark.end
+
+
+VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
+
+
+def verdict_blocks(verdicts: Sequence[StoredVerdict]) -> list[Block]:
+    """The newest first. One whose judge has given another since is said to be older."""
+    seen: set[tuple[str, str, int]] = set()
+    blocks: list[Block] = []
+    for each in reversed(verdicts):
+        voter = (each.source, each.judge, each.number)
+        blocks += one_verdict(each, replaced=voter in seen)
+        if each.passed is not None:
+            seen.add(voter)
+    return blocks
+
+
+def one_verdict(given: StoredVerdict, *, replaced: bool = False) -> list[Block]:
+    again = f", pass {given.number + 1}" if given.number else ""
+    by = f"{one_line(given.judge)}{again}"
+    ink = Ink.FAINT if replaced else VERDICT_INKS[given.passed]
+    note = "judged again since" if replaced else ""
+    blocks: list[Block] = [
+        Rule(("verdict", given.seq), f"{verdict(given.passed)}  by {by}", note, ink=ink)
+    ]
+    if given.served_by is not None:
+        text = f"{one_line(given.served_by)}, not the model that was asked"
+        blocks.append(Passage(("served", given.seq), "from", text, Ink.WARN, Ink.WARN))
+    if given.unscored is not None:
+        text = drawn(given.unscored)
+        blocks.append(Passage(("unscored", given.seq), "unscored", text, Ink.WARN))
+    if given.present is not None:
+        blocks.append(
+            Passage(("present", given.seq), "behaviour", _presence(given), ink=Ink.STRONG)
+        )
+    if given.justification:
+        blocks.append(Passage(("because", given.seq), "because", drawn(given.justification)))
+    for number, quote in enumerate(given.quotes):
+        blocks.append(_quote(given.seq, number, quote))
+    return blocks
+
+
+def _presence(given: StoredVerdict) -> str:
+    word = "present" if given.present else "absent"
+    wanted = "present" if given.track is Track.POSITIVE else "absent"
+    return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"
+
+
+def _quote(seq: int, number: int, quote: Quote) -> Passage:
+    found = quote.turn is not None
+    where = f"turn {quote.turn}" if found else "not found in the transcript"
+    return Passage(
+        ("quote", seq, number),
+        "quote",
+        f"“{drawn(quote.text)}” ({where})",
+        Ink.MUTED if found else Ink.WARN,
+        Ink.TEXT if found else Ink.WARN,
+    )
+
+
+DEADLINE: Final = 2.0
+"""Seconds, of which the start of the process takes a few hundredths."""
+MOST_FINDS: Final = 2000
+"""Places that are marked in one message."""
+MARK: Final = "/"
+"""What a regular expression begins with."""
+
+Spans = list[tuple[int, int]]
+
+_CHILD: Final = """
+import json, re, sys
+asked = json.load(sys.stdin)
+try:
+    pattern = re.compile(asked["pattern"], re.IGNORECASE | re.MULTILINE)
+except (re.error, OverflowError, RecursionError) as error:
+    json.dump({"fault": str(error)}, sys.stdout)
+else:
+    found = []
+    for text in asked["texts"]:
+        spans = []
+        for match in pattern.finditer(text):
+            if match.end() > match.start():
+                spans.append(match.span())
+            if len(spans) >= asked["most"]:
+                break
+        found.append(spans)
+    json.dump({"found": found}, sys.stdout)
+"""
+
+
+class PatternFault(Exception):  # noqa: N818  (a fault of what was typed, in words for who typed it)
+    """Why a pattern cannot be searched for."""
+
+
+async def matches(texts: Sequence[str], typed: str, deadline: float = DEADLINE) -> list[Spans]:
+    """Where in each text it stands. Raises `PatternFault`."""
+    if not typed.startswith(MARK):
+        return [_words(text, typed) for text in texts]
+    pattern = typed.removeprefix(MARK).removesuffix(MARK)
+    return await _pattern(texts, pattern, deadline) if pattern else [[] for _ in texts]
+
+
+def _words(text: str, typed: str) -> Spans:
+    """Whatever the case and the white space between words. Such a pattern is always quick."""
+    words = typed.split()
+    if not words:
+        return []
+    found = re.finditer(r"\s+".join(map(re.escape, words)), text, re.IGNORECASE)
+    return [match.span() for match, _ in zip(found, range(MOST_FINDS), strict=False)]
+
+
+async def _pattern(texts: Sequence[str], pattern: str, deadline: float) -> list[Spans]:
+    asked = json.dumps({"pattern": pattern, "texts": list(texts), "most": MOST_FINDS})
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-I", "-S", "-c", _CHILD),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(deadline):
+            out, _ = await child.communicate(asked.encode())
+    except TimeoutError:
+        raise PatternFault("this pattern takes too long here; a plainer one may not") from None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    try:
+        answer = json.loads(out)
+    except ValueError:
+        raise PatternFault("this pattern could not be tried") from None
+    if "fault" in answer:
+        raise PatternFault(f"no regular expression: {answer['fault']}")
+    return [[(start, end) for start, end in spans] for spans in answer["found"]]
+
+
+SIGNS: Final = {
+    ArcTurn(landmark=False, quoted=False): "·",
+    ArcTurn(landmark=True, quoted=False): "◇",
+    ArcTurn(landmark=False, quoted=True): "•",
+    ArcTurn(landmark=True, quoted=True): "◆",
+}
+MOST_TURNS: Final = 12
+"""Turns that can be taken in at a glance."""
+
+
+def arc(turns: Sequence[ArcTurn]) -> str:
+    """`◇◇◆·•`; of a long one the number of its turns."""
+    return "".join(map(SIGNS.__getitem__, turns)) if len(turns) <= MOST_TURNS else str(len(turns))

@@ -1,0 +1,201 @@
+"""Views with a cursor: keys and clicks move it, Enter or a second click opens what it is on."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.widgets.base import LineView
+from tui.widgets.ink import Ink
+
+
+class CursorView(LineView):
+    """Items stand below one another, each on one row or on several that follow each other.
+
+    A subclass says how many items there are, which rows each takes, and what opening one does.
+    What an item is, a row of a table or a cell of a grid, is the subclass's own.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+
+    class Moved(Message):
+        """The cursor is on another item."""
+
+        def __init__(self, view: CursorView) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._item: int | None = None
+
+    @property
+    def item(self) -> int | None:
+        """The number of the item that the cursor is on, from 0; None where it is on none."""
+        return self._item
+
+    def item_count(self) -> int:
+        """An item for each row, unless a subclass says otherwise."""
+        return self.row_count()
+
+    def item_rows(self, item: int) -> range:
+        """The rows that an item takes."""
+        return range(item, item + 1)
+
+    def item_at(self, row: int, column: int) -> int | None:
+        """The item at this row of the view and this column of the screen; None where none is."""
+        del column
+        return row if 0 <= row < self.item_count() else None
+
+    def action_open(self) -> None:
+        """Enter was pressed, or the item under the cursor clicked again."""
+        raise NotImplementedError
+
+    def row_back(self, index: int) -> Ink | None:
+        if self._item is None or index not in self.item_rows(self._item):
+            return None
+        return Ink.CURSOR if self.has_focus else Ink.CURSOR_IDLE
+
+    def move_to(self, item: int) -> None:
+        """Put the cursor on an item, the first or last one where there is none of that number."""
+        if not self.item_count():
+            return
+        before, after = self._item, max(min(item, self.item_count() - 1), 0)
+        self.redraw_item(before)
+        self._item = after
+        self.redraw_item(after)
+        self.bring_into_view(after)
+        if after != before:
+            self.post_message(self.Moved(self))
+
+    def move_by(self, step: int) -> None:
+        self.move_to((self._item or 0) + step)
+
+    def bring_into_view(self, item: int) -> None:
+        """Scroll no further than it takes for the whole item to be seen."""
+        rows = self.item_rows(item)
+        if rows.start < self.top:
+            self.jump(rows.start)
+        elif rows.stop > self.top + self.page_height:
+            self.jump(rows.stop - self.page_height)
+
+    def redraw_item(self, item: int | None) -> None:
+        if item is not None:
+            rows = self.item_rows(item)
+            self.redraw(rows.start, rows.stop)
+
+    def on_focus(self) -> None:
+        self.redraw_item(self._item)
+
+    def on_blur(self) -> None:
+        self.redraw_item(self._item)
+
+    def on_click(self, event: events.Click) -> None:
+        item = self.item_at(self.top + event.y, event.x)
+        if item is None:
+            return
+        if event.chain > 1 and item == self._item:
+            self.action_open()
+        self.move_to(item)
+
+    def action_go_down(self) -> None:
+        self.move_by(1)
+
+    def action_go_up(self) -> None:
+        self.move_by(-1)
+
+    def action_go_page_down(self) -> None:
+        self.move_by(max(self.page_height - 1, 1))
+
+    def action_go_page_up(self) -> None:
+        self.move_by(-max(self.page_height - 1, 1))
+
+    def action_go_home(self) -> None:
+        self.move_to(0)
+
+    def action_go_end(self) -> None:
+        self.move_to(self.item_count() - 1)
+
+
+HEAD_ROWS: Final = 1
+
+
+class GridView(CursorView):
+    """Its items are rows; a subclass says how many columns there are and which of them fit."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "aside(1)", "next cell", show=False),
+        Binding("left,h", "aside(-1)", "cell before", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._column = 0
+
+    def column_count(self) -> int:
+        raise NotImplementedError
+
+    def bring_column_into_view(self) -> None:
+        """Move the columns sideways until the cursor's is seen."""
+        raise NotImplementedError
+
+    def column_at(self, x: int) -> int | None:
+        """The column of cells at this column of the screen; None where there is none."""
+        raise NotImplementedError
+
+    def item_rows(self, item: int) -> range:
+        return range(item + HEAD_ROWS, item + HEAD_ROWS + 1)
+
+    def row_back(self, index: int) -> Ink | None:
+        """The cursor's cell stands in brackets, so its row needs no ground of its own."""
+        del index
+        return None
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on the cell, or the nearest that there is."""
+        before = (self._item, self._column)
+        self._item = max(min(row, self.item_count() - 1), 0)
+        self._column = max(min(column, self.column_count() - 1), 0)
+        self.bring_column_into_view()
+        self.bring_into_view(self._item)
+        self.redraw()
+        if (self._item, self._column) != before:
+            self.post_message(self.Moved(self))
+
+    def move_to(self, item: int) -> None:
+        self.put(item, self._column)
+
+    def bring_into_view(self, item: int) -> None:
+        """With the heading above the first row."""
+        if item == 0:
+            self.jump(0)
+        else:
+            super().bring_into_view(item)
+
+    def action_aside(self, step: int) -> None:
+        if 0 <= self._column + step < self.column_count():
+            self.put(self._item or 0, self._column + step)
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+        self.measure(self.row_count())
+        self.bring_column_into_view()
+        self.bring_into_view(self._item or 0)
+
+    def on_focus(self) -> None:
+        self.redraw()
+
+    def on_blur(self) -> None:
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        row, column = self.top + event.y - HEAD_ROWS, self.column_at(event.x)
+        if column is None or not 0 <= row < self.item_count():
+            return
+        if event.chain > 1 and (row, column) == (self._item, self._column):
+            self.action_open()
+        self.put(row, column)

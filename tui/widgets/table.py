@@ -1,0 +1,261 @@
+"""A table of any number of rows, of which only those on the screen exist.
+
+Rows are numbers; what they show is asked for a page at a time. The first columns stay, the others
+move sideways. The cursor and the marks are on rows, wherever these come to stand.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.message import Message
+
+from tui.widgets.base import LineView
+from tui.widgets.cursor import CursorView
+from tui.widgets.ink import Ink, Line, Piece, fitted, pad
+
+PAGE: Final = 128
+PAGES_KEPT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column."""
+
+    name: str
+    """What a click on it sorts by."""
+    title: str
+    width: int
+    """In cells; the last column takes what is left."""
+
+
+Cells = Sequence[Piece]
+"""One piece for each column; of a row that is gone, none."""
+Fetch = Callable[[Sequence[int]], Mapping[int, Cells]]
+
+
+class WideTable(CursorView):
+    """The cursor and the marks are on rows, which keep them wherever they come to stand."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "shift(1)", "columns to the right", show=False),
+        Binding("left,h", "shift(-1)", "columns to the left", show=False),
+    ]
+
+    class Opened(Message):
+        """A person wants to see more of this row."""
+
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+    class Shifted(Message):
+        """Other columns are seen."""
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        *,
+        fixed: int,
+        id: str | None = None,  # noqa: A002  (Textual's name for it)
+    ) -> None:
+        """`fixed` columns stay where they are."""
+        super().__init__(id=id)
+        self._fetch = fetch
+        self._fixed = fixed
+        self._headings: Sequence[Heading] = ()
+        self._rows: array[int] = array("q")
+        self._places: dict[int, int] = {}
+        self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
+        self._changed: set[int] = set()
+        """Rows whose page is kept, and which are to be asked for again by themselves."""
+        self._shift = 0
+        self._empty: Line = ()
+        self.marked: set[int] = set()
+
+    @property
+    def rows(self) -> array[int]:
+        return self._rows
+
+    @property
+    def cursor(self) -> int | None:
+        """The row that it is on; None where there is none."""
+        return None if self._item is None else self._rows[self._item]
+
+    def place_of(self, row: int) -> int | None:
+        return self._places.get(row)
+
+    def show(self, rows: array[int], headings: Sequence[Heading], empty: Line) -> None:
+        """These rows now, or where there are none `empty`. The cursor stays on its row, which
+        stays where it is on the screen; where that row is gone, it goes to the first."""
+        cursor, above = self.cursor, None if self._item is None else self._item - self.top
+        self._rows, self._headings, self._empty = rows, headings, empty
+        self._places = {row: place for place, row in enumerate(rows)}
+        self._pages.clear()
+        self._item = None if cursor is None else self._places.get(cursor)
+        if self._item is None and rows:
+            self._item, above = 0, 0
+        self.measure(len(rows))
+        self.redraw()
+        if self._item is not None and above is not None:
+            self.jump(self._item - above)
+        if self.cursor != cursor:
+            self.post_message(self.Moved(self))
+
+    def renew(self, rows: Iterable[int]) -> None:
+        """What these show is not what it was; their neighbours are as they were."""
+        for row in rows:
+            place = self._places.get(row)
+            if place is not None:
+                self._changed.add(row)
+                self.redraw(place, place + 1)
+
+    def renew_all(self) -> None:
+        self._pages.clear()
+        self.redraw()
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a row, where there is such a one."""
+        place = self._places.get(row)
+        if place is not None:
+            self.move_to(place)
+
+    def item_count(self) -> int:
+        return len(self._rows)
+
+    def row_count(self) -> int:
+        return max(len(self._rows), 1)
+
+    def row(self, index: int) -> Line:
+        if not self._rows:
+            return fitted(self._empty, self.line_width)
+        row = self._rows[index]
+        page = index // PAGE
+        cells = self._pages.get(page)
+        if cells is None:
+            rows = self._rows[page * PAGE : (page + 1) * PAGE]
+            cells = self._pages[page] = self._fetch(rows)
+            self._changed.difference_update(rows)
+        elif row in self._changed:
+            others = {each: shown for each, shown in cells.items() if each != row}
+            cells = self._pages[page] = {**others, **self._fetch([row])}
+            self._changed.discard(row)
+        mark = _MARK if row in self.marked else _NO_MARK
+        return [mark, *self._line(cells.get(row, ()))]
+
+    def heading_line(self, sorted_by: str, *, backwards: bool) -> list[tuple[str, Piece]]:
+        """The titles as they stand above the rows, each with the column's name."""
+        arrow = "▾" if backwards else "▴"
+        pieces = [
+            Piece(
+                f"{each.title} {arrow}" if each.name == sorted_by else each.title,
+                Ink.ACCENT if each.name == sorted_by else Ink.MUTED,
+            )
+            for each in self._headings
+        ]
+        laid = [("", _NO_MARK)]
+        for heading, width, piece in self._laid(pieces):
+            laid.append((heading.name, Piece(pad(piece.text, width) + " ", piece.ink)))
+        return laid
+
+    def on_resize(self, event: events.Resize) -> None:
+        del event
+        self.redraw()
+        self.measure(len(self._rows))
+        if self._item is not None:
+            self.bring_into_view(self._item)
+
+    def toggle_mark(self) -> None:
+        """Mark the row that the cursor is on, or no longer, and go on to the next."""
+        if self._item is not None:
+            self.marked ^= {self._rows[self._item]}
+            self.redraw_item(self._item)
+            self.move_by(1)
+
+    def mark_all(self) -> None:
+        """Mark every row; where all are marked already, none."""
+        rows = set(self._rows)
+        self.marked = set() if rows <= self.marked else self.marked | rows
+        self.redraw()
+
+    def action_open(self) -> None:
+        if self._item is not None:
+            self.post_message(self.Opened(self._rows[self._item]))
+
+    def action_shift(self, step: int) -> None:
+        """Columns to the left or right; the last one is always within reach."""
+        most = max(len(self._headings) - self._fixed - 1, 0)
+        shift = max(min(self._shift + step, most), 0)
+        if shift != self._shift:
+            self._shift = shift
+            self.redraw()
+            self.post_message(self.Shifted())
+
+    def _line(self, cells: Cells) -> list[Piece]:
+        if not cells:
+            return [Piece("gone from the store", Ink.FAINT)]
+        return [
+            Piece(pad(piece.text, width) + " ", piece.ink) for _, width, piece in self._laid(cells)
+        ]
+
+    def _laid(self, pieces: Cells) -> Iterable[tuple[Heading, int, Piece]]:
+        """What of a row is seen, in which width."""
+        left = self.line_width - 1
+        last = len(self._headings) - 1
+        for index, (heading, piece) in enumerate(zip(self._headings, pieces, strict=True)):
+            if self._fixed <= index < self._fixed + self._shift or left < 1:
+                continue
+            width = left if index == last else min(heading.width, left)
+            yield heading, width, piece
+            left -= width + 1
+
+
+_MARK: Final = Piece("●", Ink.ACCENT)
+_NO_MARK: Final = Piece(" ")
+
+
+class Headings(LineView):
+    """The titles above a table. A click on one sorts by it."""
+
+    can_focus = False
+    DEFAULT_CSS = """
+    Headings { height: 1; overflow: hidden hidden; scrollbar-gutter: auto; }
+    """
+
+    class Clicked(Message):
+        """A person wants to sort by this column."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._titles: Sequence[tuple[str, Piece]] = ()
+
+    def show(self, titles: Sequence[tuple[str, Piece]]) -> None:
+        if titles != self._titles:
+            self._titles = titles
+            self.redraw()
+
+    def row_count(self) -> int:
+        return 1
+
+    def row(self, index: int) -> Line:
+        del index
+        return [piece for _, piece in self._titles]
+
+    def on_click(self, event: events.Click) -> None:
+        end = 0
+        for name, piece in self._titles:
+            end += len(piece.text)
+            if event.x < end:
+                if name:
+                    self.post_message(self.Clicked(name))
+                return
