@@ -19,10 +19,10 @@ from engine.cli.session import Session
 from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
+from engine.pipeline.report import Report, added_up
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tui.app import CrosswindApp
-from tui.results.report import Report, added_up
 
 DOCS = Path(__file__).parent
 SIZE = (120, 40)

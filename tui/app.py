@@ -53,7 +53,7 @@ from tui.widgets.transcript import THIN
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from tui.results.report import Report
+    from engine.pipeline.report import Report
     from tui.screens.quit import Leaving
 
 LINE_SECONDS: Final = 2.0

@@ -37,7 +37,7 @@ from tui.services.preferences import Memory
 
 if TYPE_CHECKING:
     from engine.cli.running import Prepared
-    from tui.results.report import Report
+    from engine.pipeline.report import Report
 
 
 MOST: Final = 6
@@ -217,7 +217,7 @@ def _show(
 
     def report(benchmark: str) -> Report:
         # Imported when results are first asked for: it takes more than the first frame may.
-        from tui.results.report import added_up
+        from engine.pipeline.report import added_up
 
         return added_up(workspace, session().config, watch.reader.path, benchmark)
 

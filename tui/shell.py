@@ -12,7 +12,7 @@ from tui.services.preferences import Choices
 from tui.services.ticker import Watching
 
 if TYPE_CHECKING:
-    from tui.results.report import Report
+    from engine.pipeline.report import Report
     from tui.services.preferences import Views
 
 

@@ -28,6 +28,7 @@ from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
 from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.report import Report, Validated, added_up
 from engine.speech import LiveText, Speech
 from engine.stages.validation_report import (
     Result,
@@ -42,7 +43,6 @@ from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE,
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
 from tui.launch import _goodbye
-from tui.results.report import Report, Validated, added_up
 from tui.services.display import Inert, _acts
 
 SPEAKING: Final = ConversationKey("m01_s002_v01", TARGETS[1])
@@ -130,7 +130,9 @@ def show(folder: Path) -> int:
             watch,
             attach=f"crosswind watch --workspace {session.workspace.root}",
             start=refuse,
-            cost=lambda order: PricedOrder(order, (HOSTILE,), (HOSTILE, HOSTILE)),
+            cost=lambda order: PricedOrder(
+                order, (HOSTILE, HOSTILE), (f"{order.evaluator} costs {HOSTILE}",)
+            ),
             make=refuse_to_make,
             report=lambda name: report(session, name),
         )

@@ -20,6 +20,7 @@ from engine.config.settings import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.link import EngineState
+from engine.pipeline.report import Report, Validated, added_up
 from engine.stages.analysis import Analysis, MetricInfo
 from engine.stages.course import Course, Sighting, courses
 from engine.stages.validation_report import Result, Side, Swap, validation_report
@@ -29,7 +30,6 @@ from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.onset import course_rows
-from tui.results.report import Report, Validated, added_up
 from tui.results.standing import ONE_LINE_FROM, says_rows, standing_rows
 from tui.results.text import Behind, line_of
 from tui.screens.results import SECTIONS, ResultsScreen

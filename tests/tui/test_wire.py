@@ -66,7 +66,7 @@ WALK: tuple[tuple[str, str, str | None], ...] = (
     ("y", "Copy what", None),
     ("c", "Copied", "Copy what"),
     ("r", "is to judge", None),
-    ("j", "beside", None),
+    ("j", "strict costs", None),
     ("\r", "Judged again", None),
     ("q", "c evidence", "Judged again"),
     ("2", "verdicts", None),

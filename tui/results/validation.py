@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
@@ -15,11 +15,13 @@ from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.intervals import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
-from tui.results.report import Validated
 from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, moved
+
+if TYPE_CHECKING:
+    from engine.pipeline.report import Validated
 
 _LEAST_BAR: Final = 12
 

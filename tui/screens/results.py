@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -23,7 +23,6 @@ from tui.results.agreement import agreement_rows
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
-from tui.results.report import Report
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.text import Behind, line_of
 from tui.results.validation import validation_rows
@@ -37,6 +36,9 @@ from tui.widgets.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine, SectionStrip
 from tui.widgets.sheet import Row, Sheet
+
+if TYPE_CHECKING:
+    from engine.pipeline.report import Report
 
 WIDE: Final = BREAKPOINTS_ACROSS[-1][0]
 AGAIN_AFTER: Final = 5.0

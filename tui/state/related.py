@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import ConversationKey, StopReason
-from engine.store.browsing import Browser, Kin
 from tui.format import verdict
 from tui.widgets.ink import Ink, Piece
+
+if TYPE_CHECKING:
+    from engine.store.browsing import Browser, Kin
 
 
 def partners(kin: Sequence[Kin], key: ConversationKey, take: int) -> list[Kin]:
