@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual.app import App
 
 from engine.benchmark import ConversationKey
 from engine.watch import Watch
 from tui.screens.watching import WatchingScreen
-from tui.state.filters import FoundId
+
+if TYPE_CHECKING:
+    from tui.state.filters import FoundId
 
 
 @dataclass(frozen=True, slots=True)
