@@ -10,10 +10,10 @@ from typing import Final
 
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
+from engine.facts import LiveText
 from engine.link import Answer, Board, EngineState, Request
 from engine.pipeline.run import RunResult
 from engine.service.engine import Engine
-from engine.speech import LiveText
 
 ANSWER_SECONDS: Final = 5.0
 

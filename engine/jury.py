@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from engine.statistics.votes import headline
+from engine.statistics.rates import headline
 
 HUMAN: Final = "human"
 """The source of a person's verdict."""

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from engine.benchmark import ConversationKey, Stage
+from engine.facts import LiveText, Speech
 from engine.pipeline.order import Order, PriceRange
-from engine.speech import LiveText, Speech
 
 
 class EngineState(StrEnum):

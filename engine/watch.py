@@ -15,7 +15,7 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
 if TYPE_CHECKING:
-    from engine.config.settings import Config
+    from engine.config.schema import Config
     from engine.config.workspace import Workspace
 
 
@@ -61,7 +61,7 @@ def describe_benchmarks(
     workspace: Workspace, config: Config, names: Sequence[str]
 ) -> list[BenchmarkInfo]:
     # Imported here: whoever is told what there is to watch need not read configuration.
-    from engine.config.definition import load_definition
+    from engine.config.benchmark_file import load_definition
 
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
     roles = (config.user_model, *config.judges, config.generator)

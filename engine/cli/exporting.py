@@ -14,7 +14,7 @@ from engine.branches import Branch
 from engine.cli.console import tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
-from engine.config.definition import load_definition
+from engine.config.benchmark_file import load_definition
 from engine.errors import InputError, Problem
 from engine.exporting.markdown import document
 from engine.exporting.rows import csv_lines, json_lines

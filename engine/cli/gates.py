@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from engine.analysis.figures import Analysis, Estimate
+from engine.analysis.findings import percent, plural
 from engine.benchmark import Track
 from engine.cli.arguments import nearest_word
 from engine.errors import InputError, Problem
-from engine.stages.analysis import Analysis, Estimate
-from engine.stages.findings import percent, plural
 
 OPTION: Final = "--fail-under"
 MET_CODE, MISSED_CODE, OPEN_CODE = 0, 1, 5

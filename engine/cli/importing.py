@@ -13,7 +13,7 @@ from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.sources import Found, look_through
+from engine.importing.source import Found, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.reading import open_reader

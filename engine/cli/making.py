@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
-from engine.config.definition import load_definition
+from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import find_workspace
 from engine.pipeline.files import differences

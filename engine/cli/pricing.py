@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.session import Session
-from engine.config.settings import Config
+from engine.config.schema import Config
 from engine.pipeline.amounts import Range
 from engine.pipeline.estimate import NOTHING, Estimate
 from engine.pipeline.measured import FEWEST

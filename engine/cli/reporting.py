@@ -12,17 +12,17 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Final
 
+from engine.analysis.figures import Analysis, Estimate
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, results_table
 from engine.cli.session import Session, open_to_read
-from engine.config.definition import load_definition
+from engine.config.benchmark_file import load_definition
 from engine.config.replace import replace_file
 from engine.errors import InputError, Problem
 from engine.pipeline.results import analysis_of
 from engine.regular import open_regular
 from engine.stages.aggregate import as_rows
-from engine.stages.analysis import Analysis, Estimate
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 

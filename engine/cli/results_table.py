@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from engine.benchmark import Track
-from engine.cli.console import table
-from engine.stages.analysis import (
+from engine.analysis.figures import (
     Analysis,
     Comparison,
     Concord,
@@ -17,7 +15,7 @@ from engine.stages.analysis import (
     Gap,
     TargetResult,
 )
-from engine.stages.findings import (
+from engine.analysis.findings import (
     chance,
     coefficient,
     findings,
@@ -29,6 +27,8 @@ from engine.stages.findings import (
     span,
     whose,
 )
+from engine.benchmark import Track
+from engine.cli.console import table
 
 NARROW: Final = 80
 WIDE: Final = 120

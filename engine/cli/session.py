@@ -28,7 +28,7 @@ from engine.store.unread import unread_results, unread_words
 from engine.watch import BenchmarkInfo, describe_benchmarks
 
 if TYPE_CHECKING:
-    from engine.config.settings import Config
+    from engine.config.schema import Config
     from engine.pipeline.run import Pipeline
     from engine.service.client import SocketLink
     from engine.store.records import StoredRun
@@ -187,7 +187,7 @@ class Session:
 
 def open_session(arguments: argparse.Namespace) -> Session:
     """Raises `InputError`."""
-    from engine.config.settings import load_config
+    from engine.config.schema import load_config
 
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     return Session(workspace, load_config(config_path_of(arguments, workspace)))
@@ -229,7 +229,7 @@ def _of_last_run(store: Path) -> tuple[Config, StoredRun] | None:
     another version wrote it."""
     from pydantic import ValidationError
 
-    from engine.config.settings import Config
+    from engine.config.schema import Config
 
     if not store.exists():
         return None

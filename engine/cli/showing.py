@@ -12,7 +12,7 @@ from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import Named, find
 from engine.cli.session import Session, open_to_read
-from engine.config.definition import load_definition
+from engine.config.benchmark_file import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
@@ -33,9 +34,8 @@ from engine.pipeline.validation import (
     validations,
     write_report,
 )
-from engine.stages.validation_report import Shift, TrackReport, Turn, ValidationReport
 from engine.statistics.agreement import Agreement, Coefficient, Flips
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader

@@ -15,7 +15,7 @@ from engine.errors import InputError, Problem
 from engine.regular import read_regular
 
 if TYPE_CHECKING:
-    from engine.config.settings import Config
+    from engine.config.schema import Config
 
 CONFIG_FILE: Final = "config.yaml"
 BENCHMARKS_FOLDER: Final = "benchmarks"

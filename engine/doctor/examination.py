@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.config.environment import Environment
-from engine.config.settings import Config
+from engine.config.schema import Config
+from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
-from engine.doctor.configuration import Written, read_workspace
+from engine.doctor.configuration import Written, key_findings, read_workspace
 from engine.doctor.findings import Area, Finding, State, of_error, redacted
-from engine.doctor.keys import key_findings
 from engine.doctor.models import ModelInUse, model_findings, models_in_use, secrets_of
 from engine.doctor.store import budget_findings, store_findings
-from engine.doctor.system import system_findings
-from engine.doctor.terminal import Terminal, terminal_findings, this_terminal
+from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError
 from engine.pipeline.models import prices_of
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from engine.config.environment import Environment
-from engine.config.extra_body import texts_with_variables
-from engine.config.secret import VARIABLE
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
+from engine.config.secrets import VARIABLE, Environment
 from engine.config.shown import shown
+from engine.config.values import texts_with_variables
 from engine.doctor.findings import Area, Finding, State, of_error
 from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of

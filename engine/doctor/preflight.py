@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from engine.config.environment import Environment
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
+from engine.config.secrets import Environment
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, Listed, destinations, listed

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from engine.config.settings import Config
+from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError

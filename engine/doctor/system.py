@@ -1,15 +1,206 @@
-"""The program and what it runs on."""
+"""The program, what it runs on, and what the terminal can do."""
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
 import sqlite3
+import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
 from engine.doctor.findings import Area, Finding, State
 from engine.providers.descriptors import most_connections_raised
+
+WIDTH: Final = 80
+HEIGHT: Final = 24
+LONGEST_ESCAPE_MS: Final = 50
+"""Beyond this a person feels that the Escape key hangs."""
+
+AskTmux = Callable[[Sequence[str]], str | None]
+"""Gives what tmux answers to these words; None where it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A terminal as the system and the environment describe it."""
+
+    environ: Mapping[str, str]
+    size: tuple[int, int] | None
+    """Columns and lines; None where there is no terminal."""
+    encoding: str
+    ask_tmux: AskTmux
+
+
+def this_terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
+    return Terminal(environ, _size(), sys.stdout.encoding or "ascii", _ask_tmux)
+
+
+def _size() -> tuple[int, int] | None:
+    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
+        try:
+            if stream is not None and stream.isatty():
+                found = os.get_terminal_size(stream.fileno())
+                return found.columns, found.lines
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _ask_tmux(words: Sequence[str]) -> str | None:
+    program = shutil.which("tmux")
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603  (tmux itself, with words of this module)
+            [program, *words],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=2,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def terminal_findings(terminal: Terminal) -> list[Finding]:
+    environ = terminal.environ
+    return [
+        _kind(environ.get("TERM", "")),
+        _colours(environ),
+        _dimensions(terminal.size),
+        _letters(terminal.encoding, environ),
+        *_tmux(terminal),
+        *_ssh(environ),
+    ]
+
+
+def _kind(term: str) -> Finding:
+    if term in {"", "dumb"}:
+        found = "is not set" if not term else "is dumb"
+        return _finding(
+            "TERM",
+            State.NOTE,
+            f"{found}: commands print plain lines, and the app does not open",
+            "in a terminal that can do more: export TERM=xterm-256color",
+        )
+    return _finding("TERM", State.OK, term)
+
+
+def _colours(environ: Mapping[str, str]) -> Finding:
+    if environ.get("NO_COLOR"):
+        return _finding(
+            "colours",
+            State.NOTE,
+            "NO_COLOR is set: nothing is coloured",
+            "to see colours: unset NO_COLOR",
+        )
+    number = colours(environ)
+    if number > 16:
+        words = "all" if number > 256 else "256"
+        return _finding("colours", State.OK, words)
+    return _finding(
+        "colours",
+        State.NOTE,
+        f"{number}, as TERM and COLORTERM have it",
+        "if the terminal can do more: export TERM=xterm-256color COLORTERM=truecolor",
+    )
+
+
+def colours(environ: Mapping[str, str]) -> int:
+    """How many the app will use, which goes by the same two variables."""
+    term = environ.get("TERM", "").lower()
+    if term in {"", "dumb"}:
+        return 0
+    if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
+        return 256**3
+    return 256 if term.rpartition("-")[2] in {"256color", "kitty"} else 16
+
+
+def _dimensions(size: tuple[int, int] | None) -> Finding:
+    if size is None:
+        sentence = "this is no terminal: commands print plain lines, and the app does not open"
+        return _finding("size", State.NOTE, sentence)
+    columns, lines = size
+    sentence = f"{columns} columns, {lines} lines"
+    if columns < WIDTH or lines < HEIGHT:
+        remedy = f"make the window at least {WIDTH} by {HEIGHT}"
+        return _finding("size", State.NOTE, f"{sentence}: the app needs more", remedy)
+    return _finding("size", State.OK, sentence)
+
+
+def _letters(encoding: str, environ: Mapping[str, str]) -> Finding:
+    named = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), None)
+    locale = "no locale is set" if named is None else f"{named}={environ[named]}"
+    if encoding.lower().replace("-", "").replace("_", "") == "utf8":
+        return _finding("letters", State.OK, f"UTF-8 ({locale})")
+    return _finding(
+        "letters",
+        State.NOTE,
+        f"{encoding} and not UTF-8 ({locale}): many characters cannot be shown",
+        "export LC_ALL=C.UTF-8",
+    )
+
+
+def _tmux(terminal: Terminal) -> Iterator[Finding]:
+    if not terminal.environ.get("TMUX"):
+        return
+    version = terminal.ask_tmux(["-V"])
+    if version is None:
+        sentence = "this is a tmux session, but no tmux answers, so its settings are not known"
+        yield _finding("tmux", State.NOTE, sentence)
+        return
+    yield _finding("tmux", State.OK, version)
+    for option, good, sentence, fix in _TMUX_OPTIONS:
+        value = terminal.ask_tmux(["show-options", "-sqv", option])
+        if not value:
+            continue
+        if good(value):
+            yield _finding("tmux", State.OK, f"{option} {value}")
+        else:
+            remedy = f"tmux set -s {option} {fix}"
+            yield _finding("tmux", State.NOTE, f"{option} is {value}: {sentence}", remedy)
+
+
+def _short(value: str) -> bool:
+    return value.isdecimal() and int(value) <= LONGEST_ESCAPE_MS
+
+
+_TMUX_OPTIONS: Final[Sequence[tuple[str, Callable[[str], bool], str, str]]] = (
+    (
+        "set-clipboard",
+        lambda value: value != "off",
+        "what is copied in the app stays inside tmux",
+        "on",
+    ),
+    ("escape-time", _short, "the Escape key comes so many milliseconds late", "10"),
+    (
+        "focus-events",
+        lambda value: value == "on",
+        "the app does not learn that nobody looks, and keeps drawing",
+        "on",
+    ),
+)
+
+
+def _ssh(environ: Mapping[str, str]) -> Iterator[Finding]:
+    if not environ.get("SSH_CONNECTION"):
+        return
+    lost = "" if environ.get("COLORTERM") else "; SSH does not pass COLORTERM on"
+    remedy = "if the terminal has all colours: export COLORTERM=truecolor" if lost else None
+    sentence = f"over SSH: the app draws less often{lost}"
+    yield _finding("SSH", State.NOTE, sentence, remedy)
+
+
+def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
+    return Finding(Area.TERMINAL, subject, state, sentence, remedy)
+
 
 MANY_CONNECTIONS: Final = 512
 """As many as most runs have at once."""

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
-from engine.benchmark import Track, Usage
+from engine.benchmark import (
+    NAME_LENGTH,
+    Track,
+    Usage,
+    metric_id,
+    name_fault,
+    scenario_id,
+    variant_id,
+)
 
 JsonObject = Mapping[str, Any]
 
@@ -190,3 +200,132 @@ def kind_of(value: object) -> str:
             return "a list"
         case _:
             return "an object"
+
+
+_PUBLISHED_SCENARIO = re.compile(r"scenario_(\d{1,20})_m(\d{1,20})(?:_v(\d{1,20}))?")
+LONGEST = 10_000
+"""Characters of what may be somebody's name for something."""
+_PUBLISHED_METRIC = re.compile(r"metric_(\d{1,20})")
+
+
+def our_scenario_id(published: str) -> str | None:
+    """`m01_s001_v01` for `scenario_001_m01_v01`; None for an id of another form."""
+    found = _PUBLISHED_SCENARIO.fullmatch(published)
+    if found is None:
+        return None
+    base = scenario_id(metric_id(int(found[2])), int(found[1]))
+    return base if found[3] is None else variant_id(base, int(found[3]))
+
+
+def our_metric_id(published: str) -> str | None:
+    """`m01` for `metric_001`; None for an id of another form."""
+    found = _PUBLISHED_METRIC.fullmatch(published)
+    return None if found is None else metric_id(int(found[1]))
+
+
+def fitting_name(name: str) -> str | None:
+    """A name that can be a target's or a benchmark's, near to the one given; None for what looks
+    like a path to somewhere else, is too long for a name, or leaves nothing."""
+    if name_fault(name) is None:
+        return name
+    if len(name) > LONGEST or name.startswith(("/", "\\", "~")):
+        return None
+    if ".." in name.replace("\\", "/").split("/"):
+        return None
+    fitting = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+    fitting = re.sub(r"\.{2,}", ".", re.sub(r"_{2,}", "_", fitting))
+    fitting = fitting.strip("-._")[:NAME_LENGTH].rstrip("-._")
+    return fitting if name_fault(fitting) is None else None
+
+
+@dataclass(slots=True)
+class Names:
+    """Which name of theirs is which of ours: one to one, without regard to case."""
+
+    mapped: dict[str, str] = field(default_factory=dict)
+    """Those that are called something else now."""
+    _theirs: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, str | None] = field(default_factory=dict)
+    """What was answered before: few names stand in many rows."""
+
+    def ours(self, theirs: str) -> str | None:
+        """None where it cannot be called anything here."""
+        if theirs not in self._known:
+            self._known[theirs] = self._fitting(theirs)
+        return self._known[theirs]
+
+    def _fitting(self, theirs: str) -> str | None:
+        fitting = fitting_name(theirs)
+        if fitting is None or self._theirs.setdefault(fitting.casefold(), theirs) != theirs:
+            return None
+        if fitting != theirs:
+            self.mapped[theirs] = fitting
+        return fitting
+
+
+REMOVED: Final = "[key removed]"
+
+_KEY_NAMES: Final = frozenset(
+    "apikey authorization bearer token accesstoken secret secretkey password credentials "
+    "headers extraheaders defaultheaders".split()
+)
+_SAID: Final = frozenset({"transcript"})
+"""Holds words and no settings."""
+_NESTED_SECRETS: Final = (dict, list)
+_SHORTEST: Final = 8
+"""A shorter value is too likely to stand in a text by chance."""
+
+
+@lru_cache(maxsize=4096)  # the same few names, in every row
+def is_secret(name: str) -> bool:
+    plain = "".join(char for char in name.lower() if char.isalnum())
+    return plain in _KEY_NAMES or plain.endswith("apikey")
+
+
+def without_secrets(value: object) -> object:
+    """The same, without any key or header in it, however deep."""
+    if isinstance(value, dict):
+        return {
+            name: without_secrets(member)
+            for name, member in value.items()
+            if not (isinstance(name, str) and is_secret(name))
+        }
+    if isinstance(value, list):
+        return [without_secrets(member) for member in value]
+    return value
+
+
+def secrets_in(value: object) -> frozenset[str]:
+    """The values of all keys and headers, each of which may stand in a text as well."""
+    found: list[str] = []
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            for name, member in one.items():
+                if is_secret(name):
+                    found += _texts(member)
+                elif isinstance(member, _NESTED_SECRETS) and name not in _SAID:
+                    left.append(member)
+        elif isinstance(one, list):
+            left += [member for member in one if isinstance(member, _NESTED_SECRETS)]
+    return frozenset(found)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        bare = value.removeprefix("Bearer ").strip()
+        if len(bare) >= _SHORTEST and not bare.startswith("${"):
+            yield bare
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member)
+
+
+def cleaned(text: str, secrets: frozenset[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, REMOVED)
+    return text

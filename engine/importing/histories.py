@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage
+from engine.importing.context import Place, Setting
 from engine.importing.fields import JsonObject, UnfitError, amount, kind_of, objects, text, whole
 from engine.importing.json_rows import read_lines
-from engine.importing.setting import Place, Setting
 from engine.importing.takes import FileTake
 from engine.store.inserts import storable
 from engine.store.records import Depends

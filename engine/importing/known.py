@@ -1,14 +1,230 @@
-"""What the store holds already of what is to be imported."""
+"""What was imported once and has not changed since, so that it need not be read again.
+
+With the rows of a benchmark, in their own transaction, it is noted what they were made from: the
+bytes of each file that was read, the definition, the models, the jury, the program. A later import
+of the same takes nothing in where the store still has the rows that it had then. What was done and
+said in it since is no reason to read it again, as rows are only added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
 
-from engine.benchmark import ConversationKey, Stage, State, Usage
+from engine.benchmark import ConversationKey, Metric, Stage, State, Usage
+from engine.errors import InputError, Problem
+from engine.importing.json_rows import CHUNK
+from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
+from engine.importing.source import Source, refuse_unfit
 from engine.importing.verdicts import identity
+from engine.jury import Jury
+from engine.regular import open_unbuffered
+from engine.store.digest import program_digest
+from engine.store.imports import ImportNote
+from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
+
+_OF_A_BENCHMARK: Final = (HISTORY, "scenarios.json", "cost.json")
+_OF_A_TARGET: Final = ("scores.json", HISTORY, "conversations.json", "cost.json")
+
+
+@dataclass(slots=True)
+class FilesRead:
+    """The digest of each file of a source that was read to its end."""
+
+    source: Source
+    _digests: dict[str, bytes] = field(default_factory=dict)
+
+    def keep(self, path: Path, digest: bytes) -> None:
+        self._digests[name_of(self.source, path)] = digest
+
+    @property
+    def digest(self) -> str:
+        """Of all of them, in whichever order they were read."""
+        whole = blake2b(digest_size=16)
+        for name, digest in sorted(self._digests.items()):
+            whole.update(f"{len(name)} {name} ".encode(errors="surrogateescape"))
+            whole.update(digest)
+        return whole.hexdigest()
+
+
+def digest_begun() -> blake2b:
+    return blake2b(digest_size=16)
+
+
+def name_of(source: Source, path: Path) -> str:
+    """What a file is called wherever its source lies."""
+    text = str(path)
+    for place, folder in _places(source):
+        if text.startswith(folder):
+            return place + text[len(folder) :]
+    return text
+
+
+def _path_of(source: Source, name: str) -> Path:
+    for place, folder in _places(source):
+        if name.startswith(place):
+            return Path(folder + name[len(place) :])
+    return Path(name)
+
+
+def _places(source: Source) -> Iterator[tuple[str, str]]:
+    yield "files", str(source.folder)
+    if source.cache is not None:
+        yield "cache", str(source.cache)
+
+
+def made_from(
+    source: Source,
+    metrics: tuple[Metric, ...] | None,
+    models: Mapping[str, str],
+    jury: Jury | None,
+    written: str | None,
+) -> str:
+    """All that decides what becomes of the files, beside their bytes and the store's rows.
+
+    `written` is a digest of scenarios that a person wrote into the workspace.
+    """
+    there = [(source.folder / name).exists() for name in ("scenarios.json", "results.json")]
+    of = (program_digest(), source.name, metrics, sorted(models.items()), jury, written, there)
+    return blake2b(repr(of).encode(errors="replace"), digest_size=16).hexdigest()
+
+
+# To remember
+
+
+def note_of(
+    benchmark: str,
+    files: FilesRead,
+    made_from: str,
+    report: BenchmarkReport,
+    conversations: int,
+    targets: Mapping[str, UnknownTarget],
+    metrics: Mapping[str, str],
+) -> ImportNote:
+    """To be written behind the rows."""
+    source = files.source
+    found = {
+        "conversations": conversations,
+        "files": [_file_text(source, file) for file in report.files],
+        "mapped": report.mapped,
+        "notes": dict(report.notes),
+        "targets": [asdict(one) for one in targets.values()],
+        "metrics": dict(metrics),
+    }
+    digest = f"{made_from} {files.digest}"
+    return ImportNote(benchmark=benchmark, source=_kind(source), digest=digest, found=found)
+
+
+def _kind(source: Source) -> str:
+    return f"{'published' if source.published else 'files'}/{source.name}"
+
+
+def _file_text(source: Source, file: FileReport) -> dict[str, Any]:
+    problems = [
+        {**asdict(one), "path": None if one.path is None else name_of(source, one.path)}
+        for one in file.problems
+    ]
+    return {
+        "name": name_of(source, file.path),
+        "rows": file.rows,
+        "dropped": file.dropped,
+        "problems": problems,
+    }
+
+
+# To find again
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """What was found when it was imported."""
+
+    targets: Mapping[str, UnknownTarget]
+    metrics_named: Mapping[str, str]
+
+
+def unchanged(
+    reader: Reader,
+    benchmark: str,
+    source: Source,
+    root: Path,
+    made_from: str,
+    report: BenchmarkReport,
+    on_read: Callable[[int], None],
+) -> Unchanged | None:
+    """What the report of it says; None where anything may have changed, and then nothing is said.
+    Raises `OSError` where a folder cannot be read."""
+    noted = reader.imported(benchmark, _kind(source))
+    if noted is None or not noted.digest.startswith(made_from):
+        return None
+    files = FilesRead(source)
+    size = _read(files, root)
+    if size is None or noted.digest != f"{made_from} {files.digest}":
+        return None
+    found = noted.found
+    report.unchanged = found["conversations"]
+    report.files += [_file_report(source, one) for one in found["files"]]
+    report.mapped |= found["mapped"]
+    report.notes.update(found["notes"])
+    targets = [UnknownTarget(**one) for one in found["targets"]]
+    report.targets = {one.id for one in targets}
+    on_read(size)
+    return Unchanged({one.id: one for one in targets}, found["metrics"])
+
+
+def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:
+    rows, dropped = told["rows"], told["dropped"]
+    problems = [
+        Problem(**{**one, "path": None if one["path"] is None else _path_of(source, one["path"])})
+        for one in told["problems"]
+    ]
+    path = _path_of(source, told["name"])
+    return FileReport(path, rows, known=rows - dropped, dropped=dropped, problems=problems)
+
+
+def _read(files: FilesRead, root: Path) -> int | None:
+    """How many bytes there are; None where a file cannot be read, which an import tells."""
+    size, buffer, inside = 0, memoryview(bytearray(CHUNK)), set[Path]()
+    for path in _files(files.source):
+        digest = digest_begun()
+        try:
+            refuse_unfit(path, root, inside)
+            with open_unbuffered(path) as file:
+                while count := file.readinto(buffer):
+                    digest.update(buffer[:count])
+                    size += count
+        except (InputError, OSError):
+            return None
+        files.keep(path, digest.digest())
+    return size
+
+
+def _files(source: Source) -> Iterator[Path]:
+    """Those that an import of it reads."""
+    if source.published:
+        for model in source.folder.iterdir():
+            if model.is_dir() and not model.name.startswith("."):
+                yield from model.glob("*.json")
+        return
+    for name in _OF_A_BENCHMARK:
+        yield from _if_there(source.folder / name)
+    runs = source.folder / "runs"
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        if folder.is_dir():
+            for name in _OF_A_TARGET:
+                yield from _if_there(folder / name)
+    if source.cache is not None:
+        yield from source.cache.rglob("*.json")
+
+
+def _if_there(path: Path) -> Iterator[Path]:
+    if path.exists() or path.is_symlink():
+        yield path
+
 
 _SETTLED: Final = frozenset({State.DONE, State.FAILED, State.DROPPED})
 """A row that waits or is under way has lost its engine."""

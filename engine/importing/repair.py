@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import Stage, State
-from engine.config.settings import Config
+from engine.config.schema import Config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.sources import Found, look_through
+from engine.importing.source import Found, look_through
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError
 from engine.store.left_out import LeftOut, without_what_is_there

@@ -1,18 +1,32 @@
-"""Scenario rows of others, brought into the form that our own reader takes."""
+"""The scenarios of one benchmark's import: which are new, known, or of another workspace."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import Scenario
+from engine.benchmark import Scenario, Stage, metric_of
 from engine.errors import Problem
-from engine.importing.fields import OURS, PARTIAL, JsonObject
-from engine.importing.names import our_metric_id, our_scenario_id
-from engine.importing.secrets import is_secret, without_secrets
+from engine.importing import fields
+from engine.importing.context import Place, Setting
+from engine.importing.fields import (
+    OURS,
+    PARTIAL,
+    UNKNOWN,
+    JsonObject,
+    UnfitError,
+    is_secret,
+    our_metric_id,
+    our_scenario_id,
+    without_secrets,
+)
+from engine.importing.histories import Histories
+from engine.importing.work import Work
+from engine.store.bulk import BulkRow
 from engine.store.files import read_scenario
+from engine.store.rows import ScenarioRow
 
 PERSONA_USED: Final = "persona_used"
 """In a scenario's extra keys: which of `persona` and `user_persona` the user model was told."""
@@ -101,3 +115,176 @@ def published_set_up(scenario: Mapping[str, Any], published_id: str) -> dict[str
     if "metric" in row:
         row["published_metric"] = row.pop("metric")
     return row
+
+
+_SET_UP = (
+    *("metric_id", "persona", "user_persona", "user_goal", "latent_adversarial_goal"),
+    *("landmarks", "demographic", "target_system_prompt"),
+)
+_OTHER = "the workspace has another scenario of this id"
+_HINT = "import into another workspace; conversations of it are not taken"
+
+
+@dataclass(slots=True)
+class SetUps:
+    """Of one benchmark's import."""
+
+    setting: Setting
+    work: Work
+    history: Histories
+    by_id: dict[str, Scenario] = field(default_factory=dict)
+    """As they are in the store once all is written."""
+    _conflicts: set[str] = field(default_factory=set)
+    _gone: list[tuple[Scenario, str]] = field(default_factory=list)
+    _told: dict[str, JsonObject] = field(default_factory=dict)
+    """How a conversation told the scenario of an id, word for word: hundreds tell the same."""
+
+    def __post_init__(self) -> None:
+        self.by_id.update(self.setting.scenarios)
+
+    def file(self, path: Path) -> Iterator[BulkRow]:
+        """The rows of a `scenarios.json`."""
+        file, rows = self.setting.rows(path)
+        seen: dict[str, int] = {}
+        for row in rows:
+            file.rows += 1
+            place = Place(file, row.index, row.line)
+            try:
+                value = fields.as_object(row.value)
+                name = fields.row_scenario_id(value)
+            except UnfitError as error:
+                place.drop(error)
+                continue
+            if seen.setdefault(name, row.index) != row.index:
+                place.drop(UnfitError("id", f"the row [{seen[name]}] has this id too"))
+                continue
+            yield from self._row(value, place)
+
+    def cached(self, value: object, place: Place) -> Iterator[BulkRow]:
+        """A row that no `scenarios.json` has yet."""
+        place.file.rows += 1
+        try:
+            row = fields.as_object(value)
+            fields.row_scenario_id(row)
+        except UnfitError as error:
+            place.drop(error)
+            return
+        yield from self._row(row, place)
+
+    def removed(self) -> Iterator[BulkRow]:
+        """Those that were taken out of the file, as they were: conversations were played from
+        them. `forgotten` is to follow."""
+        for place, value, source in self.history.removed():
+            scenario = self._read(value, place)
+            if scenario is None or scenario.id in {*self.by_id, *self.setting.removed}:
+                continue
+            self.by_id[scenario.id] = scenario
+            self._gone.append((scenario, source))
+            yield self._stored(scenario, source)
+
+    def forgotten(self) -> Iterator[BulkRow]:
+        """That they were taken out."""
+        for scenario, source in self._gone:
+            yield replace(self._stored(scenario, source), removed=True)
+
+    def _row(self, value: JsonObject, place: Place) -> Iterator[BulkRow]:
+        file = place.file
+        scenario = self._read(value, place)
+        if scenario is None:
+            file.dropped += 1
+        elif scenario.id in self.setting.removed:
+            file.known += 1
+            note = "scenarios that were taken out of the workspace, left out"
+            self.setting.report.notes[note] += 1
+        elif scenario.id not in self.by_id:
+            file.taken += 1
+            yield from self._new(scenario, value, place)
+        elif differ(scenario, self.by_id[scenario.id]):
+            self._conflicts.add(scenario.id)
+            place.drop(UnfitError("", f"{scenario.id}: {_OTHER}", _HINT))
+        else:
+            file.known += 1
+
+    def _read(self, value: JsonObject, place: Place) -> Scenario | None:
+        """None where our reader refuses it, which is told."""
+        scenario, problems = scenario_of(
+            value, path=place.file.path, index=place.index, metrics=self.setting.tracks
+        )
+        place.file.tell_all(problems)
+        return scenario
+
+    def _new(self, scenario: Scenario, value: JsonObject, place: Place) -> Iterator[BulkRow]:
+        source = source_of(value)
+        base = base_of(value, scenario, path=place.file.path, index=place.index)
+        for one in (base, scenario):
+            if one is not None and one.id not in self.by_id:
+                self.by_id[one.id] = one
+                yield self._stored(one, source)
+        if source == "model" and not self.history.is_there:
+            for unit in (scenario.metric_id, scenario.id):
+                yield from self.work.state(Stage.GEN_SCENARIOS, unit)
+            ours = value.get(OURS)
+            if isinstance(ours, dict) and ours.get("scripted") is True:
+                yield self.work.written_by_script(scenario.id)
+
+    def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
+        at, depends = self.history.scenario(scenario.id)
+        return ScenarioRow(
+            benchmark=self.setting.name,
+            scenario=scenario,
+            source=source,
+            depends=depends if source == "model" else None,
+            at=at,
+        )
+
+    # Of a conversation
+
+    def of_conversation(
+        self, value: JsonObject, scenario_id: str, place: Place
+    ) -> tuple[list[BulkRow], list[BulkRow]]:
+        """What is written before a conversation that is new, and what after it.
+
+        In the first months each conversation held its scenario, which may be an older one than
+        that of its id today; it is written before, and today's again after. Raises `UnfitError`
+        where the workspace has another scenario of this id.
+        """
+        if scenario_id in self._conflicts:
+            raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
+        told = {name: value.get(name) for name in _SET_UP}
+        if self._told.get(scenario_id) == told:
+            return [], []
+        played = self._read(value, place) if has_set_up(value) else None
+        today = self.by_id.get(scenario_id)
+        if played is None or played.id != scenario_id:
+            if today is None:
+                note = "conversations of scenarios that no file describes"
+                self.setting.report.notes[note] += 1
+            return [], []
+        if today is None:
+            return list(self._new(played, value, place)), []
+        if not differ(played, today):
+            self._told[scenario_id] = told
+            return [], []
+        if scenario_id in self.setting.scenarios:
+            raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
+        note = "conversations that were played from an older version of their scenario"
+        self.setting.report.notes[note] += 1
+        return [self._stored(played)], [self._stored(today)]
+
+    def metric_of(self, value: JsonObject, scenario_id: str) -> str:
+        scenario = self.by_id.get(scenario_id)
+        if scenario is not None:
+            return scenario.metric_id
+        if (told := fields.text(value, "metric_id")) is not None:
+            return told
+        named = metric_of(scenario_id)
+        return named if named in self.setting.tracks else UNKNOWN
+
+    @property
+    def metrics_named(self) -> dict[str, str]:
+        """The names that published files give to metrics, by id."""
+        return {
+            scenario.metric_id: str(scenario.extra["published_metric"])
+            for scenario in self.by_id.values()
+            if "published_metric" in scenario.extra
+        }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from engine.benchmark import Role
-from engine.config.settings import ModelSpec
+from engine.config.schema import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeVar
 
 from engine.benchmark import ConversationKey, Stage, State
-from engine.config.definition import load_definition
-from engine.config.settings import ModelSpec
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import ModelSpec
 from engine.facts import NoteKind
 from engine.pipeline.control import Drained
 from engine.pipeline.conversations import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.benchmark import Role
 from engine.branches import Branch
-from engine.config.settings import Config
+from engine.config.schema import Config
 
 
 def config_of(config: Config, benchmark: str) -> Config:

@@ -16,16 +16,16 @@ from engine.benchmark import (
     StopReason,
     Utterance,
 )
-from engine.config.definition import Definition
-from engine.config.settings import Config
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.errors import AnswerError, ModelError
+from engine.facts import Speech
 from engine.identity import seed_from
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, Work, what_changed
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.providers.model import Finish, OnText
-from engine.speech import Speech
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader

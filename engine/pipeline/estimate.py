@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import Role
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
 from engine.errors import InputError, Problem
 from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
 from engine.pipeline.measured import Measured

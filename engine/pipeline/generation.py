@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
-from engine.config.definition import write_metrics
+from engine.config.benchmark_file import write_metrics
 from engine.facts import NoteKind
 from engine.pipeline.control import Drained
 from engine.pipeline.models import model_digest

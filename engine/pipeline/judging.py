@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, counting, what_counts
 from engine.pipeline.conversations import Wanted

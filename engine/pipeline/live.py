@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.benchmark import ConversationKey
-from engine.speech import LiveText, Speech
+from engine.facts import LiveText, Speech
 
 
 class Voice:

@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.environment import Environment
-from engine.config.extra_body import filled_in
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
+from engine.config.secrets import Environment
+from engine.config.values import filled_in
 from engine.errors import ModelError
 from engine.identity import digest
 from engine.pipeline.budget import Budget

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
+from engine.analysis.figures import ServedByOthers
 from engine.benchmark import ConversationKey, Speaker
 from engine.pipeline.standing import Standing
-from engine.stages.analysis import ServedByOthers
 from engine.store.reader import Reader
 from engine.store.records import StoredTake, StoredVerdict
 

@@ -17,7 +17,7 @@ from engine.benchmark import (
     scenario_id,
     variant_id,
 )
-from engine.config.settings import ModelSpec, Target
+from engine.config.schema import ModelSpec, Target
 from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
 from engine.pipeline.conversations import ConversationPlanner, Playing, wanted_conversations
 from engine.pipeline.generation import (

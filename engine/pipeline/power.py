@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
+from engine.analysis.contrasts import PairError, pair_error
+from engine.analysis.findings import metrics_of, plural, points
+from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
-from engine.config.definition import Definition
-from engine.config.settings import Config
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import Standing
-from engine.stages.contrasts import PairError, pair_error
-from engine.stages.findings import metrics_of, plural, points
 from engine.stages.gen_scenarios import combinations
-from engine.stages.tallies import tally
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
 from engine.store.reader import Reader
 

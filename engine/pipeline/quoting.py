@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config.settings import Config
+from engine.config.schema import Config
 from engine.pipeline.estimate import NOTHING, Estimate, Estimator
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import RunPlan

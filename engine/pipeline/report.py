@@ -7,10 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.analysis.figures import Analysis
+from engine.analysis.onset import Course, Sighting, courses
+from engine.analysis.validation import ValidationReport
 from engine.benchmark import Track
 from engine.branches import Branch
-from engine.config.definition import load_definition
-from engine.config.settings import Config
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import Config
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
@@ -19,9 +22,6 @@ from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import Standing
 from engine.pipeline.validation import report_of, validations
-from engine.stages.analysis import Analysis
-from engine.stages.course import Course, Sighting, courses
-from engine.stages.validation_report import ValidationReport
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from engine.analysis.analyse import About, analyse
+from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, Vote
 from engine.benchmark import ConversationKey, StopReason
-from engine.config.definition import Definition
-from engine.config.settings import Config
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.config.sources import OFFLINE
 from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
 from engine.pipeline.conversations import Wanted, wanted_conversations
@@ -16,8 +18,6 @@ from engine.pipeline.others import served_by_others
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows
-from engine.stages.analyse import About, analyse
-from engine.stages.analysis import Analysis, LeftOut, MetricInfo, Outcome, Vote
 from engine.store.reader import Reader
 from engine.store.records import StoredTake, StoredVerdict
 

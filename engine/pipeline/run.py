@@ -12,9 +12,9 @@ from importlib.metadata import version
 from typing import Final
 
 from engine.benchmark import Role, Stage
-from engine.config.definition import Definition, load_definition
-from engine.config.environment import Environment
-from engine.config.settings import Config, ModelSpec
+from engine.config.benchmark_file import Definition, load_definition
+from engine.config.schema import Config, ModelSpec
+from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.benchmark_run import BenchmarkRun

@@ -11,11 +11,18 @@ from typing import Any, Final
 
 import yaml
 
+from engine.analysis.validation import (
+    Result,
+    Side,
+    Swap,
+    ValidationReport,
+    validation_report,
+)
 from engine.benchmark import Role, Stage
 from engine.branches import VALIDATION, Branch, folder_of
-from engine.config.definition import Definition, load_definition
+from engine.config.benchmark_file import Definition, load_definition
 from engine.config.replace import replace_file
-from engine.config.settings import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.jury import Jury, what_counts
@@ -31,13 +38,6 @@ from engine.pipeline.run import Pipeline
 from engine.pipeline.standing import Standing
 from engine.regular import read_regular
 from engine.stages.gen_scenarios import combinations
-from engine.stages.validation_report import (
-    Result,
-    Side,
-    Swap,
-    ValidationReport,
-    validation_report,
-)
 from engine.store.reader import Reader
 from engine.store.records import StoredVerdict
 

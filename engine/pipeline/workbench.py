@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.benchmark import Metric, Role, Stage, State
-from engine.config.definition import Definition
-from engine.config.settings import Config, ModelSpec
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError
 from engine.facts import NoteKind

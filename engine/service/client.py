@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey
+from engine.facts import LiveText
 from engine.link import Answer, Board, Request
 from engine.service.codec import answer_from_json
 from engine.service.fields import MessageError
@@ -36,7 +37,6 @@ from engine.service.messages import (
 )
 from engine.service.outlook import Holding, Outlook, Patience
 from engine.service.peer import Socket, peer_uid
-from engine.speech import LiveText
 
 HERTZ: Final = 10.0
 

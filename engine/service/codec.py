@@ -10,10 +10,10 @@ from math import isfinite
 from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage
+from engine.facts import Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order, PriceRange
 from engine.service.fields import Fields, MessageError, as_text, as_whole
-from engine.speech import Speech
 
 Json = Mapping[str, object]
 

@@ -13,10 +13,10 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.errors import CrosswindError
+from engine.facts import LiveText
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.speech import LiveText
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 """Stages whose concurrency can be changed."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import ConversationKey
+from engine.facts import LiveText, Speech
 from engine.link import Board, Identity
 from engine.service.fields import MessageError
 from engine.service.messages import (
@@ -20,7 +21,6 @@ from engine.service.messages import (
     numbered_board_from_json,
     some_text_from_json,
 )
-from engine.speech import LiveText, Speech
 
 BOARD_HERTZ: Final = 5.0
 INTEREST_SECONDS: Final = 2.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, assert_never
 
 from engine.benchmark import ConversationKey
+from engine.facts import LiveText, Speech
 from engine.link import Board, Identity, Request
 from engine.service.codec import (
     Json,
@@ -29,7 +30,6 @@ from engine.service.codec import (
     speech_from_json,
 )
 from engine.service.fields import Fields, MessageError
-from engine.speech import LiveText, Speech
 
 VERSION: Final = 1
 """Rises when one side begins to say what the other must not ignore."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from engine.config.settings import Config
+    from engine.config.schema import Config
 
 Pace = Literal["human", "instant"]
 
@@ -24,7 +24,7 @@ class Place:
     def config(self) -> Config:
         """As it is now. Raises `InputError`."""
         # Imported here: whoever only starts an engine need not wait for what it works with.
-        from engine.config.settings import load_config
+        from engine.config.schema import load_config
         from engine.pipeline.models import at_pace
 
         config = load_config(self.config_path)

@@ -19,6 +19,7 @@ from typing import Final, Protocol, cast
 
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
+from engine.facts import LiveText
 from engine.link import Answer, Board, Request
 from engine.moments import Moment, reached
 from engine.service.address import LONGEST_PATH, UnsafeFolderError, private_folder
@@ -40,7 +41,6 @@ from engine.service.messages import (
     some_text_as_json,
 )
 from engine.service.peer import Socket, is_trusted, peer_uid
-from engine.speech import LiveText
 
 MOST_UNREAD: Final = 4 * 1024 * 1024
 """Bytes of answers that a watcher may leave unread before it is let go of."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from engine.benchmark import Track
-from engine.stages.analysis import (
+from engine.analysis.figures import (
     LEVEL,
     Analysis,
     Comparison,
@@ -17,6 +16,7 @@ from engine.stages.analysis import (
     Tally,
     TargetResult,
 )
+from engine.benchmark import Track
 
 JsonObject = dict[str, Any]
 

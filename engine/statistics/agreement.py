@@ -9,8 +9,7 @@ from itertools import count
 from math import sqrt
 from typing import Final
 
-from engine.statistics.distributions import critical
-from engine.statistics.intervals import Interval, wilson
+from engine.statistics.distributions import Interval, critical, wilson
 
 _ROUNDING: Final = 1e-9
 

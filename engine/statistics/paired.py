@@ -16,8 +16,7 @@ from engine.statistics.clusters import (
     intraclass_correlation,
     stratified_error,
 )
-from engine.statistics.distributions import binomial_tail, critical, two_sided
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval, binomial_tail, critical, two_sided
 
 _PSEUDO_PAIRS: Final = 0.33
 

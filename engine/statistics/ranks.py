@@ -9,9 +9,8 @@ from itertools import combinations
 from math import atanh, sqrt, tanh
 from typing import Final
 
-from engine.statistics.bootstrap import percentile_interval, resampled_sums
-from engine.statistics.clusters import Cluster, put_together
-from engine.statistics.intervals import Z95, Interval
+from engine.statistics.clusters import Cluster, percentile_interval, put_together, resampled_sums
+from engine.statistics.distributions import Z95, Interval
 
 Panel = Mapping[str, Mapping[str, Mapping[str, Cluster]]]
 """target -> metric -> base scenario -> how many rows passed of how many."""

@@ -7,7 +7,7 @@ what they promise from 3 scenarios on, where plain Wilson on n / deff with z doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,7 @@ from engine.statistics.clusters import (
     design_effect,
     stratified_error,
 )
-from engine.statistics.distributions import critical
-from engine.statistics.intervals import Interval, wilson
+from engine.statistics.distributions import Interval, critical, wilson
 
 _SHARED_FREEDOM: Final = 2
 """Likeness is pooled over the run, so its variance is steadier than a cell's C - 1 clusters say;
@@ -150,3 +149,22 @@ def _sum(clusters: Stratum) -> Cluster:
         sum(cluster.total for cluster in clusters),
         sum(cluster.squares for cluster in clusters),
     )
+
+
+def headline(votes: Iterable[bool | None]) -> bool | None:
+    """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
+    given = [vote for vote in votes if vote is not None]
+    balance = sum(given) * 2 - len(given)
+    return None if balance == 0 else balance > 0
+
+
+def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool]:
+    """Of each metric its targets' (passed, scored); the metrics that every target passes always
+    (True) or never (False). A metric without a scored row is not among them."""
+    found: dict[str, bool] = {}
+    for metric, pairs in counts.items():
+        listed = list(pairs)
+        passed, scored = sum(one for one, _ in listed), sum(of for _, of in listed)
+        if scored and passed in {0, scored}:
+            found[metric] = passed > 0
+    return found

@@ -14,10 +14,10 @@ import time
 from itertools import product
 from random import Random
 
+from engine.analysis.analyse import About, analyse
+from engine.analysis.figures import MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, scenario_id, variant_id
 from engine.stages.aggregate import as_rows
-from engine.stages.analyse import About, analyse
-from engine.stages.analysis import MetricInfo, Outcome
 
 TARGETS, METRICS, SCENARIOS, AGES, PLACES, SAMPLES = 14, 14, 30, 4, 6, 3
 """14 x 30 x 24 x 3 = 30,240 conversations of each target."""

@@ -23,8 +23,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from engine.config.definition import load_definition
-from engine.config.settings import load_config
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.conversations import wanted_conversations
 from engine.pipeline.order import Order

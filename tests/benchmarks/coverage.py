@@ -22,7 +22,7 @@ from typing import Final
 
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.demographics import Variant, demographic_gaps
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, compare_all
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
 

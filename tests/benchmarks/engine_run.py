@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
 from engine.benchmark import Landmark, Scenario, Stage, scenario_id, variant_id
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline

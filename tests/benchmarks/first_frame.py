@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from tests.tui.terminal import Terminal
 
 ROUNDS = 7

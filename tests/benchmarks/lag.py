@@ -30,7 +30,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.cli.session import Session
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.pipeline.order import Order

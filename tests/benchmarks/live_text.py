@@ -22,12 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.benchmark import ConversationKey, Speaker
-from engine.facts import NoteKind
+from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Request
 from engine.pipeline.live import LiveBoard
 from engine.service.client import SocketLink, connect
 from engine.service.server import Server
-from engine.speech import LiveText, Speech
 from engine.store.database import open_store
 from engine.store.rows import NoteRow
 from engine.watch import Watch

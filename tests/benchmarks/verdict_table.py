@@ -20,7 +20,7 @@ from typing import Final
 
 from textual.pilot import Pilot
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import find_workspace
 from engine.store.browsing import Column
 from engine.watch import Watch, describe_benchmarks

@@ -42,12 +42,11 @@ from engine.benchmark import (
     Track,
     Usage,
 )
-from engine.facts import NoteKind
+from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Answer, Board, EngineState, Identity, Request
 from engine.pipeline.live import LiveBoard, Voice
 from engine.service.client import connect
 from engine.service.server import Server
-from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, Row, StateRow, TakeRow
 from engine.watch import BenchmarkInfo, TargetInfo, Watch

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Stage
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark

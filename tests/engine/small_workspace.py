@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from engine.benchmark import NAME_LENGTH
-from engine.config.extra_body import LONGEST as LONGEST_EXTRA_BODY
-from engine.importing.names import LONGEST as LONGEST_FOREIGN_NAME
+from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
+from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.pipeline.remedies import READ_AT_MOST
 from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
 from engine.providers.exchange import LONGEST_REFUSAL
@@ -37,9 +37,9 @@ APART: Final = {
 }
 """Slow where they were looked for all over a foreign text, and why they are not."""
 AT_MOST: Final[Mapping[str, int]] = {
-    "engine.config.extra_body": LONGEST_EXTRA_BODY,
+    "engine.config.values": LONGEST_EXTRA_BODY,
     "engine.doctor.preflight._DATED": LONGEST_NAME,  # only the end of a name
-    "engine.importing.names": LONGEST_FOREIGN_NAME,
+    "engine.importing.fields": LONGEST_FOREIGN_NAME,
     "engine.pipeline.remedies": READ_AT_MOST,
     "engine.providers.attempts": LONGEST_REFUSAL,
     "engine.providers.ladder": LONGEST_MESSAGE,

@@ -22,10 +22,11 @@ LAYERS = [
     ["link"],
     ["pipeline"],
     ["stages", "importing", "exporting"],
+    ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["progress", "statistics"],
-    ["facts", "speech", "branches"],
+    ["facts", "branches"],
     ["benchmark", "errors", "identity", "display", "moments", "regular", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
@@ -116,7 +117,7 @@ from engine.cli.main import guarded
 from tui.launch import open_app
 
 def hear(event, arguments):
-    if event == "import" and arguments[0] == "engine.config.settings":
+    if event == "import" and arguments[0] == "engine.config.schema":
         assert threading.current_thread() is not threading.main_thread()
         print(*sys.modules, file=found, flush=True)
 
@@ -130,7 +131,7 @@ LATER = {
     "pydantic",
     "sqlite_utils",
     "yaml",
-    *("engine.config.settings", "engine.config.definition"),
+    *("engine.config.schema", "engine.config.benchmark_file"),
     *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
     *("engine.store.browsing", "engine.store.replaced"),
     *("engine.service.client", "engine.service.messages"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.cli.session import Session
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.watch import Watch
 

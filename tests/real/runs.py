@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import yaml
 
 from engine.benchmark import Stage, State
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.pipeline.order import Order

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker
+from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState
-from engine.speech import LiveText, Speech
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.tui.theatre import BENCHMARK, TARGETS, ScriptedLink, a_scenario, screen_lines
 from tui.app import CrosswindApp

@@ -17,6 +17,13 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
+from engine.analysis.validation import (
+    Result,
+    Side,
+    Swap,
+    ValidationReport,
+    validation_report,
+)
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, Track
 from engine.branches import Branch
 from engine.cli import status, validating
@@ -26,17 +33,10 @@ from engine.cli.lines import LinePrinter
 from engine.cli.main import main as crosswind
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
+from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.report import Report, Validated, added_up
-from engine.speech import LiveText, Speech
-from engine.stages.validation_report import (
-    Result,
-    Side,
-    Swap,
-    ValidationReport,
-    validation_report,
-)
 from engine.store.lock import Holder
 from engine.watch import BenchmarkInfo, Watch
 from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE, judge, workspace_in

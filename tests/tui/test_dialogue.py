@@ -6,7 +6,7 @@ import random
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.display import drawn
-from engine.speech import Speech
+from engine.facts import Speech
 from tests.tui.theatre import BENCHMARK, ScriptedLink, Voice
 from tui.state.live import Shown
 from tui.state.transcript import Dialogue, Thoughts

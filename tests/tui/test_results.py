@@ -14,16 +14,16 @@ import pytest
 from textual.pilot import Pilot
 
 import tui
+from engine.analysis.figures import Analysis, MetricInfo
+from engine.analysis.onset import Course, Sighting, courses
+from engine.analysis.validation import Result, Side, Swap, validation_report
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.link import EngineState
 from engine.pipeline.report import Report, Validated, added_up
-from engine.stages.analysis import Analysis, MetricInfo
-from engine.stages.course import Course, Sighting, courses
-from engine.stages.validation_report import Result, Side, Swap, validation_report
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes

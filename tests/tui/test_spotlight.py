@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.benchmark import ConversationKey, Speaker
+from engine.facts import Speech
 from engine.link import Board, EngineState
-from engine.speech import Speech
 from tui.state.live import (
     GLANCE,
     PATIENCE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Track
+from engine.facts import Speech
 from engine.progress import Score
-from engine.speech import Speech
 from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by, trend

@@ -25,10 +25,9 @@ from engine.benchmark import (
     Track,
     Usage,
 )
-from engine.facts import NoteKind
+from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Wait
 from engine.pipeline.order import PriceRange
-from engine.speech import LiveText, Speech
 from engine.store.database import Store, open_store
 from engine.store.records import Quote
 from engine.store.rows import (

@@ -7,9 +7,9 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from engine.analysis.figures import Analysis, Concord, Figure
+from engine.analysis.findings import coefficient, percent, whose
 from engine.display import one_line
-from engine.stages.analysis import Analysis, Concord, Figure
-from engine.stages.findings import coefficient, percent, whose
 from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row

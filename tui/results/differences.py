@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from engine.analysis.figures import Analysis, Comparison, Gap
+from engine.analysis.findings import chance, metrics_of, plural, points, reach
 from engine.display import one_line
-from engine.stages.analysis import Analysis, Comparison, Gap
-from engine.stages.findings import chance, metrics_of, plural, points, reach
 from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad, shorten
 from tui.widgets.sheet import Row

@@ -7,10 +7,10 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from engine.analysis.findings import percent
+from engine.analysis.onset import Course
 from engine.benchmark import Track
 from engine.display import one_line
-from engine.stages.course import Course
-from engine.stages.findings import percent
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.widgets.ink import Ink, Piece, fitted, pad

@@ -7,9 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from engine.benchmark import Track
-from engine.display import one_line
-from engine.stages.analysis import (
+from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
     Estimate,
@@ -17,7 +15,9 @@ from engine.stages.analysis import (
     MetricInfo,
     TargetResult,
 )
-from engine.stages.findings import MARKS, Kind, findings, percent, plural, span
+from engine.analysis.findings import MARKS, Kind, findings, percent, plural, span
+from engine.benchmark import Track
+from engine.display import one_line
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.widgets.heat_map import Heat, HeatRow, Spot

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from engine.analysis.figures import Analysis
 from engine.benchmark import Track
 from engine.display import one_line
-from engine.stages.analysis import Analysis
 from tui.widgets.ink import Ink, Piece, fitted
 from tui.widgets.sheet import Row
 from tui.widgets.wrap import wrap

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
+from engine.analysis.findings import coefficient, percent, plural, reach
+from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.display import one_line
-from engine.stages.findings import coefficient, percent, plural, reach
-from engine.stages.validation_report import Shift, TrackReport, Turn, ValidationReport
 from engine.statistics.agreement import Agreement, Coefficient, Flips
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title

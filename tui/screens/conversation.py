@@ -23,7 +23,7 @@ from engine.scripted import (
     played_by,
     scripts_in_words,
 )
-from engine.statistics.votes import headline
+from engine.statistics.rates import headline
 from engine.store.records import StoredTake, StoredVerdict
 from engine.watch import Watch
 from tui.bindings import key

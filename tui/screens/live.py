@@ -15,9 +15,8 @@ from textual.containers import Horizontal, Vertical
 from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
+from engine.facts import Fact, MessageSpoken, Noted, Speech, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Answer, Board, Command, Request, Row
-from engine.speech import Speech
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import key
 from tui.format import READING, SPEAKER_NAMES, duration, scripted_words

@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 
+from engine.analysis.figures import Analysis
 from engine.benchmark import Stage
 from engine.display import one_line
 from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
-from engine.stages.analysis import Analysis
 from engine.watch import Watch
 from tui.bindings import key
 from tui.results.agreement import agreement_rows

@@ -12,9 +12,8 @@ from textual.message import Message
 
 from engine.display import drawn, one_line
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, TakeEnded
+from engine.facts import Fact, MessageSpoken, Speech, TakeEnded
 from engine.link import Board
-from engine.speech import Speech
 from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES

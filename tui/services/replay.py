@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from engine.benchmark import ConversationKey
+from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, EngineState, Request
-from engine.speech import LiveText, Speech
 from engine.store.records import StoredMessage, StoredTake
 
 SPEEDS: Final = (1, 10)

@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, Stage, Track
 from engine.display import one_line
-from engine.facts import CallMade, Fact, MessageSpoken, StateChanged, VerdictGiven
+from engine.facts import CallMade, Fact, MessageSpoken, Speech, StateChanged, VerdictGiven
 from engine.link import Board, EngineState, Limit, Wait
 from engine.progress import FEWEST_TO_JUDGE, Progress, Tally, TargetProgress
-from engine.speech import Speech
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, count, duration, money
 from tui.state.feeds import Standings

@@ -15,8 +15,8 @@ from typing import Final
 
 from engine.benchmark import Scenario, Speaker, StopReason, Track
 from engine.display import drawn, one_line
+from engine.facts import LiveText, Speech
 from engine.link import EngineLink
-from engine.speech import LiveText, Speech
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.records import Quote, StoredMessage, StoredTake, StoredVerdict

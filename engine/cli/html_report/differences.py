@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from engine.analysis.figures import Analysis, Comparison, Gap, TargetResult
+from engine.analysis.findings import chance, metrics_of, percent, plural, points, reach
 from engine.cli.html_report.markup import Markup, Piece, element
 from engine.cli.html_report.parts import (
     Frame,
@@ -18,8 +20,6 @@ from engine.cli.html_report.parts import (
     value_cell,
 )
 from engine.cli.html_report.plots import RATES, Scale, groups_plot, interval_plot, scale_of
-from engine.stages.analysis import Analysis, Comparison, Gap, TargetResult
-from engine.stages.findings import chance, metrics_of, percent, plural, points, reach
 
 _AT_ONCE: Final = 24
 """Pairs that are shown at once; more of them are folded away, the clearest ones first."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.analysis.figures import Analysis, Estimate, TargetResult
+from engine.analysis.findings import percent, plural, span
 from engine.benchmark import Track
 from engine.cli.html_report.markup import Markup, Piece, element
 from engine.cli.html_report.parts import Frame, cell, head, named, row, table, value_cell
 from engine.cli.html_report.plots import RATES, interval_plot
-from engine.stages.analysis import Analysis, Estimate, TargetResult
-from engine.stages.findings import percent, plural, span
 
 _HEAT_STEPS: Final = 10
 

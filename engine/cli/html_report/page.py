@@ -10,14 +10,14 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
+from engine.analysis.figures import Analysis
+from engine.analysis.findings import listed, plural
 from engine.cli.html_report.differences import comparisons, people
 from engine.cli.html_report.leaderboard import heat_map, leaderboard
 from engine.cli.html_report.markup import Markup, Piece, element, joined
 from engine.cli.html_report.parts import Frame
 from engine.cli.html_report.summary import agreement, how_made, in_short
 from engine.scripted import is_script
-from engine.stages.analysis import Analysis
-from engine.stages.findings import listed, plural
 
 GENERATOR: Final = "Crosswind results"
 """Says in the page that we wrote it, so that it may be written anew."""

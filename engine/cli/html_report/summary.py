@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from engine.cli.html_report.markup import Markup, Piece, element
-from engine.cli.html_report.parts import Frame, cell, head, named, row, table, value_cell
-from engine.stages.analysis import Analysis, Concord, Figure
-from engine.stages.findings import (
+from engine.analysis.figures import Analysis, Concord, Figure
+from engine.analysis.findings import (
     MARKS,
     Finding,
     Kind,
@@ -20,6 +18,8 @@ from engine.stages.findings import (
     span,
     whose,
 )
+from engine.cli.html_report.markup import Markup, Piece, element
+from engine.cli.html_report.parts import Frame, cell, head, named, row, table, value_cell
 
 _HEADINGS: Final = {
     Kind.REAL: "Sure, as far as chance goes",

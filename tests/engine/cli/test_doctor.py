@@ -17,14 +17,13 @@ import pytest
 
 from engine.cli.doctor import report
 from engine.cli.main import main
-from engine.config.environment import Environment
-from engine.config.settings import load_config
+from engine.config.schema import load_config
+from engine.config.secrets import Environment
 from engine.doctor.examination import Asked, examine
 from engine.doctor.findings import Area, Finding, State, exit_code
 from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
-from engine.doctor.system import system_findings
-from engine.doctor.terminal import Terminal, colours, terminal_findings
+from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
 from engine.providers.descriptors import RESERVED
 from engine.store.database import create_store, open_store
 from engine.store.health import quick_check

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
+from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
 from engine.cli.html_report.page import html_report
-from engine.stages.analysis import Analysis, MetricInfo, Outcome
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -171,7 +171,7 @@ def test_a_server_that_is_not_there_and_a_name_that_is_not_listed_are_only_told(
 
     from engine.cli.pricing import checked
     from engine.cli.session import Session
-    from engine.config.settings import load_config
+    from engine.config.schema import load_config
     from engine.config.workspace import Workspace
     from engine.pipeline.order import Order
 

@@ -19,7 +19,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.cli.session import Session
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.facts import RunEnd
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Metric, Track
-from engine.config.definition import load_definition, write_metrics
+from engine.config.benchmark_file import load_definition, write_metrics
 from engine.config.yaml_text import parse_yaml
 from engine.errors import InputError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.environment import Environment
-from engine.config.secret import Secret
+from engine.config.secrets import Environment, Secret
 from engine.errors import InputError
 
 CANARY = "sk-canary-0123456789"

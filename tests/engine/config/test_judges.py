@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.errors import InputError
 from engine.jury import Jury
 from engine.pipeline.models import at_pace

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.sources import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
 from engine.providers.endpoint import PUBLIC_ADDRESSES
@@ -340,8 +340,8 @@ def test_other_offline_models_can_be_declared_known(config_file: Write) -> None:
 def test_reading_a_configuration_loads_nothing_heavy() -> None:
     heavy = ["textual", "openai", "anthropic", "httpx", "httpx2", "rich", "sqlite_utils", "ruamel"]
     code = (
-        "import sys, engine.config.settings, engine.config.definition, engine.config.workspace, "
-        f"engine.config.environment; print([name for name in {heavy} if name in sys.modules])"
+        "import sys, engine.config.schema, engine.config.benchmark_file, engine.config.workspace, "
+        f"engine.config.secrets; print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from tests.engine.small_workspace import CONFIG

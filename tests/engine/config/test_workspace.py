@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.definition import load_definition
-from engine.config.settings import load_config
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import Workspace, find_workspace
 from engine.errors import InputError

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
-from engine.importing.sources import look_through
+from engine.importing.source import look_through
 from engine.store.database import open_store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

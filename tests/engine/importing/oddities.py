@@ -23,11 +23,11 @@ from engine.benchmark import (
     Usage,
 )
 from engine.branches import folder_of
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
-from engine.importing.sources import look_through
+from engine.importing.source import look_through
 from engine.jury import Jury
 from engine.store.database import Store, open_store
 from engine.store.mirror import Mirror, TargetName

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.importing.json_rows import CHUNK, read_object, read_rows
-from engine.importing.sources import refuse_unfit
+from engine.importing.source import refuse_unfit
 from tests.engine.importing.building import (
     Ours,
     Theirs,

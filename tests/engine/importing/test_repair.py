@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order

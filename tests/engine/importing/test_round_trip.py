@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage, StopReason, Track
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
 from engine.importing.report import ImportReport
-from engine.importing.sources import look_through
+from engine.importing.source import look_through
 from engine.importing.verdicts import EDITED
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark

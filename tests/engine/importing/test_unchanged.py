@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.importing import importer, unchanged
-from engine.importing.benchmark_rows import BenchmarkRows
-from engine.importing.setting import Setting
+from engine.importing import importer, known
+from engine.importing.context import Setting
+from engine.importing.importer import BenchmarkRows
 from engine.store.database import open_store
 from engine.store.pruning import prune
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript
@@ -183,7 +183,7 @@ def test_another_version_of_the_program_reads_again(
     theirs: Theirs, ours: Ours, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours.take_in(whole(theirs))
-    monkeypatch.setattr(unchanged, "program_digest", lambda: "another")
+    monkeypatch.setattr(known, "program_digest", lambda: "another")
     reads.clear()
     ours.take_in(theirs.root)
     ours.take_in(theirs.root)

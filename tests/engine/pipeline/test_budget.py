@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.budget import Budget, Limit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import ModelSpec
+from engine.config.schema import ModelSpec
 from engine.errors import StoreError
 from engine.facts import RunEnd
 from engine.pipeline.models import open_offline

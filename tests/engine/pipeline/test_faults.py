@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from engine.benchmark import Stage, State
-from engine.config.settings import ModelSpec
+from engine.config.schema import ModelSpec
 from engine.errors import StoreError
 from engine.pipeline.models import open_offline
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import ConversationKey, Stage, State, Track, Usage
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why

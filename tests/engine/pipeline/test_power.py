@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from engine.benchmark import Track
-from engine.config.definition import load_definition
-from engine.config.settings import load_config
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.store.database import open_store
 from engine.store.reading import open_reader

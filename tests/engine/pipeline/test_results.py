@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from engine.analysis.figures import Analysis
 from engine.benchmark import ConversationKey, Stage
-from engine.config.definition import load_definition
-from engine.config.settings import load_config
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.pipeline.results import analysis_of
-from engine.stages.analysis import Analysis
 from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 

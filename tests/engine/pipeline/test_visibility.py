@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from engine.benchmark import Landmark, Scenario, Stage, Usage, scenario_id, variant_id
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline

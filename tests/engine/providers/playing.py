@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.benchmark import ConversationKey, Metric, Scenario, Speaker, Track, Utterance
-from engine.config.definition import Definition, load_definition
-from engine.config.settings import Config, ModelSpec, load_config
+from engine.config.benchmark_file import Definition, load_definition
+from engine.config.schema import Config, ModelSpec, load_config
 from engine.identity import seed_from
 from engine.providers.model import Model
 from engine.providers.offline.models import offline_model

@@ -8,10 +8,10 @@ from dataclasses import replace
 from threading import Thread
 
 from engine.benchmark import ConversationKey
+from engine.facts import LiveText
 from engine.link import Answer, Command, EngineState, Request, Row
 from engine.service.client import SocketLink, connect
 from engine.service.outlook import LOST, NOBODY, Patience
-from engine.speech import LiveText
 from tests.engine.service.staging import (
     BENCHMARK,
     ENGINE,

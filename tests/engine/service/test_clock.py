@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline

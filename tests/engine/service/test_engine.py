@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey, Stage, State
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError
 from engine.link import Answer, Command, EngineState, Request, Row

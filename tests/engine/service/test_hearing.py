@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
+from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState
 from engine.service.codec import board_as_json
 from engine.service.fields import MessageError
 from engine.service.hearing import BOARD_HERTZ, INTEREST_SECONDS, Conversation, Hearing
 from engine.service.messages import Ask, BoardAsked, Said, TextAsked, some_text_as_json
-from engine.speech import LiveText, Speech
 from tests.engine.service.staging import BENCHMARK, KEY, a_speech
 
 CONVERSATION: Conversation = (BENCHMARK, KEY)

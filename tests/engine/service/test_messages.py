@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage
+from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order, PriceRange
 from engine.service.codec import (
@@ -34,7 +35,6 @@ from engine.service.messages import (
     some_text_as_json,
     some_text_from_json,
 )
-from engine.speech import LiveText, Speech
 
 KEY = ConversationKey("m01_s001_v01", "steadfast", 2)
 SPEECH = Speech("steadiness", KEY, 1, 3, Speaker.USER, "Says “no”.\x1b[0m\n", 12.5)

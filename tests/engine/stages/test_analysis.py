@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.analysis.figures import Vote
 from engine.benchmark import Track
 from engine.stages.aggregate import as_rows
-from engine.stages.analysis import Vote
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.analysis.onset import Sighting, courses
 from engine.benchmark import Track
-from engine.stages.course import Sighting, courses
 
 
 def seen(turn: int | None, target: str = "a", track: Track = Track.NEGATIVE) -> Sighting:

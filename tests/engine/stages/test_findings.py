@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.stages.findings import Kind, chance, findings, percent, points, reach, span
+from engine.analysis.findings import Kind, chance, findings, percent, points, reach, span
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 

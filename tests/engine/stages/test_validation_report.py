@@ -7,8 +7,7 @@ from math import hypot, sqrt
 
 import pytest
 
-from engine.benchmark import ConversationKey, Role, Track
-from engine.stages.validation_report import (
+from engine.analysis.validation import (
     Pair,
     Result,
     Side,
@@ -17,6 +16,7 @@ from engine.stages.validation_report import (
     ValidationReport,
     validation_report,
 )
+from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.clusters import Cluster
 from engine.statistics.rates import benchmark_rate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from engine.analysis.analyse import About, analyse
+from engine.analysis.figures import Analysis, MetricInfo, Outcome, Vote
 from engine.benchmark import ConversationKey, Track, variant_id
-from engine.stages.analyse import About, analyse
-from engine.stages.analysis import Analysis, MetricInfo, Outcome, Vote
 
 METRICS = (
     MetricInfo("m01", "Leaves the decision", Track.POSITIVE),

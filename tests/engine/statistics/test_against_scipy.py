@@ -18,8 +18,8 @@ from engine.statistics.distributions import (
     incomplete_beta,
     student_cdf,
     student_quantile,
+    wilson,
 )
-from engine.statistics.intervals import wilson
 from engine.statistics.paired import holm, mcnemar_exact
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 

@@ -8,10 +8,9 @@ from random import Random
 import pytest
 
 from engine.statistics.agreement import agreement, flip_matrix
-from engine.statistics.bootstrap import resampled_sums
-from engine.statistics.clusters import Cluster
+from engine.statistics.clusters import Cluster, resampled_sums
 from engine.statistics.demographics import Variant, demographic_gaps
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, compare_all, differences, mean_difference
 from engine.statistics.ranks import (
     kendall_tau_b,

@@ -12,8 +12,7 @@ from engine.statistics.clusters import (
     effective_size,
     intraclass_correlation,
 )
-from engine.statistics.distributions import critical, student_quantile
-from engine.statistics.intervals import Interval, wilson
+from engine.statistics.distributions import Interval, critical, student_quantile, wilson
 from engine.statistics.paired import holm, mcnemar_exact
 from engine.statistics.ranks import kendall_tau_b, spearman_rho
 

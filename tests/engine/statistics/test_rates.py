@@ -12,9 +12,13 @@ from engine.statistics.clusters import (
     stratified_error,
 )
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
-from engine.statistics.rates import benchmark_rate, metric_rate, new_metrics_rate
-from engine.statistics.signal import no_signal
-from engine.statistics.votes import headline
+from engine.statistics.rates import (
+    benchmark_rate,
+    headline,
+    metric_rate,
+    new_metrics_rate,
+    no_signal,
+)
 
 
 def clusters(*passed: int, size: int = 4) -> list[Cluster]:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.benchmark import Role
 from engine.cli.main import main
-from engine.config.settings import ModelSpec, load_config
+from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.identity import digest
 from engine.pipeline.models import model_digest
@@ -56,7 +56,7 @@ def test_nothing_in_it_takes_the_place_of_what_is_sent_anyway(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The configuration refuses these; the wire does not rely on that."""
-    monkeypatch.setattr("engine.config.consistency.extra_body_problems", lambda *_: iter(()))
+    monkeypatch.setattr("engine.config.checks.extra_body_problems", lambda *_: iter(()))
     mine = {"model": "x", "messages": [], "stream": False, "temperature": 1.9, "max_tokens": 1}
     params = {"temperature": 0.5, "max_tokens": 99}
     prepare(place, target={"params": params, "extra_body": {**mine, "min_p": 0.7}})

@@ -15,7 +15,7 @@ from engine.benchmark import Role, Stage
 from engine.cli.main import main
 from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
-from engine.config.settings import Config, load_config
+from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.amounts import Range
 from engine.pipeline.estimate import Estimate

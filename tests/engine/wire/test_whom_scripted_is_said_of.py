@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.config.settings import load_config
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.scripted import scripted_note
 from engine.watch import describe_benchmarks

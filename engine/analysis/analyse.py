@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.benchmark import Track
-from engine.stages.analysis import (
+from engine.analysis.concordance import agreement_of_samples, agreements
+from engine.analysis.contrasts import comparisons, gaps, ranks
+from engine.analysis.figures import (
     Analysis,
     Estimate,
     JudgeInfo,
@@ -20,12 +21,10 @@ from engine.stages.analysis import (
     Tally,
     TargetResult,
 )
-from engine.stages.concord import agreement_of_samples, agreements
-from engine.stages.contrasts import comparisons, gaps, ranks
-from engine.stages.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
+from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
+from engine.benchmark import Track
 from engine.statistics.clusters import Stratum, intraclass_correlation
-from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
-from engine.statistics.signal import no_signal
+from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from itertools import combinations
 from math import factorial, hypot
 from typing import Final
 
+from engine.analysis.figures import ENOUGH_SCENARIOS
 from engine.benchmark import ConversationKey, Role, Track, base_id
-from engine.stages.analysis import ENOUGH_SCENARIOS
 from engine.statistics.agreement import Agreement, Flips, agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
-from engine.statistics.intervals import Interval
+from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import Correlation, Panel, rank_agreement
 from engine.statistics.rates import benchmark_rate

@@ -9,9 +9,9 @@ from itertools import combinations
 from math import sqrt
 from typing import Final
 
+from engine.analysis.figures import ENOUGH_SCENARIOS, Comparison, Gap, RankRange
+from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
-from engine.stages.analysis import ENOUGH_SCENARIOS, Comparison, Gap, RankRange
-from engine.stages.tallies import ScenarioTally, TargetTally
 from engine.statistics.clusters import stratified_error
 from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.paired import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from engine.stages.analysis import Concord, Figure, Outcome
-from engine.stages.tallies import TargetTally
+from engine.analysis.figures import Concord, Figure, Outcome
+from engine.analysis.tallies import TargetTally
 from engine.statistics.agreement import Agreement, Coefficient, agreement
-from engine.statistics.votes import headline
+from engine.statistics.rates import headline
 
 
 def agreements(tallies: Mapping[str, TargetTally], outcomes: Sequence[Outcome]) -> list[Concord]:

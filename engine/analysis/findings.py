@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.benchmark import Track
-from engine.stages.analysis import (
+from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     LEVEL,
     Analysis,
@@ -20,6 +19,7 @@ from engine.stages.analysis import (
     RankRange,
     TargetResult,
 )
+from engine.benchmark import Track
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from engine.analysis.figures import Outcome
 from engine.benchmark import Track
-from engine.stages.analysis import Outcome
 from engine.statistics.clusters import Cluster
 
 Layers = Mapping[str, Mapping[str, Cluster]]

@@ -1,0 +1,1 @@
+"""What the numbers say: counted, compared, and put into findings."""
