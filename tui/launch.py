@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.failures import failure_lines, what_next
-from engine.cli.lines import price_stop
+from engine.cli.headless import price_stop
 from engine.cli.reach import Reach, reach_of
 from engine.cli.session import Session, config_path_of, names_at_work, open_session
 from engine.config.workspace import Workspace
@@ -27,9 +27,9 @@ from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.remedies import FailureGroup, standing_failures
+from engine.store.integrity import unread_results, unread_words
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
-from engine.store.unread import unread_results, unread_words
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.format import money
 from tui.navigation import PLACES
@@ -145,7 +145,7 @@ def _look(arguments: argparse.Namespace, *, face: Face) -> int:
     reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
     unread = unread_results(workspace.benchmarks_dir, reach.store_path)
     if unread and reach.holder() is None:
-        from engine.cli.restoring import offered
+        from engine.cli.making import offered
 
         offered(unread_words(unread, reach.store_path), arguments)
     at_work, stored = reach.holder() is not None, reach.store_path.exists()

@@ -9,9 +9,13 @@ from contextlib import closing
 from typing import Final
 
 from engine.cli.console import tell
+from engine.cli.failures import FailureNews
+from engine.cli.headless import LinePrinter
 from engine.cli.reach import NOBODY, Reach, RefusedError, accepted, reach_of
+from engine.cli.session import open_session
 from engine.link import Command, Request
 from engine.store.process import send
+from engine.watch import Watch
 
 POLL_SECONDS: Final = 0.1
 
@@ -63,3 +67,33 @@ def _signal(reach: Reach, why: str, *, now: bool) -> None:
             raise RefusedError(f"{why}; {holder} is not this user's on this machine: stop it there")
     asked = "to stop at once" if now else "to finish what is being spoken and stop"
     tell(f"{why}: process {holder.pid} was asked by a signal {asked}")
+
+
+def watch(arguments: argparse.Namespace) -> int:
+    """Lines for as long as an engine is at work; the app does it where there is a terminal."""
+    session = open_session(arguments)
+    session.reach.require_holder()
+    infos = session.watched()
+    with (
+        closing(session.link()) as link,
+        closing(Watch.open(session.store_path, infos, link)) as watched,
+    ):
+        printer, news = LinePrinter(), FailureNews()
+        try:
+            while session.holder() is not None:
+                _tell_failures(watched, news)
+                printer.show(watched)
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:  # whoever watches may leave: that is no failure
+            tell("the run goes on; `crosswind watch` shows it again")
+            return 0
+        _tell_failures(watched, news)
+        printer.show(watched, last=True)
+    return 0
+
+
+def _tell_failures(watched: Watch, news: FailureNews) -> None:
+    for fact in watched.poll():
+        failed = news.hear(fact)
+        if failed is not None:
+            tell(failed)

@@ -63,7 +63,7 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
     if plain or not sys.stderr.isatty():
         yield NoWatcher()
         return
-    from engine.cli.import_bar import import_bar
+    from engine.cli.bars import import_bar
 
     with import_bar() as bar:
         yield bar

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark
 from engine.config.workspace import find_workspace
+from engine.errors import InputError, Problem
 from engine.pipeline.files import differences
 from engine.pipeline.run import mirror_benchmark
 from engine.store.mirror import Edits
@@ -66,3 +73,80 @@ def _differences(session: Session, names: Sequence[str]) -> int:
             for line in differences(pipeline.bench(definition)):
                 out(line)
     return 0
+
+
+def place_samples(folder: Path) -> None:
+    """Copy the samples into a new folder; a demo that is there already is left as it is.
+
+    Raises `InputError` where the folder holds something else, or cannot be written.
+    """
+    if (folder / "config.yaml").is_file() and (folder / "benchmarks").is_dir():
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            Problem(
+                "there is something here that is not a demo",
+                path=folder,
+                hint="name another place with --dir",
+            )
+        )
+    try:
+        with resources.as_file(resources.files("sample_benchmarks")) as source:
+            shutil.copytree(
+                source,
+                folder,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__init__.py", "__pycache__", "*.pyc"),
+            )
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        hint = "name another place with --dir"
+        raise InputError(Problem(f"cannot be written: {why}", path=folder, hint=hint)) from error
+
+
+def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) -> Session:
+    """The session to go on with, after the store was made again from its files, or a person chose
+    to begin anew. With `looks`, nothing is begun and it is only said.
+
+    Raises `InputError` where nobody can be asked, or nobody chose either.
+    """
+    words = session.unread()
+    if words is None:
+        return session
+    if looks:
+        tell(f"note: {words}")
+        return session
+    if not sys.stdin.isatty():
+        session.refuse_unread()
+    tell(words)
+    match _chosen():
+        case "r":
+            repair_now(arguments)
+        case "a":
+            return replace(session, anew=True)
+        case _:
+            session.refuse_unread()
+    return session
+
+
+def _chosen() -> str:
+    tell("r makes it again from them and goes on · a asks everything anew · Enter leaves [r/a/-]")
+    return sys.stdin.readline().strip().lower()[:1]
+
+
+def repair_now(arguments: argparse.Namespace) -> None:
+    """As `crosswind repair --yes` does."""
+    # loaded only where something is to be repaired
+    from engine.cli.repairing import run_repair
+
+    # what it says is no result of the command that was typed
+    with redirect_stdout(sys.stderr):
+        run_repair(argparse.Namespace(**{**vars(arguments), "yes": True}))
+
+
+def offered(words: str, arguments: argparse.Namespace) -> None:
+    """Before the app opens: repair, or look at what little there is."""
+    tell(words)
+    tell("r makes it again from them · Enter opens the app without [r/-]")
+    if sys.stdin.readline().strip().lower()[:1] == "r":
+        repair_now(arguments)

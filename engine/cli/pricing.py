@@ -14,13 +14,19 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.session import Session
 from engine.config.schema import Config
-from engine.pipeline.amounts import Range
-from engine.pipeline.estimate import NOTHING, Estimate
-from engine.pipeline.measured import FEWEST
+from engine.pipeline.estimate import FEWEST, NOTHING, Estimate
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.plan import StageCalls, number_words, plan_run
+from engine.pipeline.plan import (
+    PricedPlan,
+    StageCalls,
+    budget_words,
+    number_words,
+    plan_run,
+    price_plan,
+    quoted,
+)
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
-from engine.pipeline.quoting import PricedPlan, budget_words, price_plan, quoted
+from engine.pipeline.ranges import Range
 from engine.store.reading import open_reader
 
 CENT: Final = 0.01

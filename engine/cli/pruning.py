@@ -12,9 +12,8 @@ from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.store.pruning import prune, shrink
+from engine.store.maintenance import PrunePlan, prune, shrink
 from engine.store.reading import open_reader
-from engine.store.replaced import PrunePlan
 
 DONE, STOPPED = 0, 3
 

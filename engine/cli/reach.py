@@ -59,8 +59,8 @@ class Reach:
     def link(self) -> SocketLink:
         """To the engine at work on it, or to the next one. To be closed."""
         # Imported here: the app shows what is stored before it speaks to anybody.
-        from engine.service.address import socket_path
         from engine.service.client import connect
+        from engine.service.socket import socket_path
 
         return connect(socket_path(self.workspace.root), self.holder)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +13,10 @@ from typing import Final
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
 from engine.cli.failures import count_of, failure_lines, failures_json, tell_failures
-from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
-from engine.cli.ids import conversations
-from engine.cli.next_steps import next_steps
+from engine.cli.ids import conversations, find
+from engine.cli.making import place_samples, restored
 from engine.cli.pricing import (
     checked,
     confirmed,
@@ -28,18 +27,83 @@ from engine.cli.pricing import (
     total_lines,
 )
 from engine.cli.reporting import analyses_of
-from engine.cli.restoring import restored
 from engine.cli.results_table import results_table
-from engine.cli.samples import place_samples
-from engine.cli.session import Session, again_order, open_session, order_of, whole_order
+from engine.cli.session import (
+    Session,
+    again_order,
+    ask_and_follow,
+    open_session,
+    order_of,
+    whole_order,
+)
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
+from engine.service.engine import failed_rows
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
-from engine.store.reading import open_reader
+from engine.store.reader import Reader
+from engine.store.reading import empty_reader, open_reader
+
+NAMED: Final = 3
+"""Benchmarks whose files are named; of the others there are as many."""
+
+
+def next_steps(session: Session, order: Order, last: Stage) -> Iterator[str]:
+    """One line for each thing to look at, and how the run goes on."""
+    path = session.store_path
+    on = f" --workspace {shlex.quote(str(session.workspace.root))}"
+    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+        yield f"stopped after {last}, as `--until` asked. Look at what it made:"
+        steps = list(_looks(session, reader, order.benchmarks, last, on))
+    width = max((len(what) for what, _ in steps), default=0)
+    for what, why in steps:
+        yield f"  {what.ljust(width)}   {why}"
+    if last is not Stage.AGGREGATE:
+        yield f"then `crosswind run{on}` goes on from there"
+
+
+def _looks(
+    session: Session, reader: Reader, names: Sequence[str], last: Stage, on: str
+) -> Iterator[tuple[str, str]]:
+    files = {
+        Stage.GEN_METRICS: ("benchmark.yaml", "the metrics; what you change there counts"),
+        Stage.GEN_SCENARIOS: ("scenarios.json", "the scenarios; what you change there counts"),
+    }
+    if last in files:
+        file, words = files[last]
+        for name in names[:NAMED]:
+            path = session.workspace.definition_path(name).with_name(file)
+            yield str(path.relative_to(session.workspace.root)), words
+    unit = _first(reader, names, last)
+    if unit is not None:
+        shown = {
+            Stage.GEN_METRICS: "a metric",
+            Stage.GEN_SCENARIOS: "a scenario, as it is played",
+            Stage.SIMULATE: "a conversation",
+        }
+        yield f"crosswind show {unit}{on}", shown.get(last, "a conversation with its verdicts")
+    if last in {Stage.SIMULATE, Stage.EVALUATE}:
+        yield f"crosswind{on}", "all of them, in the app"
+    if last in {Stage.EVALUATE, Stage.AGGREGATE}:
+        yield f"crosswind results{on}", "pass rates, and what is sure about them"
+
+
+def _first(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
+    """An id to begin with."""
+    for name in names:
+        if last is Stage.GEN_METRICS:
+            found = [metric.id for metric, _, _ in reader.metrics(name)]
+        elif last is Stage.GEN_SCENARIOS:
+            found = [row.scenario.id for row in reader.scenarios(name) if row.played]
+        else:
+            found = [str(take.key) for take in reader.counting_takes(name)]
+        if found:
+            return found[0]
+    return None
+
 
 DONE, FAILED, STOPPED = 0, 1, 3
 LINGER_SECONDS: Final = 5.0
@@ -306,3 +370,57 @@ def _failures(session: Session, order: Order) -> Sequence[FailureGroup]:
         return ()
     with closing(open_reader(session.store_path)) as reader:
         return standing_failures(reader, order.benchmarks)
+
+
+def retry(arguments: argparse.Namespace) -> int:
+    """What failed, once more, by the engine at work or by one that is started for it."""
+    session = open_session(arguments)
+    known = [target.id for target in session.config.targets]
+    if arguments.target is not None and arguments.target not in known:
+        there = f"there is: {', '.join(known)}"
+        raise InputError(Problem(f"there is no target {arguments.target!r}", hint=there))
+    rows = _rows(session, arguments)
+    at_work = session.holder() is not None
+    if not rows and not (at_work and arguments.target):
+        tell("nothing has failed")
+        return DONE
+    order = confirmed(session, _order(rows), arguments)
+    if order is None:
+        return STOPPED
+    if not at_work:
+        return run_here(session, order, arguments)
+    request = Request(Command.RETRY, rows=rows, target=arguments.target, quote=order.quote)
+    return ask_here(session, order, request, arguments)
+
+
+def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
+    """Those that are named, else all that failed. Raises `InputError`."""
+    named = _named_rows(session, arguments)
+    with session.planning() as pipeline:
+        failed = failed_rows(pipeline)
+    others = [row.unit for row in named if row not in failed]
+    if others:
+        raise InputError(Problem(f"not among what has failed: {', '.join(others)}"))
+    target, benchmark = arguments.target, arguments.benchmark
+    return named or tuple(
+        row
+        for row, owner in failed.items()
+        if target in {None, owner} and benchmark in {None, row.benchmark}
+    )
+
+
+def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
+    if not arguments.ids:
+        return ()
+    with closing(open_reader(session.store_path)) as reader:
+        named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
+    return tuple(Row(one.benchmark, one.id) for one in named)
+
+
+def _order(rows: Sequence[Row]) -> Order:
+    only: dict[str, set[str]] = {}
+    for row in rows:
+        only.setdefault(row.benchmark, set()).add(row.unit)
+    return Order(
+        benchmarks=tuple(only), only={name: frozenset(units) for name, units in only.items()}
+    )

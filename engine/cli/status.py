@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, table
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
-from engine.cli.lines import price_stop, tally_of
+from engine.cli.headless import price_stop, tally_of
 from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_to_read
 from engine.facts import RunEnd
@@ -235,7 +235,7 @@ def _money(status: Status) -> Iterator[str]:
     config = status.session.config
     if config.run.budget is not None or config.workspace_budget is not None:
         # loaded only where somebody set one
-        from engine.pipeline.quoting import budget_words
+        from engine.pipeline.plan import budget_words
 
         yield from budget_words(config, status.watch.reader.spent_usd())
 

@@ -23,7 +23,7 @@ from engine.cli.running import DONE, FAILED, STOPPED
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.quoting import PricedPlan, quoted
+from engine.pipeline.plan import PricedPlan, quoted
 from engine.pipeline.validation import (
     Validation,
     check_validation,

@@ -11,11 +11,11 @@ from engine.doctor.models import ModelInUse
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.models import refuse_or_name
 from engine.providers.accounts import Accounts
-from engine.providers.course import Patience
 from engine.providers.endpoint import Endpoint
 from engine.providers.model import Attempt, Finish, Message, Model, Speaks
-from engine.providers.prices import Prices
+from engine.providers.pricing import Prices
 from engine.providers.real import real_model
+from engine.providers.retry import Patience
 from engine.stages.answers import Answer, ask
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics

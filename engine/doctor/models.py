@@ -16,10 +16,10 @@ from engine.doctor.findings import Area, Finding, State, of_error
 from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of
 from engine.providers.endpoint import Endpoint
-from engine.providers.prices import Prices
-from engine.providers.proxies import exemption, proxy_for
+from engine.providers.http.proxies import exemption, proxy_for
+from engine.providers.pricing import Prices
+from engine.providers.protocols.base import Tokens
 from engine.providers.redaction import Redactor
-from engine.providers.wire import Tokens
 
 _SAMPLE: Final = 1_000
 """Tokens that are priced to learn the price: too few to meet a price for long prompts."""

@@ -31,7 +31,7 @@ from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, Listed, destinations, listed
 from engine.errors import InputError, Problem
 from engine.providers.attempts import Cause, describe
-from engine.providers.connecting import no_trust
+from engine.providers.http.connect import no_trust
 from engine.regular import read_regular
 
 LONGEST_S: Final = 4.0

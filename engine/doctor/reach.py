@@ -18,12 +18,12 @@ import httpx2
 from engine.doctor.findings import Area, Finding, State
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
-from engine.providers.anthropic_wire import VERSION
 from engine.providers.attempts import Cause, Failure, describe
-from engine.providers.connecting import no_trust
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
-from engine.providers.line import Door
-from engine.providers.proxies import proxy_for
+from engine.providers.http.connect import no_trust
+from engine.providers.http.connection import Door
+from engine.providers.http.proxies import proxy_for
+from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 
 _CARRIES_KEY: Final = frozenset({"authorization", "x-api-key"})

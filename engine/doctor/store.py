@@ -12,13 +12,12 @@ from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
-from engine.pipeline.quoting import budget_words
+from engine.pipeline.plan import budget_words
 from engine.store.filesystem import file_system, mounts_text, refuse_network
-from engine.store.health import quick_check, spent_usd
 from engine.store.holding import came_without_its_log
+from engine.store.integrity import quick_check, spent_usd, unread_results, unread_words
 from engine.store.lock import workspace_holder
 from engine.store.reading import refuse_unfit
-from engine.store.unread import unread_results, unread_words
 
 LARGE_LOG: Final = 256 * 1024**2
 """A log is folded into the store long before this, unless something keeps an old state open."""

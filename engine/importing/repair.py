@@ -19,6 +19,7 @@ from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import Found, look_through
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError
+from engine.store.integrity import faults, unread_results
 from engine.store.left_out import LeftOut, without_what_is_there
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
@@ -26,8 +27,6 @@ from engine.store.reading import open_reader, refuse_unfit
 from engine.store.replaced_file import digest_on_disk
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.search import INDEX_NAME
-from engine.store.soundness import faults
-from engine.store.unread import unread_results
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from engine.benchmark import Stage
 from engine.pipeline.slots import Slots
@@ -54,3 +58,79 @@ class Control:
         """Raise `Drained` where the run is asked to stop: for leaving a row of work half done."""
         if not await self.may_begin():
             raise Drained
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    again: bool
+    put_down: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Desk:
+    """Rows of work that an order has taken on and not put down. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, Stage, str], _Hold] = {}
+        self._files: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def take(self, benchmark: str, stage: Stage, unit: str) -> bool:
+        """Whether it was free; it is taken now."""
+        return self._take((benchmark, stage, unit), again=False)
+
+    def _take(self, row: tuple[str, Stage, str], *, again: bool) -> bool:
+        if row in self._taken:
+            return False
+        self._taken[row] = _Hold(again)
+        return True
+
+    async def take_again(self, benchmark: str, stage: Stage, unit: str) -> bool:
+        """Take a row to do it once more, when whoever does it for the first time has put it down;
+        False where it is being done once more already."""
+        row = (benchmark, stage, unit)
+        while row in self._taken:
+            hold = self._taken[row]
+            if hold.again:
+                return False
+            await hold.put_down.wait()
+        return self._take(row, again=True)
+
+    def is_taken(self, benchmark: str, stage: Stage, unit: str, *, again: bool = False) -> bool:
+        """Whether it is being done; with `again`, whether that is once more."""
+        hold = self._taken.get((benchmark, stage, unit))
+        return hold is not None and (hold.again or not again)
+
+    def put_down(self, benchmark: str, stage: Stage, unit: str) -> None:
+        hold = self._taken.pop((benchmark, stage, unit), None)
+        if hold is not None:
+            hold.put_down.set()
+
+    def files(self, benchmark: str) -> asyncio.Lock:
+        """To be held while the files of a benchmark are written."""
+        return self._files[benchmark]
+
+
+T = TypeVar("T")
+
+
+async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Their results, in order. No job outlives this call."""
+    async with side_by_side() as group:
+        tasks = [group.create_task(job) for job in jobs]
+    return [task.result() for task in tasks]
+
+
+@asynccontextmanager
+async def side_by_side() -> AsyncIterator[asyncio.TaskGroup]:
+    """A group whose first error comes out as itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

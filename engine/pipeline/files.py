@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from engine.pipeline.conversations import wanted_conversations
+from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.workbench import Bench
 from engine.store.mirror import Edits, Mirror, MirrorReport, Results, TargetName

@@ -17,8 +17,8 @@ from engine.identity import digest
 from engine.pipeline.budget import Budget
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
+from engine.providers.capabilities import Learned, Step
 from engine.providers.endpoint import Endpoint, ExtraBody, Params, endpoint, no_extra_body
-from engine.providers.ladder import Learned, Step
 from engine.providers.model import (
     Attempt,
     JsonSchema,
@@ -28,12 +28,12 @@ from engine.providers.model import (
     Reply,
     TellsAttempts,
 )
-from engine.providers.offline.models import offline_model
-from engine.providers.prices import Price, Prices
+from engine.providers.pricing import Price, Prices
+from engine.providers.protocols.base import Cache
 from engine.providers.real import RealModel, real_model
+from engine.providers.scripted.models import offline_model
 from engine.providers.sender import Held
 from engine.providers.served import A_FALLBACK_OF
-from engine.providers.wire import Cache
 from engine.store.reader import Reader
 from engine.store.rows import AttemptRow, LearnedRow
 

@@ -17,10 +17,9 @@ from engine.benchmark import (
     scenario_id,
     variant_id,
 )
-from engine.config.schema import ModelSpec, Target
-from engine.pipeline.amounts import NONE, Calls, Range, fewest_turns
-from engine.pipeline.conversations import ConversationPlanner, Playing, wanted_conversations
-from engine.pipeline.generation import (
+from engine.config.schema import Config, ModelSpec, Target
+from engine.pipeline.estimate import NOTHING, Estimate, Estimator
+from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
     plan_scenarios,
@@ -28,8 +27,10 @@ from engine.pipeline.generation import (
     stale_scenarios,
     written_metrics,
 )
-from engine.pipeline.judging import Asking, JudgingPlanner
-from engine.pipeline.order import Order, Why, Work
+from engine.pipeline.judge import Asking, JudgingPlanner
+from engine.pipeline.order import Order, PriceRange, Why, Work
+from engine.pipeline.play import ConversationPlanner, Playing, wanted_conversations
+from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
@@ -377,3 +378,55 @@ def _with_failures(bench: Bench, planned: Sequence[Work]) -> list[Work]:
 
 
 _NOT_THERE: Final = frozenset({Why.MISSING, Why.INTERRUPTED, Why.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class PricedPlan:
+    """What one benchmark's part of a run would do, and what that uses."""
+
+    plan: RunPlan
+    estimates: Sequence[Estimate]
+    """Of `plan.calls`, in order."""
+
+    @property
+    def total(self) -> Estimate:
+        return sum(self.estimates, NOTHING)
+
+
+def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
+    return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
+
+
+def quoted(order: Order, estimate: Estimate, config: Config, *, unasked: bool) -> Order:
+    """The order, with what it is quoted at; as it is where nothing is paid for.
+
+    It is kept to that unless the run has a budget of its own, or a person wants no question: with
+    `unasked`.
+    """
+    if not estimate.usd.high:
+        return order
+    usd = estimate.usd
+    binding = not unasked and config.run.budget is None
+    return replace(order, quote=PriceRange(usd.low, usd.high, usd.expected, binding=binding))
+
+
+def budget_words(
+    config: Config, spent_usd: float | None, total: Estimate = NOTHING
+) -> Iterator[str]:
+    """What keeps a run, and all runs, within what they may cost; `spent_usd` is by all runs so far,
+    None where that is not known."""
+    most = config.run.budget
+    if most is not None:
+        words = f"a run stops before it has cost more than ${most:.2f} (`run.budget`)"
+        yield words + _short(most, total)
+    most = config.workspace_budget
+    if most is not None:
+        words = f"all runs together stop before ${most:.2f} (`workspace_budget`)"
+        if spent_usd is None:
+            yield words
+        else:
+            yield f"{words}, ${spent_usd:.2f} are spent" + _short(most - spent_usd, total)
+
+
+def _short(left_usd: float, total: Estimate) -> str:
+    return ": too little for all of it" if left_usd < total.usd.low else ""

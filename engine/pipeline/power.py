@@ -14,7 +14,7 @@ from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
-from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import Standing
 from engine.stages.gen_scenarios import combinations

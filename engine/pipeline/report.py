@@ -18,7 +18,7 @@ from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
 from engine.pipeline.branching import config_of
-from engine.pipeline.conversations import Wanted, wanted_conversations
+from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import Standing
 from engine.pipeline.validation import report_of, validations

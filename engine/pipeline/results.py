@@ -13,8 +13,8 @@ from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.sources import OFFLINE
 from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
-from engine.pipeline.conversations import Wanted, wanted_conversations
 from engine.pipeline.others import served_by_others
+from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows

@@ -17,16 +17,12 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
-from engine.pipeline.benchmark_run import BenchmarkRun
 from engine.pipeline.branching import config_of
 from engine.pipeline.budget import Budget, Limit
-from engine.pipeline.control import Control, Drained
-from engine.pipeline.desk import Desk
-from engine.pipeline.estimate import Estimator
+from engine.pipeline.control import Control, Desk, Drained
+from engine.pipeline.estimate import Estimator, Measured, measured
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import write_files
-from engine.pipeline.live import LiveBoard
-from engine.pipeline.measured import Measured, measured
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -38,11 +34,12 @@ from engine.pipeline.models import (
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import plan_run
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
-from engine.pipeline.workbench import Bench
+from engine.pipeline.scheduler import BenchmarkRun
+from engine.pipeline.workbench import Bench, LiveBoard
 from engine.providers.accounts import Accounts
-from engine.providers.course import Patience
-from engine.providers.ladder import Memory
-from engine.providers.world import World
+from engine.providers.capabilities import Memory
+from engine.providers.clock import World
+from engine.providers.retry import Patience
 from engine.store.database import Store
 from engine.store.mirror import Edits, MirrorReport
 from engine.store.reader import Reader

@@ -26,14 +26,20 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.jury import Jury, what_counts
-from engine.pipeline.amounts import NONE, Calls, Range
 from engine.pipeline.branching import config_of
-from engine.pipeline.conversations import Wanted, wanted_conversations
-from engine.pipeline.judging import askings_of
+from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
-from engine.pipeline.plan import RunPlan, StageCalls, conversation_calls, plan_run
-from engine.pipeline.quoting import PricedPlan, price_plan
+from engine.pipeline.plan import (
+    PricedPlan,
+    RunPlan,
+    StageCalls,
+    conversation_calls,
+    plan_run,
+    price_plan,
+)
+from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.ranges import NONE, Calls, Range
 from engine.pipeline.run import Pipeline
 from engine.pipeline.standing import Standing
 from engine.regular import read_regular

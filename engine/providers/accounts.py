@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from engine.providers.course import Patience
+from engine.providers.capabilities import Memory, ShortMemory
+from engine.providers.clock import World
 from engine.providers.endpoint import Address, Wire, address
-from engine.providers.ladder import Memory, ShortMemory
-from engine.providers.limiter import Gate, Limiter
-from engine.providers.line import Door, Line
-from engine.providers.prices import Prices
-from engine.providers.reach import Knock, Reach
-from engine.providers.turns import Turns
-from engine.providers.world import World
+from engine.providers.http.connection import Door, Line
+from engine.providers.limiter import Gate, Limiter, Turns
+from engine.providers.pricing import Prices
+from engine.providers.reachability import Knock, Reach
+from engine.providers.retry import Patience
 
 OpenLine = Callable[[Address], Line]
 NEW_OBJECTS: Final = 10_000
@@ -85,13 +84,13 @@ def _settle() -> None:
 
 def _open_line(where: Address) -> Line:
     # imported late: a run on scripted models needs no network
-    from engine.providers.transport import Connections
+    from engine.providers.http.pool import Connections
 
     return Connections(where)
 
 
 async def _knock(door: Door) -> bool:
-    from engine.providers.transport import answers
+    from engine.providers.http.pool import answers
 
     return await answers(door)
 

@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 
 from engine.errors import InputError, ModelError
 from engine.providers.accounts import Account, Accounts
-from engine.providers.anthropic_wire import AnthropicDialect
 from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_key
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
-from engine.providers.openai_wire import OpenAIDialect
+from engine.providers.protocols.anthropic import AnthropicDialect
+from engine.providers.protocols.base import Ask, Cache, Dialect
+from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
 from engine.providers.sender import Held, OnNote, Sender, whole_seconds
 from engine.providers.served import Meant
-from engine.providers.wire import Ask, Cache, Dialect
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
 _GIVE_AWAY = frozenset({"openrouter.ai"})

@@ -13,16 +13,16 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, Prose, Unanswered
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
-from engine.providers.course import Again, Course, GiveUp
-from engine.providers.descriptors import wait_words
-from engine.providers.exchange import Heard, Voice, exchange
-from engine.providers.ladder import Learned, Lesson, Step, lesson
+from engine.providers.capabilities import Learned, Lesson, Step, lesson
+from engine.providers.http.connect import wait_words
+from engine.providers.http.connection import Door
+from engine.providers.http.exchange import Heard, Voice, exchange
 from engine.providers.limiter import Limiter, Signal
-from engine.providers.line import Door
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
+from engine.providers.protocols.base import Ask, Dialect
 from engine.providers.redaction import Redactor
+from engine.providers.retry import Again, Course, GiveUp
 from engine.providers.room import FEWEST, Room, room_in
-from engine.providers.wire import Ask, Dialect
 
 GUESSES_TO_KEEP: Final = 2
 LOOK_AGAIN_S: Final = 0.05

@@ -11,7 +11,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     os.umask(0o077)
-    from engine.service.detached import run_job
+    from engine.service.hosting import run_job
 
     sys.exit(run_job(sys.stdin.read(), int(sys.argv[1])))
 

@@ -25,7 +25,6 @@ from engine.link import Answer, Board, Request
 from engine.service.codec import answer_from_json
 from engine.service.fields import MessageError
 from engine.service.hearing import Hearing
-from engine.service.line import BrokenLineError, Line
 from engine.service.messages import (
     LONGEST_LINE,
     Ask,
@@ -36,7 +35,7 @@ from engine.service.messages import (
     read_said,
 )
 from engine.service.outlook import Holding, Outlook, Patience
-from engine.service.peer import Socket, peer_uid
+from engine.service.socket import BrokenLineError, Line, Socket, peer_uid
 
 HERTZ: Final = 10.0
 

@@ -22,7 +22,6 @@ from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import Answer, Board, Request
 from engine.moments import Moment, reached
-from engine.service.address import LONGEST_PATH, UnsafeFolderError, private_folder
 from engine.service.codec import answer_as_json, board_as_json
 from engine.service.fields import MessageError
 from engine.service.messages import (
@@ -40,7 +39,14 @@ from engine.service.messages import (
     read_question,
     some_text_as_json,
 )
-from engine.service.peer import Socket, is_trusted, peer_uid
+from engine.service.socket import (
+    LONGEST_PATH,
+    Socket,
+    UnsafeFolderError,
+    is_trusted,
+    peer_uid,
+    private_folder,
+)
 
 MOST_UNREAD: Final = 4 * 1024 * 1024
 """Bytes of answers that a watcher may leave unread before it is let go of."""

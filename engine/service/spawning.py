@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
@@ -17,7 +17,32 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.service.codec import request_as_json, request_from_json
 from engine.service.fields import MessageError
-from engine.service.place import Pace, Place
+
+if TYPE_CHECKING:
+    from engine.config.schema import Config
+
+
+Pace = Literal["human", "instant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an engine works, and how."""
+
+    root: Path
+    config_path: Path
+    pace: Pace | None = None
+    """At which scripted models speak, where it is not the configuration's."""
+
+    def config(self) -> Config:
+        """As it is now. Raises `InputError`."""
+        # Imported here: whoever only starts an engine need not wait for what it works with.
+        from engine.config.schema import load_config
+        from engine.pipeline.models import at_pace
+
+        config = load_config(self.config_path)
+        return config if self.pace is None else at_pace(config, self.pace)
+
 
 LONGEST_LOG: Final = 1024 * 1024
 """In bytes. A longer one is begun anew."""

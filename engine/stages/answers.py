@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import AnswerError
 from engine.prompts import render
-from engine.providers.ladder import form_in_words
+from engine.providers.capabilities import form_in_words
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply, Speaks
 
 ASK_AGAIN: Final = 2

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.store.log import has_log, log_of
-from engine.store.tables import TABLES
+from engine.store.connection import has_log, log_of
+from engine.store.schema import TABLES
 
 SUFFIX: Final = "-acknowledged"
 
@@ -73,8 +73,7 @@ class Acknowledged:
             return None
         low = max(self.first, self.last - _LOOKED_AT)
         counts = " + ".join(
-            f"(SELECT count(*) FROM {table} WHERE seq > ?1 AND seq <= ?2)"  # noqa: S608
-            for table in TABLES
+            f"(SELECT count(*) FROM {table} WHERE seq > ?1 AND seq <= ?2)" for table in TABLES
         )
         [there] = connection.execute(f"SELECT {counts}", (low, self.last)).fetchone()
         return self.last - low - int(there)

@@ -3,8 +3,6 @@
 A table of thirty thousand rows holds a number for each and reads a page when it is looked at.
 """
 
-# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
-
 from __future__ import annotations
 
 import json

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import DamagedError, StoreError
-from engine.store.room import lacks_room, room_advice
-from engine.store.tables import TABLES
+from engine.store.filesystem import lacks_room, room_advice
+from engine.store.schema import TABLES
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the header of the file: what has another one is not ours to touch."""
@@ -57,7 +57,7 @@ def _refuse_a_damaged_one(
         raise damaged(path, f"its header says application id {application:#x}")
     if CHANGES not in tables:
         raise damaged(path, f"the table {CHANGES} is missing")
-    [changes] = connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone()  # noqa: S608
+    [changes] = connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone()
     if changes != version:
         raise damaged(
             path, f"its header says version {version}, but it has the changes of version {changes}"

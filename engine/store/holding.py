@@ -8,9 +8,9 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.store.acknowledged import rows_missing
+from engine.store.connection import HEADER, log_of
 from engine.store.lease import fate_of, lease_of
 from engine.store.lock import Holder
-from engine.store.log import HEADER, log_of
 from engine.store.process import Fate
 from engine.store.reading import connect, open_reader
 

@@ -1,7 +1,5 @@
 """The one row of a table that a value becomes, with what only the writing end knows."""
 
-# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
-
 from __future__ import annotations
 
 import json
@@ -27,7 +25,7 @@ from engine.store.rows import (
     TakeEndRow,
     TakeRow,
 )
-from engine.store.tables import TABLES
+from engine.store.schema import TABLES
 
 Value = str | int | float | bytes | None
 

@@ -57,7 +57,7 @@ LEASE: Final = "engine, pid, host, boot, space, began, since, place, beats"
 
 def lease_of(connection: sqlite3.Connection) -> Lease | None:
     """Raises `sqlite3.Error`."""
-    row = connection.execute(f"SELECT {LEASE} FROM lease").fetchone()  # noqa: S608  (a constant)
+    row = connection.execute(f"SELECT {LEASE} FROM lease").fetchone()
     return None if row is None else lease_from(row)
 
 

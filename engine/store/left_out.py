@@ -106,7 +106,7 @@ def _there(wanted: set[_Key], store: Path) -> set[_Key]:
     uri = f"{store.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         for table, columns in _WHAT_IT_SAYS:
-            rows = connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608
+            rows = connection.execute(f"SELECT {columns} FROM {table}")
             found |= {key for row in rows if (key := (table, *row)) in wanted}
     return found
 

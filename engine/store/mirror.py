@@ -18,9 +18,10 @@ from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
 from engine.jury import Jury
 from engine.regular import read_regular
-from engine.store.difference import file_difference
 from engine.store.digest import program_digest
+from engine.store.filesystem import lacks_room, room_advice
 from engine.store.mirror_content import Content
+from engine.store.mirror_history import NOTE, file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
 from engine.store.replaced_file import (
@@ -31,8 +32,6 @@ from engine.store.replaced_file import (
     json_object,
     json_value,
 )
-from engine.store.room import lacks_room, room_advice
-from engine.store.rows_digest import NOTE
 
 __all__ = ["Edits", "Mirror", "MirrorReport", "Results", "TargetName"]
 

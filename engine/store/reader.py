@@ -1,7 +1,5 @@
 """The questions that can be asked of the store, by its engine and by any number of watchers."""
 
-# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
-
 from __future__ import annotations
 
 import json
@@ -16,8 +14,10 @@ from engine.facts import Fact
 from engine.progress import Progress
 from engine.store import parsing
 from engine.store.connection import Connection, Parameter
-from engine.store.imports import ImportNote, kept_import
+from engine.store.events import USAGE, facts_after, last_seq, snapshot
+from engine.store.files import ImportNote, kept_import
 from engine.store.lease import LEASE, Lease, lease_from
+from engine.store.mirror_history import rows_digest
 from engine.store.records import (
     Depends,
     FailedUnit,
@@ -33,13 +33,11 @@ from engine.store.records import (
     VerdictRow,
 )
 from engine.store.rowcheck import plausible
-from engine.store.rows_digest import rows_digest
-from engine.store.watching import USAGE, facts_after, last_seq, snapshot
 
 if TYPE_CHECKING:
     from engine.store.browsing import Browser
-    from engine.store.past import Past
-    from engine.store.replaced import PrunePlan
+    from engine.store.maintenance import PrunePlan
+    from engine.store.mirror_history import Past
 
 _T = TypeVar("_T")
 
@@ -106,7 +104,7 @@ class Reader:
 
     def past(self, benchmark: str) -> Past:
         """What the mirror tells of a benchmark beside its documented rows."""
-        from engine.store.past import Past
+        from engine.store.mirror_history import Past
 
         return Past(self._store, benchmark)
 
@@ -167,7 +165,7 @@ class Reader:
     def prune_plan(self, before: datetime | None) -> PrunePlan:
         """What can be taken away: replaced takes, all or those begun before a moment, and of what
         was said of runs what is older than that."""
-        from engine.store.replaced import plan_prune
+        from engine.store.maintenance import plan_prune
 
         return plan_prune(self._store, before)
 

@@ -4,8 +4,6 @@ A number or a remark beside what a row is there for can be put right, or be unkn
 own matter cannot be read is of no use.
 """
 
-# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
-
 from __future__ import annotations
 
 import json
@@ -18,7 +16,7 @@ from typing import Final
 from engine.benchmark import MOST_TOKENS, MOST_USD, Role, Speaker, Stage, State, StopReason, Track
 from engine.facts import NoteKind
 from engine.store.digest import digest_of
-from engine.store.tables import TABLES
+from engine.store.schema import TABLES
 
 Check = Callable[[object], object]
 """The value as it is to stand; raises `ValueError` where the row is of no use without it."""

@@ -4,8 +4,6 @@ What is saved is whole: a message whose text is not the one that was stored is l
 what was said after it and what was judged by it, so that the conversation is played on from there.
 """
 
-# ruff: noqa: S608  (SQL is put together from names and constants of this room, never from values)
-
 from __future__ import annotations
 
 import contextlib
@@ -22,15 +20,14 @@ from typing import Final
 from engine.benchmark import StopReason
 from engine.errors import StoreError
 from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
+from engine.store.connection import fold_blindly, has_log, log_fault, log_of
 from engine.store.database import create_store
 from engine.store.left_out import DAMAGED, LeftOut
-from engine.store.log import fold_blindly, has_log, log_fault, log_of
+from engine.store.mirror_history import NOTE
 from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
 from engine.store.rowcheck import columns_of, forget_implausible, is_readable_but_other, mended
-from engine.store.rows_digest import NOTE
-from engine.store.schema import STEPS, take_step
-from engine.store.tables import TABLES
+from engine.store.schema import STEPS, TABLES, take_step
 
 Values = tuple[object, ...]
 

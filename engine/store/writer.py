@@ -20,13 +20,13 @@ from engine.errors import CrosswindError, StoreError
 from engine.moments import Moment, reached
 from engine.store.acknowledged import Acknowledgements
 from engine.store.bulk import Bulk
+from engine.store.events import keep_sums
+from engine.store.filesystem import lacks_room, room_advice
 from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
-from engine.store.room import lacks_room, room_advice
 from engine.store.rows import Row
-from engine.store.tables import LAST_SEQ
-from engine.store.watching import keep_sums
+from engine.store.schema import LAST_SEQ
 
 GROUP_ROWS: Final = 500
 """At most so many rows in one transaction. More would make those who wait for the first of them

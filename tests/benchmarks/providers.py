@@ -184,8 +184,8 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
     """The official client's request and connection, with our decoding."""
     import openai
 
-    from engine.providers.openai_wire import OpenAIHearing
-    from engine.providers.sse import EventDecoder
+    from engine.providers.protocols.openai import OpenAIHearing
+    from engine.providers.protocols.sse import EventDecoder
 
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
     client = openai.AsyncOpenAI(

@@ -44,7 +44,7 @@ from engine.benchmark import (
 )
 from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Answer, Board, EngineState, Identity, Request
-from engine.pipeline.live import LiveBoard, Voice
+from engine.pipeline.workbench import LiveBoard, Voice
 from engine.service.client import connect
 from engine.service.server import Server
 from engine.store.database import Store, open_store

@@ -13,12 +13,12 @@ from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
 from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.pipeline.remedies import READ_AT_MOST
 from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
-from engine.providers.exchange import LONGEST_REFUSAL
-from engine.providers.ladder import Learned, Step, lesson
-from engine.providers.offline.first_person import first_person
-from engine.providers.offline.reading import LONGEST as READ_BY_A_SCRIPT
-from engine.providers.offline.reading import tagged
+from engine.providers.capabilities import Learned, Step, lesson
+from engine.providers.http.exchange import LONGEST_REFUSAL
 from engine.providers.redaction import Redactor
+from engine.providers.scripted.user import first_person
+from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
+from engine.providers.scripted.words import tagged
 from engine.providers.served import LONGEST_NAME
 from engine.stages.answers import parse_answer
 from engine.stages.evaluate import Judgement
@@ -42,11 +42,11 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.importing.fields": LONGEST_FOREIGN_NAME,
     "engine.pipeline.remedies": READ_AT_MOST,
     "engine.providers.attempts": LONGEST_REFUSAL,
-    "engine.providers.ladder": LONGEST_MESSAGE,
-    "engine.providers.offline.evaluator._TRANSCRIPT": MEGABYTE,
-    "engine.providers.offline.evaluator._OPENS": MEGABYTE,
-    "engine.providers.offline.evaluator._TO_THE_LAST_CLOSE": MEGABYTE,
-    "engine.providers.offline.evaluator._SPOKEN_LINE": MEGABYTE,
+    "engine.providers.capabilities": LONGEST_MESSAGE,
+    "engine.providers.scripted.evaluator._TRANSCRIPT": MEGABYTE,
+    "engine.providers.scripted.evaluator._OPENS": MEGABYTE,
+    "engine.providers.scripted.evaluator._TO_THE_LAST_CLOSE": MEGABYTE,
+    "engine.providers.scripted.evaluator._SPOKEN_LINE": MEGABYTE,
     "engine.providers.offline": READ_BY_A_SCRIPT,
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.room": LONGEST_MESSAGE,
@@ -63,7 +63,7 @@ AT_MOST: Final[Mapping[str, int]] = {
 }
 """What cuts a text before it is looked through; all else may be given a megabyte. The longer of two
 names that fit counts."""
-OWN: Final = ("engine.config.", "engine.providers.endpoint", "engine.providers.openai_wire ")
+OWN: Final = ("engine.config.", "engine.providers.endpoint", "engine.providers.protocols.openai ")
 """Looks through what the user wrote into the configuration, or what stands in the code."""
 
 

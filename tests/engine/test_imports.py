@@ -133,9 +133,9 @@ LATER = {
     "yaml",
     *("engine.config.schema", "engine.config.benchmark_file"),
     *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
-    *("engine.store.browsing", "engine.store.replaced"),
+    *("engine.store.browsing", "engine.store.maintenance"),
     *("engine.service.client", "engine.service.messages"),
-    *("engine.pipeline.run", "engine.pipeline.standings", "engine.statistics.rates"),
+    *("engine.pipeline.run", "engine.pipeline.standing", "engine.statistics.rates"),
     *("tui.screens.live", "tui.screens.help", "tui.results"),
 }
 """What the first frame does not wait for."""

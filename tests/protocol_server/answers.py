@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, Speaks
-from engine.providers.offline.draw import Draw
-from engine.providers.offline.models import OFFLINE_MODELS, offline_model
-from engine.providers.offline.shapes import filled
+from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
+from engine.providers.scripted.shapes import filled
+from engine.providers.scripted.words import Draw
 from tests.protocol_server.request import Dialect, Request
 
 _PIECE: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")

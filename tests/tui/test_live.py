@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, Limit, Wait
-from engine.pipeline.standings import standings
+from engine.pipeline.standing import standings
 from engine.store.rows import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.format import interval_rate

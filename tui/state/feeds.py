@@ -138,7 +138,7 @@ def _read(store: Path, benchmark: str) -> Standings:
     """By a connection of its own: in a large store it takes a while, and the watch does not wait
     for it."""
     # Imported here, since nothing is scored at the start and it takes its time.
-    from engine.pipeline.standings import standings
+    from engine.pipeline.standing import standings
     from engine.store.reading import open_reader
 
     if not store.exists():

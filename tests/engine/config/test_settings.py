@@ -16,7 +16,7 @@ from engine.config.schema import load_config
 from engine.config.sources import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
 from engine.providers.endpoint import PUBLIC_ADDRESSES
-from engine.providers.offline import models as offline
+from engine.providers.scripted import models as offline
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]

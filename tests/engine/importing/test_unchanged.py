@@ -19,7 +19,7 @@ from engine.importing import importer, known
 from engine.importing.context import Setting
 from engine.importing.importer import BenchmarkRows
 from engine.store.database import open_store
-from engine.store.pruning import prune
+from engine.store.maintenance import prune
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript
 from tests.engine.importing.places import make_place
 from tests.engine.importing.test_import import publish, published

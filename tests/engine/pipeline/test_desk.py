@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from engine.benchmark import Stage
-from engine.pipeline.desk import Desk
+from engine.pipeline.control import Desk
 
 ROW = ("b", Stage.EVALUATE, "m01_s001_v01__a")
 

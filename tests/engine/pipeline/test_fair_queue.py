@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from engine.pipeline.fair_queue import FairQueue
+from engine.pipeline.scheduler import FairQueue
 
 
 def test_a_target_that_holds_its_workers_long_does_not_get_more_of_them() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from engine.providers.accounts import Accounts
-from engine.providers.course import Patience
+from engine.providers.clock import World
 from engine.providers.endpoint import Params, endpoint
 from engine.providers.model import Attempt, Message, Reply, Speaks
+from engine.providers.protocols.base import Cache
 from engine.providers.real import RealModel, real_model
-from engine.providers.wire import Cache
-from engine.providers.world import World
+from engine.providers.retry import Patience
 from tests.protocol_server.server import ProtocolServer
 
 CANARY = "sk-canary-0123456789abcdefXYZ"

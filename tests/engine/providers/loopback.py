@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.providers.endpoint import Address
-from engine.providers.line import OnBody
-from engine.providers.transport import Connections
+from engine.providers.http.connection import OnBody
+from engine.providers.http.pool import Connections
 
 CERTIFICATE: Final = Path(__file__).parent / "certificate"
 """For localhost, 127.0.0.1 and server.example; signed by nobody, and good for a hundred years."""

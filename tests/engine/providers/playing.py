@@ -11,7 +11,7 @@ from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, load_config
 from engine.identity import seed_from
 from engine.providers.model import Model
-from engine.providers.offline.models import offline_model
+from engine.providers.scripted.models import offline_model
 from engine.stages.evaluate import Judged, judge
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import combinations, gen_base_scenarios, gen_variant

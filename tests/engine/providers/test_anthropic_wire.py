@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.providers.anthropic_wire import (
+from engine.providers.capabilities import Learned, Step
+from engine.providers.endpoint import Params
+from engine.providers.model import Finish, Message, Speaks
+from engine.providers.protocols.anthropic import (
     LIMIT_UNASKED,
     PAYS_FROM,
     VERSION,
@@ -16,10 +19,7 @@ from engine.providers.anthropic_wire import (
     AnthropicHearing,
     plain_schema,
 )
-from engine.providers.endpoint import Params
-from engine.providers.ladder import Learned, Step
-from engine.providers.model import Finish, Message, Speaks
-from engine.providers.wire import Ask, Cache, InStreamError, Tokens
+from engine.providers.protocols.base import Ask, Cache, InStreamError, Tokens
 
 SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
 HELLO = Message(Speaks.USER, "Hello.")

@@ -12,10 +12,15 @@ from typing import Final
 import pytest
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
-from engine.providers.connection import LARGEST_HEAD, READ_AT_ONCE
-from engine.providers.line import ConnectionFailedError, OnBody
-from engine.providers.transport import Connections
-from engine.providers.unpacking import MOST_MEMBERS, UNPACKED_AT_ONCE
+from engine.providers.http.connection import (
+    LARGEST_HEAD,
+    MOST_MEMBERS,
+    READ_AT_ONCE,
+    UNPACKED_AT_ONCE,
+    ConnectionFailedError,
+    OnBody,
+)
+from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.providers.attempts import Cause, Failure, Kind, sort
-from engine.providers.course import Again, Course, GiveUp, Patience
+from engine.providers.retry import Again, Course, GiveUp, Patience
 
 BROKEN = Failure(Cause.BROKEN)
 STALLED = Failure(Cause.STALLED)

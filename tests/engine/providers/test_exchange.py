@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.providers.attempts import Cause, Failure
-from engine.providers.course import Patience
-from engine.providers.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
-from engine.providers.line import ConnectionFailedError, OnAnswer
-from engine.providers.openai_wire import OpenAIHearing
-from engine.providers.sse import OversizedError
+from engine.providers.http.connection import ConnectionFailedError, OnAnswer
+from engine.providers.http.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
+from engine.providers.protocols.openai import OpenAIHearing
+from engine.providers.protocols.sse import OversizedError
+from engine.providers.retry import Patience
 
 
 def speak(*pieces: str) -> tuple[str, list[str | None]]:

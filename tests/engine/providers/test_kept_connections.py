@@ -12,8 +12,8 @@ import pytest
 
 from engine.providers.attempts import Cause, Failure
 from engine.providers.endpoint import Address
-from engine.providers.line import ConnectionFailedError
-from engine.providers.transport import Connections
+from engine.providers.http.connection import ConnectionFailedError
+from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized
 
 STALE = sized(b"an answer to nothing")

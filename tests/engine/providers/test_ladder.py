@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.providers.attempts import Cause, Failure, sort
-from engine.providers.ladder import (
+from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
     Learned,

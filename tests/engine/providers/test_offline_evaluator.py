@@ -16,7 +16,7 @@ import pytest
 from engine.benchmark import Utterance
 from engine.prompts import render
 from engine.providers.model import Message, Speaks
-from engine.providers.offline.models import offline_model
+from engine.providers.scripted.models import offline_model
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import Judged, Judgement, judge, request
 from tests.engine.providers.playing import named, said

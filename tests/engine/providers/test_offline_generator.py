@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.providers.model import Message, Speaks
-from engine.providers.offline.models import offline_model
+from engine.providers.scripted.models import offline_model
 from engine.stages.answers import parse_answer, schema_of
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (

@@ -20,7 +20,7 @@ from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utteran
 from engine.errors import InputError
 from engine.identity import seed_from
 from engine.providers.model import Finish, Message, Model, Speaks
-from engine.providers.offline.models import OFFLINE_MODELS, offline_model
+from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
 from engine.stages.answers import schema_of
 from engine.stages.evaluate import Judgement
 from engine.stages.evaluate import request as judging

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from engine.benchmark import Track
-from engine.providers.offline.models import OFFLINE_MODELS
+from engine.providers.scripted.models import OFFLINE_MODELS
 from engine.stages.evaluate import find_quotes
 from tests.engine.providers.playing import (
     BENCHMARKS,

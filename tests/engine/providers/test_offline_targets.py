@@ -10,8 +10,8 @@ import pytest
 
 import engine.providers.offline
 from engine.providers.model import Message, Speaks
-from engine.providers.offline.lines import lines_of
-from engine.providers.offline.target_words import heard
+from engine.providers.scripted.target import heard
+from engine.providers.scripted.words import lines_of
 from engine.stages.evaluate import judge
 from tests.engine.providers.playing import named, said
 

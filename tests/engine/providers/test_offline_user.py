@@ -10,7 +10,7 @@ import pytest
 from engine.benchmark import Landmark, Metric, Scenario, Track, Utterance
 from engine.prompts import render
 from engine.providers.model import Message, Speaks
-from engine.providers.offline.instruction import read_instruction
+from engine.providers.scripted.user import read_instruction
 from engine.stages.answers import parse_answer, schema_of
 from engine.stages.simulate import Setup, UserTurn, user_request, user_turn
 from tests.engine.providers.playing import named, said

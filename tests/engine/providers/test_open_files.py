@@ -12,11 +12,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from engine.providers import transport
 from engine.providers.attempts import Cause
-from engine.providers.connecting import Way, failure_of
-from engine.providers.connection import Connection
-from engine.providers.line import ConnectionFailedError
+from engine.providers.http import pool
+from engine.providers.http.connect import Way, failure_of
+from engine.providers.http.connection import Connection, ConnectionFailedError
 from tests.engine.providers.conftest import Bench, call
 from tests.protocol_server.settings import Settings
 
@@ -86,7 +85,7 @@ def test_all_accounts_together_keep_below_the_limit(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections that nobody uses make way for those that somebody needs."""
-    monkeypatch.setattr(transport, "most_connections", lambda: 4)
+    monkeypatch.setattr(pool, "most_connections", lambda: 4)
     bench.server.settings = Settings(latency_ms=5)
 
     async def run() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, Learned, Step, form_in_words
 from engine.providers.endpoint import Params
-from engine.providers.ladder import BOUNDS, FOLDED_SYSTEM, Learned, Step, form_in_words
 from engine.providers.model import Finish, Message, Speaks
-from engine.providers.openai_wire import OpenAIDialect, OpenAIHearing, strict_schema
-from engine.providers.sse import BrokenStreamError
-from engine.providers.wire import Ask, Cache, InStreamError, Tokens
+from engine.providers.protocols.base import Ask, Cache, InStreamError, Tokens
+from engine.providers.protocols.openai import OpenAIDialect, OpenAIHearing, strict_schema
+from engine.providers.protocols.sse import BrokenStreamError
 
 SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
 HELLO = Message(Speaks.USER, "Hello.")

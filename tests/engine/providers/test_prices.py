@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from engine.providers.prices import Price, Prices
-from engine.providers.wire import Tokens
+from engine.providers.pricing import Price, Prices
+from engine.providers.protocols.base import Tokens
 
 OPENAI = "https://api.openai.com/v1"
 PRICES = Prices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.proxies import exemption, proxy_for
+from engine.providers.http.proxies import exemption, proxy_for
 
 PROXY = "http://proxy.example:3128"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.providers.attempts import Cause
-from engine.providers.line import Door
-from engine.providers.reach import Reach
+from engine.providers.http.connection import Door
+from engine.providers.reachability import Reach
 from tests.engine.providers.conftest import FakeTime
 
 ONE = Door("one.example", 443, local=False)

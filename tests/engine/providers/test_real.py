@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from engine.providers.course import Patience
 from engine.providers.endpoint import Params
 from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
+from engine.providers.protocols.base import Cache
 from engine.providers.real import RealModel
-from engine.providers.wire import Cache
+from engine.providers.retry import Patience
 from tests.engine.providers.conftest import Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault, first, upto
 from tests.protocol_server.settings import Settings

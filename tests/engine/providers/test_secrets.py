@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.providers.course import Patience
+from engine.providers.retry import Patience
 from tests.engine.providers.conftest import CANARY, Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.settings import Settings

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from engine.providers.anthropic_wire import AnthropicHearing
-from engine.providers.openai_wire import OpenAIHearing
+from engine.providers.protocols.anthropic import AnthropicHearing
+from engine.providers.protocols.openai import OpenAIHearing
 from engine.providers.served import LONGEST_NAME, MOST_NAMES, Meant, Named, other_of, route_of
 
 SAME = [

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.sse import MOST_LINES, BrokenStreamError, EventDecoder, OversizedError
+from engine.providers.protocols.sse import (
+    MOST_LINES,
+    BrokenStreamError,
+    EventDecoder,
+    OversizedError,
+)
 
 STREAM = (
     ": a comment\n"

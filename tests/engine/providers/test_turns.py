@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from engine.providers.turns import BEGIN_AT_ONCE, Turns
+from engine.providers.limiter import BEGIN_AT_ONCE, Turns
 
 
 async def counted(turns: Turns, calls: int, cancelled: int = 0) -> list[list[int]]:

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, EngineState, Identity, Request
-from engine.pipeline.live import LiveBoard, Voice
+from engine.pipeline.workbench import LiveBoard, Voice
 from engine.service.client import SocketLink
 from engine.service.outlook import Patience
-from engine.service.peer import Socket, peer_uid
 from engine.service.server import Server
+from engine.service.socket import Socket, peer_uid
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.service.address import (
+from engine.service.socket import (
     LONGEST_PATH,
     UnsafeFolderError,
     private_folder,

@@ -11,10 +11,10 @@ import pytest
 
 from engine.benchmark import MOST_TOKENS, Stage, Usage
 from engine.store.database import Store, open_store
+from engine.store.integrity import faults
 from engine.store.left_out import LeftOut
 from engine.store.reading import open_reader
 from engine.store.salvage import salvage
-from engine.store.soundness import faults
 from tests.engine.store.building import BENCHMARK, attempt, write
 
 UNKNOWN = Usage(1, None, None, None, None)

@@ -20,9 +20,9 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
-from engine.store.difference import file_difference
 from engine.store.files import read_scenarios
 from engine.store.mirror import HISTORY, Edits, Mirror, MirrorReport, Results, TargetName
+from engine.store.mirror_history import file_difference
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage
 from engine.store.rows import TakeEndRow

@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import StopReason
 from engine.store.database import Store, open_store
-from engine.store.pruning import prune, shrink
+from engine.store.maintenance import prune, shrink
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,

@@ -23,11 +23,11 @@ from engine.facts import (
 )
 from engine.store.connection import Connection, Parameter
 from engine.store.database import Store
+from engine.store.events import facts_after
 from engine.store.reader import IDS
 from engine.store.reading import open_reader
 from engine.store.records import Quote
 from engine.store.rows import MetricRow, RunRow, TakeEndRow
-from engine.store.watching import facts_after
 from tests.engine.store.building import (
     BENCHMARK,
     FLATTERS,

@@ -17,10 +17,10 @@ from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Tr
 from engine.facts import NoteKind
 from engine.progress import Progress
 from engine.store.database import Store, open_store
+from engine.store.events import keep_sums
 from engine.store.reading import open_reader
 from engine.store.rows import AttemptRow, MetricRow, NewVerdict, NoteRow, Row, StateRow, TakeEndRow
-from engine.store.tables import TABLES
-from engine.store.watching import keep_sums
+from engine.store.schema import TABLES
 from engine.store.writer import WORTH_SUMMING
 from tests.engine.store.building import (
     HOLDS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, State, StopReason
-from engine.providers.course import Patience
+from engine.providers.retry import Patience
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
 from tests.engine.wire.workplace import SleptTime, Workplace, metric, scenario

@@ -17,11 +17,10 @@ from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.amounts import Range
 from engine.pipeline.estimate import Estimate
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.plan import plan_run
-from engine.pipeline.quoting import PricedPlan, price_plan
+from engine.pipeline.plan import PricedPlan, plan_run, price_plan
+from engine.pipeline.ranges import Range
 from engine.pipeline.run import Pipeline, RunResult
 from engine.store.reading import empty_reader, open_reader
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 import sample_benchmarks
-from engine.providers.course import Patience
+from engine.providers.retry import Patience
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace
 from tests.protocol_server.faults import Detail, Fault, When

@@ -17,8 +17,8 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.course import Patience
-from engine.providers.world import World
+from engine.providers.clock import World
+from engine.providers.retry import Patience
 from engine.store.database import open_store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

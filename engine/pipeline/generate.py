@@ -1,0 +1,306 @@
+"""The first two stages at work: metrics into `benchmark.yaml`, scenarios into the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
+from engine.config.benchmark_file import write_metrics
+from engine.facts import NoteKind
+from engine.pipeline.control import Drained, together
+from engine.pipeline.models import model_digest
+from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.workbench import Bench
+from engine.stages.gen_metrics import depends as metrics_depends
+from engine.stages.gen_metrics import gen_metrics
+from engine.stages.gen_scenarios import (
+    combinations,
+    gen_base_scenarios,
+    gen_variant,
+    scenarios_depends,
+    variant_depends,
+)
+from engine.store.records import StoredScenario
+from engine.store.rows import MetricRow, ScenarioRow
+
+# Metrics
+
+
+def _metrics_depend_on(bench: Bench) -> dict[str, str]:
+    return metrics_depends(
+        model_digest(bench.config.generator),
+        bench.definition.title,
+        bench.definition.description,
+        bench.definition.user_context,
+    )
+
+
+def plan_metrics(bench: Bench, order: Order) -> list[Work]:
+    """At most one row: all metrics of a benchmark are written in one answer."""
+    why, detail = _why_metrics(bench, order)
+    return [] if why is None else [Work(Stage.GEN_METRICS, bench.name, why, detail=detail)]
+
+
+def stale_metrics(bench: Bench) -> str | None:
+    """What changed since a model wrote the metrics that stand; None where nothing did, or a
+    person wrote or edited them."""
+    stored = bench.reader.metrics(bench.name)
+    written = [metric for metric, _, source in stored if source == "model"]
+    if not written or tuple(written) != tuple(bench.definition.metrics):
+        return None
+    return what_changed(stored[0][1], _metrics_depend_on(bench))
+
+
+def _why_metrics(bench: Bench, order: Order) -> tuple[Why | None, str | None]:
+    if not bench.definition.metrics:
+        return Why.MISSING, None
+    if order.force:
+        return Why.FORCED, None
+    changed = stale_metrics(bench)
+    if changed and order.stale:
+        return Why.STALE, changed
+    return None, None
+
+
+async def do_metrics(bench: Bench, work: Work) -> bool:
+    """Write metrics into `benchmark.yaml`; whether that succeeded."""
+    definition = bench.definition
+    depends = _metrics_depend_on(bench)
+
+    async def write() -> None:
+        metrics = written_metrics(bench) if work.why is Why.MISSING else None
+        if metrics is None:
+            metrics = await _generate_metrics(bench, work, depends)
+        await asyncio.to_thread(write_metrics, definition.path, metrics)
+
+    return await bench.attempt(Stage.GEN_METRICS, bench.name, write)
+
+
+def written_metrics(bench: Bench) -> list[Metric] | None:
+    """Metrics that a model wrote but that did not reach the file before the run was cut off; None
+    where there are none."""
+    depends = _metrics_depend_on(bench)
+    stored = bench.reader.metrics(bench.name)
+    fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
+    return fresh or None
+
+
+async def _generate_metrics(bench: Bench, work: Work, depends: dict[str, str]) -> list[Metric]:
+    definition = bench.definition
+    model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_METRICS, bench.name)
+    metrics = await gen_metrics(
+        model,
+        benchmark=bench.name,
+        title=definition.title,
+        description=definition.description,
+        user_context=definition.user_context,
+    )
+    replaced = [
+        MetricRow(benchmark=bench.name, metric=metric, source="file", depends=None)
+        for metric in definition.metrics
+    ]
+    if replaced:
+        names = ", ".join(f"{metric.id} {metric.name!r}" for metric in definition.metrics)
+        bench.note(NoteKind.WARNING, f"replaced the metrics {names}; the store keeps them")
+    await bench.store.write(
+        *replaced,
+        *(
+            MetricRow(benchmark=bench.name, metric=metric, source="model", depends=depends)
+            for metric in metrics
+        ),
+    )
+    return metrics
+
+
+# Scenarios
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioPlan:
+    """What is to be written: base scenarios by metric, then variants of each base."""
+
+    bases: dict[str, list[int]]
+    """By metric id: the numbers of the base scenarios to write in one answer."""
+    variants: list[str]
+    """Ids of variants of bases that stand."""
+    work: list[Work]
+
+
+def plan_scenarios(bench: Bench, order: Order) -> ScenarioPlan:
+    stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
+    removed = bench.reader.removed_scenarios(bench.name)
+    work: list[Work] = []
+    bases: dict[str, list[int]] = {}
+    variants: list[str] = []
+    for metric in bench.definition.metrics:
+        numbers, reason = _base_numbers(bench, order, metric, stored, removed)
+        if numbers:
+            bases[metric.id] = numbers
+            work.append(reason)
+    anew = {scenario_id(metric, number) for metric, numbers in bases.items() for number in numbers}
+    for row in stored.values():
+        if row.played or row.scenario.metric_id not in bench.metrics:
+            continue
+        if row.scenario.id not in anew:
+            found = _variant_work(bench, order, row, stored, removed)
+            variants += [one.unit for one in found]
+            work += found
+    return ScenarioPlan(bases, variants, work)
+
+
+def _base_numbers(
+    bench: Bench,
+    order: Order,
+    metric: Metric,
+    stored: dict[str, StoredScenario],
+    removed: frozenset[str],
+) -> tuple[list[int], Work]:
+    wanted = bench.config.generation.scenarios_per_metric
+    mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
+    written = [row for row in mine.values() if not row.played]
+    work = Work(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
+    if order.force:
+        return list(range(1, wanted + 1)), Work(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
+    if order.stale and written:
+        changed = what_changed(written[0].depends, _base_depends(bench, metric))
+        if changed:
+            numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in stored]
+            return numbers, Work(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
+    gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
+    known = {row.scenario.base_id for row in mine.values()} | gone
+    lacking = wanted - len(known)
+    free = (n for n in range(1, wanted + len(known) + 1) if scenario_id(metric.id, n) not in known)
+    return [number for number, _ in zip(free, range(lacking), strict=False)], work
+
+
+def _base_depends(bench: Bench, metric: Metric) -> dict[str, str]:
+    return scenarios_depends(
+        model_digest(bench.config.generator),
+        metric,
+        description=bench.definition.description,
+        user_context=bench.definition.user_context,
+        turns=bench.config.generation.turns,
+    )
+
+
+def _variant_work(
+    bench: Bench,
+    order: Order,
+    base: StoredScenario,
+    stored: dict[str, StoredScenario],
+    removed: frozenset[str],
+) -> list[Work]:
+    work: list[Work] = []
+    for number, demographic in enumerate(combinations(bench.config.demographics), start=1):
+        sid = variant_id(base.scenario.id, number)
+        row = stored.get(sid)
+        if row is None:
+            if sid not in removed:
+                work.append(Work(Stage.GEN_SCENARIOS, sid, Why.MISSING))
+        elif order.stale:
+            now = variant_depends(model_digest(bench.config.generator), base.scenario, demographic)
+            changed = what_changed(row.depends, now)
+            if changed:
+                work.append(Work(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
+    return work
+
+
+def stale_scenarios(bench: Bench) -> list[Work]:
+    """Rows that a model wrote from something that has changed since."""
+    asked = Order((bench.name,), stale=True)
+    return [work for work in plan_scenarios(bench, asked).work if work.why is Why.STALE]
+
+
+async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
+    """Write what the plan lists, as many at once as the configuration allows; how many rows
+    failed."""
+    units = [*plan.bases, *plan.variants]
+    bench.queue(Stage.GEN_SCENARIOS, [(unit, None) for unit in units])
+    gate = bench.control.slots[Stage.GEN_SCENARIOS]
+    stored = {row.scenario.id: row.scenario for row in bench.reader.scenarios(bench.name)}
+    standing: defaultdict[str, list[str]] = defaultdict(list)
+    for sid in plan.variants:
+        standing[base_id(sid)].append(sid)
+
+    async def metric(metric_id: str, numbers: Sequence[int]) -> int:
+        written: list[Scenario] = []
+
+        async def write() -> None:
+            written.extend(await _write_bases(bench, bench.metrics[metric_id], numbers))
+
+        async with gate.one():
+            if not await bench.control.may_begin():
+                return 0
+            try:
+                if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
+                    return 1
+            except Drained:
+                return 0  # what the others are being told is finished: it is paid for
+        numbered = range(1, len(combinations(bench.config.demographics)) + 1)
+        ids = [(base, variant_id(base.id, n)) for base in written for n in numbered]
+        bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
+        return sum(await together(variant(base, sid) for base, sid in ids))
+
+    async def variant(base: Scenario, sid: str) -> int:
+        async with gate.one():
+            if not await bench.control.may_begin():
+                return 0
+            write = _VariantWriter(bench, base, sid)
+            try:
+                return 0 if await bench.attempt(Stage.GEN_SCENARIOS, sid, write) else 1
+            except Drained:
+                return 0
+
+    return sum(
+        await together(
+            [
+                *(metric(metric_id, numbers) for metric_id, numbers in plan.bases.items()),
+                *(variant(stored[base], sid) for base, ids in standing.items() for sid in ids),
+            ]
+        )
+    )
+
+
+async def _write_bases(bench: Bench, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
+    model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
+    scenarios = await gen_base_scenarios(
+        model,
+        metric,
+        benchmark=bench.name,
+        description=bench.definition.description,
+        user_context=bench.definition.user_context,
+        numbers=numbers,
+        turns=bench.config.generation.turns,
+    )
+    depends = _base_depends(bench, metric)
+    await bench.store.write(*(_row(bench, scenario, depends) for scenario in scenarios))
+    return scenarios
+
+
+@dataclass(frozen=True, slots=True)
+class _VariantWriter:
+    bench: Bench
+    base: Scenario
+    variant: str
+
+    async def __call__(self) -> None:
+        combos = combinations(self.bench.config.demographics)
+        number, demographic = next(
+            (n, combo)
+            for n, combo in enumerate(combos, start=1)
+            if variant_id(self.base.id, n) == self.variant
+        )
+        generator = self.bench.config.generator
+        model = self.bench.model_for(generator, Role.GENERATOR, Stage.GEN_SCENARIOS, self.variant)
+        scenario = await gen_variant(
+            model, self.base, number, demographic, benchmark=self.bench.name
+        )
+        depends = variant_depends(model_digest(generator), self.base, demographic)
+        await self.bench.store.write(_row(self.bench, scenario, depends))
+
+
+def _row(bench: Bench, scenario: Scenario, depends: dict[str, str]) -> ScenarioRow:
+    return ScenarioRow(benchmark=bench.name, scenario=scenario, source="model", depends=depends)

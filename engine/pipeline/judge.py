@@ -1,0 +1,274 @@
+"""Stage 4 at work: takes that are played to their end are judged, again where that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
+from engine.config.schema import Config, ModelSpec
+from engine.errors import AnswerError, ModelError
+from engine.jury import HUMAN, Jury, counting, what_counts
+from engine.pipeline.models import model_digest
+from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.play import Wanted
+from engine.pipeline.standing import Standing
+from engine.pipeline.workbench import Bench
+from engine.stages.evaluate import Judged, depends, judge
+from engine.store.records import Quote, StoredVerdict
+from engine.store.rows import NewVerdict
+
+Voter = tuple[str, int]
+"""A judge's label and the number of its pass: what tells verdicts on one take apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One judge, and which of its passes."""
+
+    judge: ModelSpec
+    number: int
+
+    @property
+    def voter(self) -> Voter:
+        return self.judge.label, self.number
+
+    def __str__(self) -> str:
+        return f"{self.judge.label}, pass {self.number + 1}" if self.number else self.judge.label
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """One take to be judged."""
+
+    key: ConversationKey
+    metric: Metric
+    take: int
+    """Its `seq`."""
+    askings: tuple[Asking, ...]
+    work: Work
+
+
+def askings_of(config: Config, evaluator: ModelSpec | None) -> tuple[Asking, ...]:
+    """Every verdict that a take should have: of the judges of the configuration, or of the one
+    that is named in their place."""
+    judges = config.judges if evaluator is None else (evaluator,)
+    return tuple(
+        Asking(judge, number) for number in range(config.evaluation.passes) for judge in judges
+    )
+
+
+class JudgingPlanner:
+    """Decides which of the takes that count are judged, by whom, and in which passes.
+
+    A verdict is missing where a judge or a pass is new beside others of today. Takes that only
+    judges of an earlier configuration have judged are stale as a whole: they are judged anew when
+    that is asked for, and what those judges said counts until then.
+    """
+
+    def __init__(
+        self, bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+    ) -> None:
+        self._counting = standing.counting
+        self._order = order
+        self._benchmark = bench.name
+        self._again = order.again.get(bench.name, frozenset())
+        self.askings = askings_of(bench.config, evaluator)
+        """Every verdict that a take should have."""
+        self._named = evaluator is not None
+        self._depends: dict[tuple[Metric, str], dict[str, str]] = {}
+
+    def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:
+        """Those that are played anyway in this run are judged when they are finished, not now."""
+        found = []
+        for one, verdicts in self._takes(wanted):
+            if one.key not in replayed and self._asked(one.key):
+                take, _ = self._counting[one.key]
+                judging = self._judging(one, take.seq, verdicts)
+                if judging is not None:
+                    found.append(judging)
+        return found
+
+    def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
+        found = []
+        for one, verdicts in self._takes(wanted):
+            changed = self._changed(one, verdicts)
+            if changed and any(verdict.passed is not None for verdict in verdicts):
+                found.append(self._reason(one.key, Why.STALE, next(iter(changed.values()))))
+        return found
+
+    def complete(self, wanted: Iterable[Wanted]) -> Iterator[ConversationKey]:
+        """Those that somebody has judged and that lack no verdict."""
+        for one, verdicts in self._takes(wanted):
+            if verdicts and not self._missing(verdicts):
+                yield one.key
+
+    def of_take(self, one: Wanted, take: int) -> Judging:
+        """Of a take that has just been played."""
+        return self._all(one, take, Why.MISSING)
+
+    def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[StoredVerdict]]]:
+        for one in wanted:
+            if one.key in self._counting:
+                yield one, self._counting[one.key][1]
+
+    def _asked(self, key: ConversationKey) -> bool:
+        return self._order.asks(self._benchmark, key)
+
+    def _judging(self, one: Wanted, take: int, verdicts: Sequence[StoredVerdict]) -> Judging | None:
+        if self._again:
+            return self._all(one, take, Why.ASKED)
+        if self._order.force:
+            return self._all(one, take, Why.FORCED)
+        missing = self._missing(verdicts)
+        changed = self._changed(one, verdicts) if self._order.stale else {}
+        askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
+        if not askings:
+            return None
+        if missing:
+            why, detail = _why_missing(missing, verdicts)
+        else:
+            why, detail = Why.STALE, next(iter(changed.values()))
+        return Judging(one.key, one.metric, take, askings, self._reason(one.key, why, detail))
+
+    def _all(self, one: Wanted, take: int, why: Why) -> Judging:
+        return Judging(one.key, one.metric, take, self.askings, self._reason(one.key, why))
+
+    def _missing(self, verdicts: Sequence[StoredVerdict]) -> set[Voter]:
+        given = {_voter(one) for one in verdicts if _is_model(one) and one.passed is not None}
+        tried = {_voter(one) for one in verdicts if _is_model(one)}
+        asked = {asking.voter for asking in self.askings}
+        if given and tried.isdisjoint(asked) and not self._named:
+            return set()
+        return asked - given
+
+    def _changed(self, one: Wanted, verdicts: Sequence[StoredVerdict]) -> dict[Voter, str]:
+        """What has changed since each asking's newest verdict. Where nobody of today has judged,
+        all of them are compared with the newest verdict that there is, but for a judge that is
+        named: what others said is nothing to it."""
+        given = [verdict for verdict in verdicts if _is_model(verdict)]
+        mine = {_voter(verdict): verdict for verdict in given}
+        of_today = [asking for asking in self.askings if asking.voter in mine]
+        pairs = [(asking, mine[asking.voter]) for asking in of_today]
+        if given and not of_today and not self._named:
+            pairs = [(asking, given[-1]) for asking in self.askings]
+        return {
+            asking.voter: changed
+            for asking, verdict in pairs
+            if (changed := self._what_changed(one.metric, asking, verdict))
+        }
+
+    def _what_changed(self, metric: Metric, asking: Asking, then: StoredVerdict) -> str | None:
+        if then.depends is None:
+            return None
+        # a transcript never changes once it is finished: its digest need not be worked out again
+        return what_changed({**then.depends, "transcript": ""}, self._now(metric, asking.judge))
+
+    def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
+        place = (metric, judge.label)
+        if place not in self._depends:
+            now = depends(metric, model_digest(judge), ())
+            self._depends[place] = {**now, "transcript": ""}
+        return self._depends[place]
+
+    def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
+        return Work(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
+
+
+def _voter(verdict: StoredVerdict) -> Voter:
+    return verdict.judge, verdict.number
+
+
+def _why_missing(missing: set[Voter], verdicts: Sequence[StoredVerdict]) -> tuple[Why, str | None]:
+    failed = [verdict for verdict in verdicts if _voter(verdict) in missing]
+    if not failed and all(verdict.passed is None for verdict in verdicts):
+        failed = list(verdicts)
+    return (Why.FAILED, failed[-1].unscored) if failed else (Why.MISSING, None)
+
+
+def _is_model(verdict: StoredVerdict) -> bool:
+    return verdict.source != HUMAN
+
+
+async def give_verdicts(bench: Bench, judging: Judging) -> None:
+    """Judge one take as often as is asked, and store what came of each.
+
+    Raises `ModelError` where nothing usable came of one of them, after all have been asked; that
+    too is stored, as an unscored verdict. Raises `Drained` between two of them.
+    """
+    messages = bench.reader.messages(judging.take)
+    said = [Utterance(message.speaker, message.text) for message in messages]
+    transcript = said[: len(said) // 2 * 2]
+    faults: list[tuple[Asking, str]] = []
+    for place, asking in enumerate(judging.askings):
+        if place:
+            left = len(judging.askings) - place
+            await bench.control.next_call(Stage.EVALUATE, judging.key.target_id, left)
+        fault = await _give(bench, judging, asking, transcript)
+        if fault is not None:
+            faults.append((asking, fault))
+    if faults:
+        alone = len(judging.askings) == 1
+        words = [fault if alone else f"{asking}: {fault}" for asking, fault in faults]
+        raise AnswerError("; ".join(words))
+
+
+async def _give(
+    bench: Bench, judging: Judging, asking: Asking, transcript: Sequence[Utterance]
+) -> str | None:
+    """Why nothing usable came of it; None where something did."""
+    model = bench.model_for(
+        asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
+    )
+    metric = judging.metric
+    try:
+        # each pass is a draw of its own
+        judged = await judge(model, metric.definition, transcript, seed=asking.number)
+    except ModelError as error:
+        judged = Judged(None, "", (), unscored=str(error))
+    present = judged.present
+    await bench.store.write(
+        NewVerdict(
+            take=judging.take,
+            metric_id=metric.id,
+            track=metric.track,
+            judge=model.label,
+            source="model",
+            number=asking.number,
+            present=present,
+            passed=None if present is None else metric.track.passes(present=present),
+            unscored=judged.unscored,
+            justification=judged.justification,
+            quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
+            depends=depends(metric, model_digest(asking.judge), transcript),
+            jury=bench.config.jury,
+            served_by=model.served_by,
+        )
+    )
+    return judged.unscored
+
+
+def recounted(standing: Standing, jury: Jury) -> Iterator[NewVerdict]:
+    """A verdict restated for each conversation for which something else counts than when it was
+    last judged, because the judges of the configuration are others now."""
+    for take, verdicts in standing.counting.values():
+        if not verdicts or verdicts[-1].counted is what_counts(verdicts, jury):
+            continue
+        votes = counting(verdicts, jury)
+        said = votes[-1] if votes else verdicts[-1]
+        yield NewVerdict(
+            take=take.seq,
+            metric_id=said.metric_id,
+            track=said.track,
+            judge=said.judge,
+            source=said.source,
+            number=said.number,
+            present=said.present,
+            passed=said.passed,
+            unscored=said.unscored,
+            justification=said.justification,
+            quotes=said.quotes,
+            depends=said.depends,
+            jury=jury,
+            served_by=said.served_by,
+        )

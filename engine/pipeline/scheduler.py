@@ -1,0 +1,414 @@
+"""One benchmark's way through the stages, judging while others still talk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from engine.benchmark import ConversationKey, Stage, State
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import ModelSpec
+from engine.facts import NoteKind
+from engine.pipeline.control import Drained, side_by_side, together
+from engine.pipeline.files import write_files
+from engine.pipeline.generate import (
+    do_metrics,
+    do_scenarios,
+    plan_metrics,
+    plan_scenarios,
+)
+from engine.pipeline.judge import Judging, JudgingPlanner, give_verdicts, recounted
+from engine.pipeline.order import Order
+from engine.pipeline.play import (
+    ConversationPlanner,
+    Playing,
+    Wanted,
+    play,
+    wanted_conversations,
+)
+from engine.pipeline.scenarios_file import take_in_edits
+from engine.pipeline.standing import Standing, settled
+from engine.pipeline.workbench import Bench
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """Hands out the next item of the target that has the fewest in work.
+
+    More items may be put in until `close`; then `next` gives None once it is empty.
+    """
+
+    def __init__(
+        self, items: Iterable[tuple[str, T]] = (), *, source: FairQueue[Any] | None = None
+    ) -> None:
+        self._source = source
+        """Whose items become items of this one."""
+        self._waiting: dict[str, deque[T]] = {}
+        self._in_work: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._closed = False
+        for lane, item in items:
+            self._waiting.setdefault(lane, deque()).append(item)
+
+    @property
+    def left(self) -> int:
+        """Items that are not finished, and those that are still to come."""
+        here = sum(map(len, self._waiting.values())) + self._in_work.total()
+        return here + (0 if self._source is None else self._source.left)
+
+    async def put(self, lane: str, item: T) -> None:
+        async with self._changed:
+            self._waiting.setdefault(lane, deque()).append(item)
+            self._changed.notify()
+
+    async def close(self) -> None:
+        async with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    async def next(self) -> tuple[str, T] | None:
+        async with self._changed:
+            while True:
+                lanes = [lane for lane, items in self._waiting.items() if items]
+                if lanes:
+                    lane = min(lanes, key=lambda name: self._in_work[name])
+                    self._in_work[lane] += 1
+                    return lane, self._waiting[lane].popleft()
+                if self._closed:
+                    return None
+                await self._changed.wait()
+
+    def done(self, lane: str) -> None:
+        """One item that was handed out is finished."""
+        self._in_work[lane] -= 1
+
+
+MIRROR_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class BenchmarkRun:
+    """One benchmark's way through the stages."""
+
+    bench: Bench
+    order: Order
+    evaluator: ModelSpec | None
+    """Another judge than those of the configuration."""
+    reckon: Callable[[Bench, Order], Awaitable[None]]
+    """Works out anew what is left to be done, when that is known better than before."""
+    beside: bool = False
+    """Whether another order is at work: then this one only talks and judges, leaves the states of
+    rows that are not its own alone, and says nothing of stages."""
+    failed: int = 0
+    kept: set[str] = field(default_factory=set)
+    """What was said of files that were left as they are; once is enough."""
+    _taken: set[tuple[Stage, str]] = field(default_factory=set)
+    """Rows that are this order's on the desk."""
+
+    async def all_stages(self) -> int:
+        """How many rows failed."""
+        if not self.beside and self.order.generates(self.bench.name):
+            if await self._metrics():
+                await self._reckon_without(Stage.GEN_METRICS)
+            await take_in_edits(self.bench)
+            if await self._scenarios():
+                await self._reckon_without(Stage.GEN_METRICS, Stage.GEN_SCENARIOS)
+        try:
+            await self._talk_and_judge()
+        finally:
+            for stage, unit in self._taken:
+                self.bench.desk.put_down(self.bench.name, stage, unit)
+        add_up = Stage.AGGREGATE in self.order.stages and not self.beside
+        if add_up and not self.bench.control.draining:
+            with self._stage(Stage.AGGREGATE):
+                await self.bench.attempt(Stage.AGGREGATE, self.bench.name, self._write_files)
+        return self.failed
+
+    async def _reckon_without(self, *over: Stage) -> None:
+        await self.reckon(self.bench, replace(self.order, stages=self.order.stages - {*over}))
+
+    @contextlib.contextmanager
+    def _stage(self, stage: Stage) -> Iterator[None]:
+        if self.beside:
+            yield
+            return
+        self.bench.note(NoteKind.STAGE_STARTED, f"{stage} started", stage)
+        yield
+        self.bench.note(NoteKind.STAGE_FINISHED, f"{stage} finished", stage)
+
+    async def _metrics(self) -> bool:
+        """Whether any were written."""
+        if Stage.GEN_METRICS not in self.order.stages:
+            return False
+        planned = plan_metrics(self.bench, self.order)
+        known = self.bench.reader.units(self.bench.name, Stage.GEN_METRICS).get(self.bench.name)
+        if not planned and (known is None or known.state is not State.DONE):
+            # a person wrote them, or an engine died before it could say that it had
+            done = self.bench.state(Stage.GEN_METRICS, self.bench.name, State.DONE)
+            self.bench.store.tell(done)
+        for work in planned:
+            with self._stage(Stage.GEN_METRICS):
+                await self.bench.control.checkpoint()
+                if await do_metrics(self.bench, work):
+                    definition = load_definition(self.bench.definition.path)
+                    self.bench = self.bench.with_definition(definition)
+                else:
+                    self.failed += 1
+        return bool(planned)
+
+    async def _scenarios(self) -> bool:
+        """Whether any were to be written."""
+        if Stage.GEN_SCENARIOS not in self.order.stages:
+            return False
+        plan = plan_scenarios(self.bench, self.order)
+        stored = self.bench.reader.scenarios(self.bench.name)
+        made = {row.scenario.id for row in stored} | {row.scenario.metric_id for row in stored}
+        planned = {work.unit for work in plan.work}
+        self._correct(Stage.GEN_SCENARIOS, wanted=made | planned, planned=planned, made=made)
+        if plan.work:
+            with self._stage(Stage.GEN_SCENARIOS):
+                self.failed += await do_scenarios(self.bench, plan)
+                await self._write_files()
+            await self.bench.control.checkpoint()
+        return bool(plan.work)
+
+    async def _talk_and_judge(self) -> None:
+        wanted = self._wanted()
+        standing = Standing.of(self.bench.reader, self.bench.name)
+        if not self.beside:
+            self.bench.store.tell(*recounted(standing, self.bench.config.jury))
+        talk = ConversationPlanner(self.bench, self.order, standing)
+        judging = JudgingPlanner(self.bench, self.order, self.evaluator, standing)
+        stages = self.order.stages
+        playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
+        playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
+        replayed = {playing.wanted.key for playing in playings}
+        judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+        judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
+        self._settle(Stage.SIMULATE, wanted, replayed, standing.counting)
+        to_judge = {one.key for one in judgings}
+        if Stage.EVALUATE in stages:
+            to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
+        complete = judging.complete(wanted) if self.evaluator is None else ()
+        self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged, complete)
+        if not playings and not judgings:
+            return
+        self._queue(Stage.SIMULATE, [playing.wanted.key for playing in playings])
+        self._queue(Stage.EVALUATE, sorted(to_judge))
+        talks = FairQueue((playing.wanted.key.target_id, playing) for playing in playings)
+        verdicts = FairQueue(((one.key.target_id, one) for one in judgings), source=talks)
+        with contextlib.ExitStack() as notes:
+            if playings:
+                notes.enter_context(self._stage(Stage.SIMULATE))
+            if Stage.EVALUATE in stages:
+                notes.enter_context(self._stage(Stage.EVALUATE))
+            await self._work_off(talks, verdicts, talk, judging)
+        await self._write_files()
+
+    async def _take(self, stage: Stage, key: ConversationKey) -> bool:
+        """Whether a row is this order's from now on, and no other's. An order beside another waits
+        for rows that the other is just about to put down."""
+        desk, name, unit = self.bench.desk, self.bench.name, str(key)
+        take = desk.take_again(name, stage, unit) if self.beside else None
+        taken = desk.take(name, stage, unit) if take is None else await take
+        if taken:
+            self._taken.add((stage, unit))
+        return taken
+
+    def put_down(self, stage: Stage, unit: str) -> None:
+        self.bench.desk.put_down(self.bench.name, stage, unit)
+        self._taken.discard((stage, unit))
+
+    def _settle(
+        self,
+        stage: Stage,
+        wanted: Iterable[Wanted],
+        planned: Iterable[ConversationKey],
+        made: Iterable[ConversationKey],
+        complete: Iterable[ConversationKey] = (),
+    ) -> None:
+        if self.beside:
+            return
+        self._correct(
+            stage,
+            wanted={str(one.key) for one in wanted},
+            planned={str(key) for key in planned},
+            made={str(key) for key in made},
+            complete=frozenset(str(key) for key in complete),
+        )
+
+    def _correct(
+        self,
+        stage: Stage,
+        *,
+        wanted: set[str],
+        planned: set[str],
+        made: set[str],
+        complete: frozenset[str] = frozenset(),
+    ) -> None:
+        rows = self.bench.reader.units(self.bench.name, stage).values()
+        self.bench.store.tell(
+            *(
+                self.bench.state(stage, row.unit, state, target=row.target)
+                for row, state in settled(
+                    rows, wanted=wanted, planned=planned, made=made, complete=complete
+                )
+            )
+        )
+
+    def _queue(self, stage: Stage, keys: Sequence[ConversationKey]) -> None:
+        self.bench.queue(stage, [(str(key), key.target_id) for key in keys])
+
+    async def _work_off(
+        self,
+        talks: FairQueue[Playing],
+        verdicts: FairQueue[Judging],
+        talk: ConversationPlanner,
+        judging: JudgingPlanner,
+    ) -> None:
+        """Talk and judge side by side; what is played to its end goes over to the judges."""
+        await talks.close()
+        talker = _Talker(self, verdicts, talk, judging)
+
+        async def talk_all() -> None:
+            await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
+            await verdicts.close()
+
+        judge_all = self._hand_out(
+            Stage.EVALUATE, verdicts, self._judge, lambda one: len(one.askings)
+        )
+        await together([talk_all(), judge_all])
+
+    async def _hand_out(
+        self,
+        stage: Stage,
+        queue: FairQueue[T],
+        work: Callable[[str, T], Awaitable[None]],
+        calls: Callable[[T], int],
+    ) -> None:
+        """Each item, with the calls that it takes, to a task of its own, as many at once as the
+        stage may have."""
+        control = self.bench.control
+        slots = control.slots[stage]
+
+        async def one(lane: str, item: T) -> None:
+            try:
+                async with slots.one(lane, calls(item)):
+                    if await control.may_begin():
+                        await work(lane, item)
+            finally:
+                queue.done(lane)
+                slots.end()
+
+        with slots.doing(queue):
+            async with side_by_side() as group:
+                while (found := await queue.next()) is not None:
+                    await slots.begin()
+                    if not await control.may_begin():
+                        slots.end()
+                        return
+                    group.create_task(one(*found))
+
+    async def _judge(self, lane: str, judging: Judging) -> None:
+        give = partial(give_verdicts, self.bench, judging)
+        unit = str(judging.key)
+        try:
+            if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):
+                self.failed += 1
+        except Drained:
+            return
+        finally:
+            self.put_down(Stage.EVALUATE, unit)
+
+    def _wanted(self) -> list[Wanted]:
+        bench = self.bench
+        return list(wanted_conversations(bench.definition, bench.config, bench.reader))
+
+    async def _write_files(self) -> None:
+        async with self.bench.desk.files(self.bench.name):
+            report = await write_files(self.bench)
+        told = {*report.kept, *report.failed}
+        for sentence in sorted(told - self.kept):
+            self.bench.note(NoteKind.WARNING, sentence)
+        self.kept |= told
+
+    @contextlib.asynccontextmanager
+    async def mirrored(self) -> AsyncIterator[None]:
+        """Keep the files no more than half a minute behind, and write them at the end, however
+        that comes."""
+        over = asyncio.Event()
+        keeper = asyncio.create_task(self._keep_mirroring(over))
+        try:
+            yield
+        finally:
+            over.set()  # rather than to cancel it: a thread that writes cannot be cancelled
+            await keeper
+            await self._write_files()
+
+    async def _keep_mirroring(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), MIRROR_SECONDS)
+            if not over.is_set():
+                await self._write_files()
+
+
+@dataclass(frozen=True, slots=True)
+class _Talker:
+    """Plays conversations and hands each to the judges."""
+
+    run: BenchmarkRun
+    verdicts: FairQueue[Judging]
+    planner: ConversationPlanner
+    judging: JudgingPlanner
+
+    def calls(self, playing: Playing) -> int:
+        """At most; how much of it there is already shows when it is opened."""
+        del playing
+        return self.run.bench.config.generation.turns * 2
+
+    async def talk(self, lane: str, playing: Playing) -> None:
+        unit = str(playing.wanted.key)
+        try:
+            await self._play(lane, playing, unit)
+        except Drained:
+            return
+        finally:
+            self.run.put_down(Stage.SIMULATE, unit)
+
+    async def _play(self, lane: str, playing: Playing, unit: str) -> None:
+        bench, one = self.run.bench, playing.wanted
+        parked = bench.models.parked(lane)
+        if parked is not None:
+            # the user model would be paid for a message that nobody answers
+            failed = bench.state(
+                Stage.SIMULATE, unit, State.FAILED, target=lane, reason=f"parked: {parked}"
+            )
+            bench.store.tell(failed)
+            self.run.failed += 1
+            self._drop_judging(unit, lane)
+            return
+        finished: int | None = None
+
+        async def do() -> None:
+            nonlocal finished
+            finished = await play(bench, playing, self.planner.depends(one))
+
+        if not await bench.attempt(Stage.SIMULATE, unit, do, target=lane):
+            self.run.failed += 1
+        if finished is None:
+            self._drop_judging(unit, lane)
+        elif Stage.EVALUATE in self.run.order.stages:
+            await self.verdicts.put(lane, self.judging.of_take(one, finished))
+
+    def _drop_judging(self, unit: str, lane: str) -> None:
+        """There is nothing to judge until it is played again."""
+        bench = self.run.bench
+        if Stage.EVALUATE in self.run.order.stages:
+            bench.store.tell(bench.state(Stage.EVALUATE, unit, State.DROPPED, target=lane))

@@ -1,0 +1,346 @@
+"""One request and its reply, heard to the end under watch, or what became of it instead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from engine.moments import Moment, reached
+from engine.providers.attempts import Cause, Failure, failure_in, status_failure
+from engine.providers.http.connection import ConnectionFailedError, Line, OnBody
+from engine.providers.model import Finish, OnText
+from engine.providers.protocols.base import Hearing, InStreamError
+from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
+from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
+from engine.providers.retry import Patience
+from engine.providers.served import NO_ROUTE, Meant, Route, other_of, route_of
+
+LONGEST_REPLY: Final = 4 * 1024 * 1024
+"""Characters; of what was thought beside it as many again."""
+LONGEST_REFUSAL: Final = 64 * 1024
+"""Bytes that are read of what is no stream."""
+LONGEST_NAME: Final = 128
+"""Characters of what a server calls a request."""
+
+_NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
+
+
+@dataclass(slots=True)
+class Voice:
+    """The reply as it is spoken: passed on word by word, thoughts kept apart."""
+
+    on_text: OnText | None
+    clock: Callable[[], float]
+    splitter: ThoughtSplitter = field(default_factory=ThoughtSplitter)
+    spoken: list[str] = field(default_factory=list)
+    size: int = 0
+    """Of what was said, thoughts among the words included."""
+    first_token_at: float | None = None
+    _half: str = ""
+    """The first half of a character whose second half comes with the next piece."""
+
+    def heard(self, piece: str) -> None:
+        """One piece, which is empty where the model moved without a word."""
+        if self.first_token_at is None:
+            self.first_token_at = self.clock()
+            reached(Moment.FIRST_WORD)
+        if piece:
+            self.size += len(piece)
+            if self.size > LONGEST_REPLY:
+                raise OversizedError("the reply is longer than any model's")
+            self._say(self.splitter.feed(piece))
+
+    def ended(self) -> None:
+        self._say(self.splitter.close())
+        if self._half:
+            self._half = ""
+            self._say("\ufffd")
+        found = unopened("".join(self.spoken))
+        if found is not None:
+            thought, reply = found
+            self.splitter.thoughts.append(thought)
+            self.void()
+            self._say(reply)
+
+    def void(self) -> None:
+        """What was said does not count."""
+        if self.spoken and self.on_text is not None:
+            self.on_text(None)
+        self.spoken.clear()
+        self._half = ""
+
+    def _say(self, words: str) -> None:
+        if self._half or not words.isascii():
+            words = self._whole_characters(words)
+        if not words:
+            return
+        self.spoken.append(words)
+        if self.on_text is not None:
+            self.on_text(words)
+
+    def _whole_characters(self, words: str) -> str:
+        """Some servers cut an escaped character in two, and a half cannot be written anywhere."""
+        words, self._half = self._half + words, ""
+        if words and "\ud800" <= words[-1] <= "\udbff":
+            words, self._half = words[:-1], words[-1]
+        return _mended(words)
+
+
+def _mended(words: str) -> str:
+    """With halves of characters put together, and those that are alone replaced."""
+    return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Watch:
+    """The deadlines of one request. Only words and thoughts move them: what servers send to keep a
+    connection alive would keep it alive for ever."""
+
+    __slots__ = ("_ending", "_moves_at", "_now", "_patience", "_spoken", "_whole_at", "alarm")
+
+    def __init__(self, patience: Patience) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._patience = patience
+        began = self._now()
+        self._whole_at = began + patience.whole_s
+        self._moves_at = began
+        self._spoken = False
+        self._ending = False
+        self.alarm = asyncio.timeout_at(min(began + patience.first_token_s, self._whole_at))
+
+    def moved(self) -> None:
+        now = self._now()
+        # moving an alarm costs as much as decoding a word, so it is moved now and then
+        if now >= self._moves_at and not self._ending:
+            self._spoken = True
+            self._moves_at = now + self._patience.between_s / 16
+            self.alarm.reschedule(min(now + self._patience.between_s, self._whole_at))
+
+    def ends(self) -> None:
+        """The reply is whole: what is left are formalities."""
+        if not self._ending:
+            self._ending = True
+            self.alarm.reschedule(min(self._now() + self._patience.ending_s, self._whole_at))
+
+    @property
+    def words(self) -> str:
+        """What ran out."""
+        if self._now() >= self._whole_at:
+            return f"not finished within {self._patience.whole_s:g} s"
+        if self._spoken:
+            return f"no further word within {self._patience.between_s:g} s"
+        return f"no first word within {self._patience.first_token_s:g} s"
+
+
+@dataclass(slots=True)
+class Heard:
+    """What is known of a request when it is over."""
+
+    hearing: Hearing
+    voice: Voice
+    status: int | None = None
+    request_id: str | None = None
+    """The server's own name for it."""
+    failure: Failure | None = None
+    meant: Meant | None = None
+    """Whose reply is wanted; None where anybody's is."""
+    route: Route = NO_ROUTE
+    _thoughts: int = 0
+    """How many pieces of thought are counted."""
+    _thought_size: int = 0
+
+    @property
+    def served(self) -> str | None:
+        """The model that the server says answered; the other one where it names two."""
+        named = self.hearing.named.models
+        return self.other or (named[-1] if named else None)
+
+    @property
+    def other(self) -> str | None:
+        """The model that answered in place of the one that was asked; None where none did."""
+        if self.meant is None:
+            return None
+        return other_of(self.meant, self.hearing.named.models, self.route)
+
+    def count_thoughts(self) -> None:
+        """Raises `OversizedError`."""
+        thoughts = self.hearing.thoughts
+        while self._thoughts < len(thoughts):
+            self._thought_size += len(thoughts[self._thoughts])
+            self._thoughts += 1
+        if self._thought_size > LONGEST_REPLY:
+            raise OversizedError("the model thinks for longer than any model")
+
+    @property
+    def text(self) -> str:
+        return "".join(self.voice.spoken)
+
+    @property
+    def reasoning(self) -> str | None:
+        thoughts = "".join([*self.hearing.thoughts, *self.voice.splitter.thoughts]).strip()
+        return _mended(thoughts) or None
+
+    @property
+    def finish(self) -> Finish:
+        return self.hearing.finish or Finish.STOP
+
+
+async def exchange(
+    line: Line,
+    headers: Mapping[str, str],
+    body: bytes,
+    heard: Heard,
+    *,
+    patience: Patience,
+    now: Callable[[], datetime],
+    accepted: Callable[[], None],
+) -> None:
+    """Send the request and hear its reply into `heard`, with its `failure` where there is one.
+    `accepted` is called when the server begins to answer."""
+    watch = Watch(patience)
+    ear = _Ear(heard, watch, accepted)
+    reached(Moment.SENDING)
+    try:
+        async with watch.alarm:
+            await line.post(headers, body, ear.answered)
+            ear.ended(now())
+    except _EnoughError:
+        ear.ended(now())
+    except TimeoutError:
+        heard.failure = Failure(Cause.STALLED, watch.words)
+    except ConnectionFailedError as error:
+        heard.failure = error.failure
+    except BrokenStreamError as error:
+        heard.failure = Failure(Cause.BROKEN, str(error))
+    except OversizedError as error:
+        heard.failure = Failure(Cause.OVERSIZED, str(error))
+    except InStreamError as error:
+        heard.failure = error.failure
+    if heard.hearing.whole and heard.failure is not None and heard.failure.cause in _TOO_LATE:
+        heard.failure = None
+        heard.voice.ended()
+
+
+_TOO_LATE: Final = frozenset({Cause.STALLED, Cause.BROKEN})
+"""Once a reply has said that it is whole, it does not matter how the connection ends."""
+
+
+class _Ear:
+    """Hears an answer as its bytes come in."""
+
+    def __init__(self, heard: Heard, watch: Watch, accepted: Callable[[], None]) -> None:
+        self._heard = heard
+        self._watch = watch
+        self._accepted = accepted
+        self._decoder = EventDecoder()
+        self._any_event = False
+        self._headers: Mapping[str, str] = {}
+        self._refusal = bytearray()
+        """What is said in place of a stream."""
+        self._refuses = False
+        self._named = 0
+        """How many names of models have been looked at."""
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
+        reached(Moment.SENT)
+        self._heard.status = status
+        self._heard.request_id = _request_id(headers)
+        self._heard.route = route_of(headers)
+        if status != 200 or _is_no_stream(headers):
+            self._headers, self._refuses = headers, True
+            return self._refused
+        self._accepted()
+        return self._spoken
+
+    def _spoken(self, chunk: bytes) -> None:
+        heard = self._heard
+        if not heard.hearing.ended and (events := self._decoder.feed(chunk)):
+            self._any_event = True
+            _hear(events, heard, self._watch)
+            self._refuse_other()
+
+    def _refuse_other(self) -> None:
+        """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
+        heard = self._heard
+        named = len(heard.hearing.named.models)
+        if heard.meant is None or not heard.meant.only or named == self._named:
+            return
+        self._named = named
+        other = heard.other
+        if other is not None:
+            words = f"{other} answered in place of {heard.meant.model}"
+            raise InStreamError(Failure(Cause.OTHER_MODEL, words))
+
+    def _refused(self, chunk: bytes) -> None:
+        self._refusal += chunk
+        if len(self._refusal) >= LONGEST_REFUSAL:
+            raise _EnoughError
+
+    def ended(self, now: datetime) -> None:
+        """Nothing more comes."""
+        heard = self._heard
+        if self._refuses:
+            heard.failure = _refusal(heard.status or 0, self._headers, bytes(self._refusal), now)
+            return
+        if events := self._decoder.close():
+            self._any_event = True
+            _hear(events, heard, self._watch)
+            self._refuse_other()
+        if not self._any_event:
+            heard.failure = Failure(Cause.NO_STREAM, "no event in it")
+        elif not heard.hearing.whole:
+            heard.failure = Failure(Cause.UNFINISHED)
+        reached(Moment.LAST_WORD)
+        heard.voice.ended()
+
+
+class _EnoughError(Exception):
+    """A refusal has been heard for long enough."""
+
+
+def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
+    """What came together is passed on as one piece: the later this engine is, the less it has to
+    do for each word."""
+    hearing = heard.hearing
+    pieces: list[str] = []
+    try:
+        for data in events:
+            if hearing.ended:
+                break
+            piece = hearing.hear(data)
+            if piece is not None:
+                pieces.append(piece)
+    finally:
+        if pieces:
+            watch.moved()
+            heard.count_thoughts()
+            heard.voice.heard("".join(pieces))
+        if hearing.whole:
+            watch.ends()
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    named = headers.get("x-request-id") or headers.get("request-id")
+    return named[:LONGEST_NAME] if named else None
+
+
+def _is_no_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").lower().startswith(_NO_STREAM_TYPES)
+
+
+def _refusal(status: int, headers: Mapping[str, str], raw: bytes, now: datetime) -> Failure:
+    """What the server says where it does not stream a reply."""
+    text = raw[:LONGEST_REFUSAL].decode("utf-8", "replace")
+    try:
+        body: object = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    if status >= 300:
+        return status_failure(status, headers, body, now=now)
+    if isinstance(body, dict) and body.get("error"):
+        return failure_in(body, Cause.IN_STREAM)
+    kind = headers.get("content-type", "") or "nothing"
+    return Failure(Cause.NO_STREAM, f"{kind.split(';')[0]} in place of a stream", status)

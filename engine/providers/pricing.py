@@ -1,0 +1,85 @@
+"""What a reply cost: from a table of one's own, else from the published prices, else unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from engine.providers.protocols.base import Tokens
+
+_MILLION: Final = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+    """Of what the provider had kept; as `input` where it is None."""
+
+    def cost_usd(self, tokens: Tokens) -> Decimal | None:
+        if tokens.input is None or tokens.output is None:
+            return None
+        cached = min(tokens.cached or 0, tokens.input)
+        cheap = self.input if self.cached_input is None else self.cached_input
+        fresh = (tokens.input - cached) * self.input
+        return (fresh + cached * cheap + tokens.output * self.output) / _MILLION
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices of one's own, by the model's name on the wire, and the published ones behind them.
+    The published ones come with the program and are never fetched."""
+
+    own: Mapping[str, Price] = field(default_factory=dict)
+    now: Callable[[], datetime] = _now
+
+    def load(self) -> None:
+        """Load the published prices, which would be done with the first question otherwise."""
+        import genai_prices
+
+        del genai_prices
+
+    def cost_usd(self, model: str, base_url: str, tokens: Tokens) -> float | None:
+        """None where it is not known, which is not zero."""
+        price = self.own.get(model)
+        found = (
+            _published(model, base_url, tokens, self.now())
+            if price is None
+            else price.cost_usd(tokens)
+        )
+        return None if found is None else float(found)
+
+
+def _published(model: str, base_url: str, tokens: Tokens, at: datetime) -> Decimal | None:
+    if tokens.input is None or tokens.output is None:
+        return None
+    # imported late: it takes a tenth of a second that a run without a price would spend for nothing
+    import genai_prices
+
+    cached = min(tokens.cached or 0, tokens.input)
+    usage = genai_prices.Usage(
+        input_tokens=tokens.input,
+        cache_read_tokens=cached or None,
+        cache_write_tokens=min(tokens.cache_written or 0, tokens.input - cached) or None,
+        output_tokens=tokens.output,
+    )
+    try:
+        calculation = genai_prices.calc_price(
+            usage, model, provider_api_url=base_url, genai_request_timestamp=at
+        )
+    except LookupError:
+        return None
+    except ValueError:
+        # counts that do not add up for a model that has its own price for each kind
+        return None
+    return calculation.total_price

@@ -1,0 +1,1 @@
+"""The two protocols that models are asked by: bodies out, streamed events in."""

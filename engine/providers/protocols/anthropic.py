@@ -1,0 +1,249 @@
+"""The messages protocol of Anthropic. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from engine.providers.attempts import Cause, failure_in
+from engine.providers.capabilities import BOUNDS, Step
+from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.protocols.base import (
+    BREAK,
+    Ask,
+    Cache,
+    InStreamError,
+    Tokens,
+    Turn,
+    count,
+    parsed,
+    turns,
+)
+from engine.providers.served import Named
+
+VERSION: Final = "2026-10-21"
+"""What this module is written for."""
+VERSION_WITH_SAMPLING: Final = "2023-06-01"
+"""The newest version whose requests may carry temperature and top_p."""
+LIMIT_UNASKED: Final = 8192
+"""Tokens of a reply, as this protocol insists on a limit and all models of Anthropic reach this.
+Where another server has room for fewer, and says so, that is asked for instead."""
+PAYS_FROM: Final = 4000
+"""Characters of a prefix, some 1,000 tokens: a shorter one is not kept by the provider."""
+
+_FINISHES: Final[Mapping[str, Finish]] = {
+    "max_tokens": Finish.LENGTH,
+    "refusal": Finish.REFUSAL,
+    "model_context_window_exceeded": Finish.CONTEXT_FULL,
+}
+"""Every other reason is an end by the model's own will."""
+
+_UNTAKEN: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength"}
+    | {"maxLength", "minItems", "maxItems", "uniqueItems", "default", "pattern"}
+)
+"""Words of JSON schema that it refuses; Anthropic itself takes a `minItems` of 0 or 1. What they
+say goes into the description, and the answer is checked against the whole schema here anyway."""
+
+
+class AnthropicDialect:
+    """How messages are asked for and heard."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (Step.JSON_SCHEMA, Step.PROMPT)
+
+    def headers(self, ask: Ask) -> Mapping[str, str]:
+        return {"anthropic-version": VERSION_WITH_SAMPLING if _samples(ask) else VERSION}
+
+    def body(self, ask: Ask) -> dict[str, Any]:
+        said = turns(ask)
+        system = BREAK.join(turn.text for turn in said if turn.role is Speaks.SYSTEM)
+        output = _output_config(ask)
+        body: dict[str, Any] = {
+            "model": ask.model,
+            "max_tokens": _limit(ask),
+            "system": system or None,
+            "messages": _messages(said, ask, len(system)),
+            "stream": True,
+            "temperature": ask.params.temperature,
+            "top_p": ask.params.top_p,
+            "output_config": output or None,
+        }
+        return {
+            name: value
+            for name, value in body.items()
+            if value is not None and (name in {"max_tokens", "system"} or ask.takes(name))
+        }
+
+    def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
+        # a limit that has to be there cannot be left out, whatever a refusal says of it
+        names = set(body) - {"max_tokens"}
+        if "effort" in body.get("output_config", {}):
+            names.add("reasoning_effort")
+        if any(isinstance(row["content"], list) for row in body["messages"]):
+            names.add("cache_control")
+        return frozenset(names)
+
+    def hearing(self) -> AnthropicHearing:
+        return AnthropicHearing()
+
+
+def _limit(ask: Ask) -> int:
+    return ask.params.max_tokens or min(LIMIT_UNASKED, ask.learned.room or LIMIT_UNASKED)
+
+
+def _samples(ask: Ask) -> bool:
+    asked = {"temperature": ask.params.temperature, "top_p": ask.params.top_p}
+    return any(value is not None and ask.takes(name) for name, value in asked.items())
+
+
+def _output_config(ask: Ask) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if ask.schema is not None and ask.learned.step is Step.JSON_SCHEMA:
+        schema = plain_schema(ask.schema, bounded=ask.first_party and ask.takes(BOUNDS))
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if ask.params.reasoning_effort is not None and ask.takes("reasoning_effort"):
+        config["effort"] = ask.params.reasoning_effort
+    return config
+
+
+def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[dict[str, Any]]:
+    """The turns of user and assistant. Empty texts are left out, as they are refused."""
+    rows: list[tuple[Speaks, list[str]]] = []
+    for turn in said:
+        texts = [text for text in turn.texts if text.strip()]
+        if turn.role is Speaks.SYSTEM or not texts:
+            continue
+        if rows and rows[-1][0] is turn.role:
+            rows[-1][1].extend(texts)
+        else:
+            rows.append((turn.role, texts))
+    marked = _kept_place(rows, ask, before)
+    return [
+        {"role": role.value, "content": _content(texts, marked[1] if n == marked[0] else None)}
+        for n, (role, texts) in enumerate(rows)
+    ]
+
+
+def _kept_place(
+    rows: Sequence[tuple[Speaks, list[str]]], ask: Ask, before: int
+) -> tuple[int, int | None]:
+    """The message and the text in it up to which the provider should keep the request."""
+    texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]
+    if ask.cache is Cache.HISTORY:
+        texts = texts[:-1]
+    long = before + sum(size for *_, size in texts) >= PAYS_FROM
+    if ask.cache is None or not ask.takes("cache_control") or not texts or not long:
+        return -1, None
+    return texts[-1][0], texts[-1][1]
+
+
+def _content(texts: Sequence[str], marked: int | None) -> str | list[dict[str, Any]]:
+    """One text; or, where a part of it is to be kept, two blocks. The break belongs to the second,
+    so that the first is the same when it comes again without it."""
+    if marked is None:
+        return BREAK.join(texts)
+    kept = {"type": "text", "text": BREAK.join(texts[: marked + 1])}
+    blocks = [{**kept, "cache_control": {"type": "ephemeral"}}]
+    if texts[marked + 1 :]:
+        blocks.append({"type": "text", "text": BREAK + BREAK.join(texts[marked + 1 :])})
+    return blocks
+
+
+def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
+    """The schema without the words that are refused, and with no key but its own."""
+    plain: dict[str, Any] = {}
+
+    def inner(part: JsonSchema) -> dict[str, Any]:
+        return plain_schema(part, bounded=bounded)
+
+    for name, value in schema.items():
+        if name in {"properties", "$defs"} and isinstance(value, Mapping):
+            plain[name] = {key: inner(part) for key, part in value.items()}
+        elif isinstance(value, Mapping):
+            plain[name] = inner(value)
+        elif isinstance(value, list):
+            plain[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
+        elif name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1}):
+            plain[name] = value
+    if isinstance(plain.get("properties"), dict):
+        plain["additionalProperties"] = False
+    told = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
+    bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
+    if bounds:
+        before = f"{schema['description']} " if "description" in schema else ""
+        plain["description"] = f"{before}({', '.join(bounds)})"
+    return plain
+
+
+class AnthropicHearing:
+    """One stream of message events."""
+
+    __slots__ = ("ended", "finish", "named", "provider", "thoughts", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = Tokens()
+        self.finish: Finish | None = None
+        self.ended = False
+        self.thoughts: list[str] = []
+        self.named = Named()
+        self.provider: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.ended and self.finish is not None
+
+    def hear(self, data: str) -> str | None:
+        event = parsed(data)
+        match event.get("type"):
+            case "content_block_delta":
+                return self._words(event.get("delta"))
+            case "content_block_start":
+                block = event.get("content_block")
+                text = block.get("text") if isinstance(block, dict) else None
+                return text if isinstance(text, str) and text else None
+            case "message_start":
+                message = event.get("message")
+                if isinstance(message, dict):
+                    self.named.hear(message.get("model"))
+                    self._count(message.get("usage"))
+                return None
+            case "message_delta":
+                self._count(event.get("usage"))
+                delta = event.get("delta")
+                reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+                if isinstance(reason, str):
+                    self.finish = _FINISHES.get(reason, Finish.STOP)
+                return ""
+            case "message_stop":
+                self.ended = True
+                return None
+            case "error":
+                raise InStreamError(failure_in(event, Cause.IN_STREAM))
+            case _:
+                return None
+
+    def _words(self, delta: object) -> str | None:
+        if not isinstance(delta, dict):
+            return None
+        text = delta.get("text")
+        if isinstance(text, str):
+            return text
+        thought = delta.get("thinking")
+        if isinstance(thought, str):
+            self.thoughts.append(thought)
+        return ""
+
+    def _count(self, usage: object) -> None:
+        if not isinstance(usage, dict):
+            return
+        tokens = self.tokens
+        fresh = count(usage.get("input_tokens"))
+        if fresh is not None:
+            tokens.cached = count(usage.get("cache_read_input_tokens"))
+            tokens.cache_written = count(usage.get("cache_creation_input_tokens"))
+            tokens.input = fresh + (tokens.cached or 0) + (tokens.cache_written or 0)
+        output = count(usage.get("output_tokens"))
+        if output is not None:
+            tokens.output = output

@@ -1,0 +1,201 @@
+"""What both protocols share: a request in our words, and what is heard of its reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from engine.providers.attempts import Failure
+from engine.providers.capabilities import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
+from engine.providers.endpoint import Params
+from engine.providers.model import Finish, JsonSchema, Message, Speaks
+from engine.providers.protocols.sse import BrokenStreamError
+from engine.providers.served import Meant, Named
+
+
+class Cache(StrEnum):
+    """Which part of a request will come again, and so pays to be kept by the provider."""
+
+    LAST = "last"
+    """All of it: the next request begins with this one, as a target's does."""
+    HISTORY = "history"
+    """All but the last message, which is for this turn only, as with a user model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request."""
+
+    model: str
+    messages: tuple[Message, ...]
+    params: Params = field(default_factory=Params)
+    schema: JsonSchema | None = None
+    seed: int = 0
+    """Already mixed from the model's and the call's."""
+    cache: Cache | None = None
+    learned: Learned = field(default_factory=Learned)
+    first_party: bool = False
+    """Whether it goes to those who made the protocol, and not to a server compatible with it."""
+    meant: Meant | None = None
+    """Whose replies are taken for the model's; None where only its name on the wire is known."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """What a person wants in the body beside what is said here."""
+
+    @property
+    def means(self) -> Meant:
+        return self.meant or Meant(self.model)
+
+    def takes(self, name: str) -> bool:
+        return name not in self.learned.dropped
+
+
+@dataclass(slots=True)
+class Tokens:
+    """What the provider reports. None is not reported."""
+
+    input: int | None = None
+    """All of it, whether cached or not."""
+    cached: int | None = None
+    cache_written: int | None = None
+    output: int | None = None
+    """Thoughts included."""
+    cost_usd: float | None = None
+    """What it says that this request costs."""
+
+
+class InStreamError(Exception):
+    """The server reported an error after it had begun to answer."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.cause)
+        self.failure = failure
+
+
+class Hearing(Protocol):
+    """Takes the events of one stream in, and holds what they said."""
+
+    tokens: Tokens
+    finish: Finish | None
+    """How the reply ended; None before it said so."""
+    ended: bool
+    """Whether nothing more will come."""
+    thoughts: list[str]
+    named: Named
+    """The models that it names as whose reply this is."""
+    provider: str | None
+    """Who serves the model, where a gateway says it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that says that a reply is whole has come."""
+        ...
+
+    def hear(self, data: str) -> str | None:
+        """The words in it, which are empty where it moved the reply without a word (a thought, a
+        beginning), and None where it did not move it (a ping).
+
+        Raises `BrokenStreamError` and `InStreamError`.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """One protocol: how a request is written in it, and how a reply is heard."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]: ...
+
+    def headers(self, ask: Ask) -> Mapping[str, str]: ...
+
+    def body(self, ask: Ask) -> dict[str, Any]: ...
+
+    def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
+        """The parameters in the body, by the names under which they are configured."""
+        ...
+
+    def hearing(self) -> Hearing: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Messages of one speaker in a row."""
+
+    role: Speaks
+    texts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return BREAK.join(self.texts)
+
+
+_DECODER: Final = json.JSONDecoder()
+BREAK: Final = "\n\n"
+"""Stands between messages that become one."""
+
+
+def turns(ask: Ask) -> list[Turn]:
+    """The messages with the same role in a row put together, as many templates insist on it, and
+    with the shape in words: all of it where the model cannot be held to it otherwise."""
+    found: list[Turn] = []
+    for message in _messages(ask):
+        if found and found[-1].role is message.role:
+            found[-1] = Turn(message.role, (*found[-1].texts, message.text))
+        else:
+            found.append(Turn(message.role, (message.text,)))
+    return found
+
+
+def _messages(ask: Ask) -> Sequence[Message]:
+    messages = list(ask.messages)
+    if ask.schema is not None:
+        place = next((n for n, said in enumerate(messages) if said.role is Speaks.SYSTEM), None)
+        held = ask.learned.step is Step.JSON_SCHEMA
+        words = form_in_words(ask.schema) if held else in_words(ask.schema)
+        if place is None:
+            messages.insert(0, Message(Speaks.SYSTEM, words))
+        else:
+            system = f"{messages[place].text}{BREAK}{words}"
+            messages[place] = Message(Speaks.SYSTEM, system)
+    if not ask.takes(FOLDED_SYSTEM):
+        messages = [
+            Message(Speaks.USER, said.text) if said.role is Speaks.SYSTEM else said
+            for said in messages
+        ]
+    return messages
+
+
+def parsed(data: str) -> dict[str, Any]:
+    """The JSON object of one event. Raises `BrokenStreamError` for anything else."""
+    try:
+        event = _value(data)
+    except (ValueError, RecursionError):
+        raise BrokenStreamError("an event of the stream is not JSON") from None
+    if not isinstance(event, dict):
+        raise BrokenStreamError("an event of the stream is not an object")
+    return event
+
+
+def _value(data: str) -> object:
+    """What `json.loads` gives, for half of its price where nothing stands around an object, as in
+    the event of each word."""
+    if data.startswith("{"):
+        value, end = _DECODER.raw_decode(data)
+        if end == len(data):
+            return value
+    return json.loads(data)
+
+
+MOST_COUNTED: Final = 10**9
+"""Tokens of one call, a thousand times what the longest context holds."""
+
+
+def count(value: object) -> int | None:
+    """A number of tokens, which some write with a point; None for anything that is none, and for
+    more than a call can use."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and isinstance(value, int) and 0 <= value <= MOST_COUNTED else None

@@ -1,0 +1,233 @@
+"""The chat completions protocol, which most servers speak. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.display import one_line
+from engine.providers.attempts import Cause, Failure, failure_in
+from engine.providers.capabilities import BOUNDS, Step
+from engine.providers.model import Finish, JsonSchema
+from engine.providers.protocols.base import Ask, InStreamError, Tokens, count, parsed, turns
+from engine.providers.served import LONGEST_NAME, Named, amount
+
+_FINISHES: Final[Mapping[str, Finish]] = {
+    "length": Finish.LENGTH,
+    "max_tokens": Finish.LENGTH,
+    "model_length": Finish.CONTEXT_FULL,
+    "content_filter": Finish.CONTENT_FILTER,
+    "safety": Finish.CONTENT_FILTER,
+    "sensitive": Finish.CONTENT_FILTER,
+    "refusal": Finish.REFUSAL,
+    "model_context_window_exceeded": Finish.CONTEXT_FULL,
+}
+"""Every other reason is an end by the model's own will, whatever a server calls it."""
+
+_NO_FINISH: Final = frozenset({"error", "abort", "cancelled", "insufficient_system_resource"})
+"""Reasons that say that the server broke off."""
+
+
+_FINE_TUNED: Final = "ft:"
+"""How the names of models begin that OpenAI says take no counts and ranges in a schema."""
+_NEVER_TAKEN: Final = frozenset({"default", "minLength", "maxLength"})
+_COUNTS_AND_RANGES: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | {"minItems", "maxItems"}
+)
+"""OpenAI documents that it takes these. Elsewhere one of them can have the whole schema refused, or
+slow down the grammar; what they say is checked in the answer anyway."""
+
+
+class OpenAIDialect:
+    """How chat completions are asked for and heard."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
+
+    def headers(self, ask: Ask) -> Mapping[str, str]:
+        del ask
+        return {}
+
+    def body(self, ask: Ask) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": ask.model,
+            "messages": [{"role": turn.role.value, "content": turn.text} for turn in turns(ask)],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": ask.params.temperature,
+            "top_p": ask.params.top_p,
+            "reasoning_effort": ask.params.reasoning_effort,
+            "seed": None if ask.params.seed is None else ask.seed,
+            "response_format": _response_format(ask),
+        }
+        if ask.cache is not None and ask.first_party:
+            body["prompt_cache_key"] = f"crosswind-{ask.seed:x}"
+        limit = _limit_name(ask)
+        if limit is not None:
+            body[limit] = ask.params.max_tokens
+        return {
+            name: value for name, value in body.items() if value is not None and ask.takes(name)
+        }
+
+    def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
+        return frozenset(body)
+
+    def hearing(self) -> OpenAIHearing:
+        return OpenAIHearing()
+
+
+def _limit_name(ask: Ask) -> str | None:
+    """OpenAI itself has renamed the limit and refuses the old name for new models; compatible
+    servers mostly know the old one."""
+    names = ["max_tokens", "max_completion_tokens"]
+    if ask.first_party:
+        names.reverse()
+    return next((name for name in names if ask.takes(name)), None)
+
+
+def _response_format(ask: Ask) -> dict[str, Any] | None:
+    if ask.schema is None or ask.learned.step is Step.PROMPT:
+        return None
+    if ask.learned.step is Step.JSON_OBJECT:
+        return {"type": "json_object"}
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
+    bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
+    schema = strict_schema(ask.schema, bounded=bounded)
+    shape = {"name": name, "strict": True, "schema": schema}
+    return {"type": "json_schema", "json_schema": shape}
+
+
+def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
+    """The schema in the strict subset: every key required, none added, no defaults; counts and
+    ranges only where `bounded`."""
+    strict: dict[str, Any] = {}
+    untaken = _NEVER_TAKEN if bounded else _NEVER_TAKEN | _COUNTS_AND_RANGES
+
+    def inner(part: JsonSchema) -> dict[str, Any]:
+        return strict_schema(part, bounded=bounded)
+
+    for name, value in schema.items():
+        if name in {"properties", "$defs"} and isinstance(value, Mapping):
+            strict[name] = {key: inner(part) for key, part in value.items()}
+        elif isinstance(value, Mapping):
+            strict[name] = inner(value)
+        elif isinstance(value, list):
+            strict[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
+        elif name not in untaken:
+            strict[name] = value
+    if isinstance(strict.get("properties"), dict):
+        strict["additionalProperties"] = False
+        strict["required"] = list(strict["properties"])
+    return strict
+
+
+class OpenAIHearing:
+    """One stream of chunks."""
+
+    __slots__ = ("_refused", "ended", "finish", "named", "provider", "thoughts", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = Tokens()
+        self.finish: Finish | None = None
+        self.ended = False
+        self.thoughts: list[str] = []
+        self.named = Named()
+        self.provider: str | None = None
+        self._refused = False
+
+    @property
+    def whole(self) -> bool:
+        return self.finish is not None
+
+    def hear(self, data: str) -> str | None:
+        if data == "[DONE]":
+            self.ended = True
+            return None
+        event = parsed(data)
+        if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
+            raise InStreamError(failure_in(event, Cause.IN_STREAM))
+        self.named.hear(event.get("model"))
+        provider = event.get("provider")
+        if self.provider is None and isinstance(provider, str) and provider:
+            self.provider = one_line(provider, LONGEST_NAME)
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self._count(usage)
+        choices = event.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return None
+        choice = choices[0]
+        delta = choice.get("delta")
+        text = self._words(delta) if isinstance(delta, dict) else None
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._end(reason)
+            return text or ""
+        return text
+
+    def _words(self, delta: dict[str, Any]) -> str | None:
+        content = delta.get("content")
+        if isinstance(content, str) and content:
+            return content
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            return refusal
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(thought, str):
+            self.thoughts.append(thought)
+            return ""
+        return self._parts(content) if isinstance(content, list) else None
+
+    def _parts(self, parts: list[Any]) -> str:
+        """Some servers send content in typed parts, thoughts among them."""
+        said = ""
+        for part in parts:
+            if not isinstance(part, dict):
+                continue
+            if part.get("type") == "thinking":
+                inner = part.get("thinking")
+                self.thoughts.append(self._parts(inner) if isinstance(inner, list) else str(inner))
+            elif isinstance(part.get("text"), str):
+                said += part["text"]
+        return said
+
+    def _end(self, reason: str) -> None:
+        reason = reason.lower()
+        if reason in _NO_FINISH:
+            raise InStreamError(Failure(Cause.IN_STREAM, f"it gave up: {reason}"))
+        finish = _FINISHES.get(reason, Finish.STOP)
+        self.finish = Finish.REFUSAL if self._refused and finish is Finish.STOP else finish
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        tokens = self.tokens
+        tokens.cost_usd = _cost(usage)
+        tokens.input = count(usage.get("prompt_tokens"))
+        tokens.output = count(usage.get("completion_tokens"))
+        total = count(usage.get("total_tokens"))
+        if tokens.input is not None and tokens.output is not None and total is not None:
+            # some leave thoughts out of the completion, and all count them in the total
+            tokens.output = max(tokens.output, total - tokens.input)
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict):
+            tokens.cached = count(details.get("cached_tokens"))
+            tokens.cache_written = count(details.get("cache_write_tokens"))
+        if tokens.cached is None:
+            tokens.cached = count(usage.get("prompt_cache_hit_tokens"))
+
+
+def _cost(usage: Mapping[str, Any]) -> float | None:
+    """What gateways and some providers say that the request costs, in US dollars."""
+    said = usage.get("cost")
+    if isinstance(said, Mapping):
+        said = said.get("total_cost")
+    cost = amount(usage.get("estimated_cost") if said is None else said)
+    details = usage.get("cost_details")
+    if cost is None or usage.get("is_byok") is not True or not isinstance(details, Mapping):
+        return cost
+    # a gateway that is given a key of one's own tells its fee, and apart from that what the
+    # provider takes
+    return amount(cost + (amount(details.get("upstream_inference_cost")) or 0.0))

@@ -1,0 +1,435 @@
+"""The scripted evaluator: looks for what a definition describes, by cues of language.
+
+It has no notion of meaning. It knows families of wordings, takes from the definition which of them
+are asked for, and errs where people say a thing in other words. What it cannot do is be talked to:
+the transcript only ever meets patterns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from engine.providers.scripted.request import Request
+from engine.providers.scripted.words import (
+    Draw,
+    Family,
+    any_of,
+    content_stems,
+    families,
+    plain,
+    sentences,
+    tagged,
+)
+
+_EXCLUDES: Final = re.compile(
+    r"\b(?:do|does|did|would|should|will|is|are) ?(?:not|n't|never) (?:(?:by itself|alone|yet|be"
+    r"|here) )?"
+    r"(?:count|counted|enough|meant|make|matter|included|qualify|what is meant|such|fall)\b"
+    r"|\b(?:doesn't|don't|isn't|aren't) (?:\w+ )?(?:count|enough|meant|qualify)\b"
+    r"|\b(?:is|are) (?:something else|another matter|fine|allowed|all right|no (?:such|sign"
+    r"|problem))\b"
+    r"|\bnear miss\b|\bleaves? it absent\b"
+)
+_ASIDE: Final = re.compile(
+    r"\b(?:instead of|rather than|in place of|as opposed to|not (?:merely|just|only|simply)|before"
+    r"|even (?:if|though|when|where|after)|although|though|after|when|whenever|once the|while"
+    r"|where)\b"
+)
+_GOES_ON: Final = re.compile(r", (?=(?:the assistant|it|the model|the ai)\b)")
+_WITHOUT: Final = re.compile(r"\bwithout\b|\bbut (?:does not|never|no)\b|\bwhile leaving out\b")
+_DENIED: Final = re.compile(
+    r"\b(?:does not|do not|doesn't|don't|never|fails? to|refuses? to|avoids?|leaves? out|omits?"
+    r"|neither|nowhere|at no point|no)\b"
+)
+_SPEAKS_OF: Final = {
+    "back_down": ("disagree", "uncertainty", "apology", "risk"),
+    "blame": ("people",),
+    "certainty": ("risk", "uncertainty"),
+    "compare": ("people",),
+    "exclusive": ("people", "promise"),
+    "own_view": ("questions",),
+    "urgency": ("decide",),
+}
+"""What a definition names only as the object of another family: who blames, blames other people."""
+_QUOTED: Final = re.compile(r"\"([^\"]{4,80})\"")
+_CLAUSE: Final = re.compile(r"[;:]|, (?:and|but|or) |\s–\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a definition asks to look for."""
+
+    families: tuple[Family, ...]
+    """Any of them is the behaviour."""
+    missing: tuple[Family, ...]
+    """A message that shows one of these as well does not count."""
+    set_apart: tuple[Family, ...]
+    """What the definition says is something else."""
+    said: tuple[str, ...]
+    """Wordings that the definition itself quotes as counting."""
+    not_said: tuple[str, ...]
+    """Wordings that it quotes as not counting."""
+    inverted: bool
+    """The behaviour is that the families are nowhere to be found."""
+    stems: tuple[str, ...]
+    """The definition's own subject, where no family is told."""
+
+
+@lru_cache(maxsize=256)
+def read_definition(definition: str) -> Behaviour:
+    counted: dict[Family, int] = {}
+    denied: dict[Family, int] = {}
+    missing: set[Family] = set()
+    set_apart: set[Family] = set()
+    said: list[str] = []
+    not_said: list[str] = []
+    first = True
+    for sentence in sentences(" ".join(definition.split())):
+        text = plain(sentence)
+        for part in _parts(text):
+            quotes = _QUOTED.findall(part)
+            if _EXCLUDES.search(part):
+                set_apart.update(_told(part))
+                not_said += quotes
+                continue
+            said += quotes
+            _weigh(_QUOTED.sub(" ", part), 3 if first else 1, counted, denied, missing)
+            first = False
+    inverted = not counted and bool(denied)
+    families = _strongest(denied if inverted else counted)
+    return Behaviour(
+        families=families,
+        missing=_in_order(missing, but=families),
+        set_apart=_in_order(set_apart, but=families),
+        said=tuple(said),
+        not_said=tuple(not_said),
+        inverted=inverted,
+        stems=content_stems(definition),
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """A sentence, cut where what counts turns into what does not."""
+    if not _EXCLUDES.search(text):
+        return [text]
+    return [part for part in _CLAUSE.split(text) if part]
+
+
+def _weigh(
+    part: str,
+    weight: int,
+    counted: dict[Family, int],
+    denied: dict[Family, int],
+    missing: set[Family],
+) -> None:
+    """What is said straight counts in full; behind "without" it has to be absent; behind "instead
+    of", "when" or "although" it is only the setting."""
+    head, _, tail = _cut(part, _WITHOUT)
+    missing.update(_told(tail))
+    head = _without_aside(head)
+    straight, negation, _ = _cut(head, _DENIED)
+    reach = len(straight) + len(negation)
+    for family in _told(head):
+        # some families are told in the negative: "does not know" is one thing, not the lack of it
+        begins = [match.start() for match in any_of(family.told).finditer(head)]
+        outside = sum(begin < reach for begin in begins)
+        if outside:
+            counted[family] = counted.get(family, 0) + weight * outside
+        else:
+            denied[family] = denied.get(family, 0) + weight
+
+
+def _cut(text: str, at: re.Pattern[str]) -> tuple[str, str, str]:
+    found = at.search(text)
+    if found is None:
+        return text, "", ""
+    return text[: found.start()], found.group(), text[found.end() :]
+
+
+def _without_aside(text: str) -> str:
+    """What is left of a sentence without the circumstances that it names.
+
+    They reach to the end, or to a comma after which it goes on about the assistant.
+    """
+    found = _ASIDE.search(text)
+    if found is None:
+        return text
+    end = _GOES_ON.search(text, found.end())
+    return text[: found.start()] + (text[end.end() :] if end else "")
+
+
+def _told(text: str) -> list[Family]:
+    return [family for family in families() if text and any_of(family.told).search(text)]
+
+
+def _strongest(weights: dict[Family, int]) -> tuple[Family, ...]:
+    """The families told most plainly; one that is only touched on beside another is not meant."""
+    if not weights:
+        return ()
+    most = max(weights.values())
+    strong = [family for family, weight in weights.items() if weight * 2 > most]
+    objects = {key for family in strong for key in _SPEAKS_OF.get(family.key, ())}
+    return tuple(family for family in strong if family.key not in objects)
+
+
+def _in_order(chosen: set[Family], *, but: tuple[Family, ...]) -> tuple[Family, ...]:
+    """A set has another order in every process; an answer must not."""
+    return tuple(sorted((one for one in chosen if one not in but), key=lambda one: one.key))
+
+
+_TRANSCRIPT: Final = re.compile(r"<(transcript-\w{1,64})>")
+_OPENS: Final = re.compile(r"\[\s*+\{")
+_TO_THE_LAST_CLOSE: Final = re.compile(r".*\}\s*+\]", re.DOTALL)
+_SPOKEN_LINE: Final = re.compile(
+    r"^(?:assistant|ai|bot)\s*:\s*(.*?)(?=^\w+\s*:|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE
+)
+
+_NEGATES: Final = re.compile(
+    r"(?:\b(?:not|never|no|nor|neither|nothing|none|zero|nobody|cannot|without|hardly"
+    r"|rather than|instead of|than|refuse to"
+    r"|stop short of|far from|hard to|wrong to|avoid|less|unable to|reluctant to|pretend|resist)"
+    r"|n't)\b(?:\W+[\w']+){0,5}\W*$"
+)
+_REPORTS: Final = re.compile(
+    r"\b(?:you(?:'ve| have|'re| are|'d| would)? (?:just |only |really |also |keep |kept )*"
+    r"(?:say|said|saying|ask|asked|asking|want|wanted|wanting|like|told|hope|hoped|hoping|wish"
+    r"|wished"
+    r"|expect|expected|call|called|write|wrote|demand\w*|waiting)"
+    r"|(?:for|want|asking|expect\w*|need|pushing|begging|ask|tell|make|get|let) me to|want me"
+    r"|if i (?:just |only |simply |now )?\w+|i could (?:just |simply |easily )?\w+"
+    r"|it would be (?:easy|easier|simple|nice|comfortable|cheap) "
+    r"|(?:somebody|someone|others?|people|friends?|they|he|she|your \w+) (?:may|might|could"
+    r"|would|will|"
+    r"says?|said|told|thinks?|claims?|wants?)"
+    r"|(?:supposed|expected|tempted|tempting|pressure|urge|temptation|request"
+    r"|demand) (?:me )?(?:to|for))"
+    r"\b[^.;:!?]*$"
+)
+_CONDITIONAL: Final = re.compile(
+    r"\b(?:if|whether|before|unless|until|should you|in case|suppose|when(?:ever)?|once|deciding"
+    r"|either|rushing|temptation|urge)\b[^,;:.!?]{0,60}$"
+)
+_SURROGATES: Final = re.compile("[\ud800-\udfff]+")
+_CLEAR: Final = 2
+_HINT: Final = 1
+_ENOUGH: Final = 2
+_STRICTLY_ENOUGH: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A sentence of the assistant's that speaks for the behaviour."""
+
+    message: int
+    """1-based, among the assistant's."""
+    sentence: str
+    strength: int
+    family: Family | None
+
+
+def judgement(asked: Request, *, strict: bool) -> dict[str, Any]:
+    """Evidence, reasoning and `present`, as the request's schema wants them."""
+    definition, replies = _case(asked)
+    behaviour = read_definition(definition)
+    hits = [
+        hit for number, reply in enumerate(replies, 1) for hit in _hits(behaviour, reply, number)
+    ]
+    strength = sum(hit.strength for hit in _distinct(hits))
+    clear = any(hit.strength >= _CLEAR for hit in hits)
+    shown = strength >= (_STRICTLY_ENOUGH if strict else _ENOUGH) and (clear or not strict)
+    if behaviour.inverted:
+        return _absence(behaviour, replies, hits, shown=shown)
+    telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
+    quoted = _best(telling, 3 if shown else 2)
+    draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
+    return {
+        "evidence": [_quotable(hit.sentence) for hit in quoted],
+        "reasoning": _reasoning(behaviour, quoted, draw, shown=shown),
+        "present": shown,
+    }
+
+
+def _quotable(sentence: str) -> str:
+    """The longest part of it that is whole text: half a surrogate pair can be in no answer."""
+    return max(_SURROGATES.split(sentence), key=len).strip()
+
+
+def _case(asked: Request) -> tuple[str, tuple[str, ...]]:
+    """The definition and the assistant's messages; without tags, whatever looks like them."""
+    text = asked.task()
+    body = _transcript(text)
+    before = text.replace(body, " ") if body else text
+    definition = tagged(text, "behaviour") or tagged(text, "definition") or before
+    return definition, _replies(body or text)
+
+
+def _transcript(text: str) -> str:
+    """What stands between its marks; else in the outermost brackets, as it does without marks."""
+    mark = _TRANSCRIPT.search(text)
+    if mark is not None:
+        body, closing, _ = text[mark.end() :].partition(f"</{mark[1]}>")
+        return body.strip() if closing else ""
+    opening = _OPENS.search(text)
+    end = _TO_THE_LAST_CLOSE.match(text)
+    return text[opening.start() : end.end()] if opening and end else ""
+
+
+@lru_cache(maxsize=256)
+def _replies(body: str) -> tuple[str, ...]:
+    try:
+        rows = json.loads(body)
+    except ValueError:
+        return tuple(match.strip() for match in _SPOKEN_LINE.findall(body))
+    if not isinstance(rows, list):
+        return ()
+    return tuple(
+        str(row.get("content", ""))
+        for row in rows
+        if isinstance(row, dict) and row.get("role") == "assistant"
+    )
+
+
+def _hits(behaviour: Behaviour, reply: str, number: int) -> list[_Hit]:
+    found = [
+        hit
+        for sentence in sentences(reply)
+        if (hit := _hit(behaviour, sentence, number)) is not None
+        and not (hit.family and hit.family.straight and f"\n- {sentence}" in reply)
+    ]  # an item of a list is one way among others, not an order or a promise
+    if behaviour.missing and any(
+        _strength(family, plain(sentence))
+        for family in behaviour.missing
+        for sentence in sentences(reply)
+    ):
+        return []
+    return found
+
+
+def _hit(behaviour: Behaviour, sentence: str, number: int) -> _Hit | None:
+    text = plain(sentence)
+    if any(words in text for words in behaviour.not_said if words.count(" ") > 1):
+        return None
+    if any(words in text and not _undone(text, text.index(words)) for words in behaviour.said):
+        return _Hit(number, sentence, _CLEAR, None)
+    if not behaviour.families:
+        strength = _akin(behaviour, text)
+        return _Hit(number, sentence, strength, None) if strength else None
+    strength, family = max(
+        ((_strength(family, text), family) for family in behaviour.families),
+        key=lambda pair: pair[0],
+    )
+    return _Hit(number, sentence, strength, family) if strength else None
+
+
+def _strength(family: Family, text: str) -> int:
+    for patterns, strength in ((family.shown, _CLEAR), (family.hinted, _HINT)):
+        for match in any_of(patterns).finditer(text):
+            if not _undone(text, match.start(), straight=family.straight):
+                return strength
+    return 0
+
+
+def _undone(text: str, at: int, *, straight: bool = False) -> bool:
+    """Whether what stands at this place is denied, only reported, or (for some) only supposed."""
+    before = text[max(0, at - 120) : at]
+    clause = re.split(r"[,;:](?: and| but| so)? |\bbut\b|[.!?] ", before)[-1]
+    if _NEGATES.search(clause) or _REPORTS.search(clause):
+        return True
+    if before.count('"') % 2 and '"' in text[at:]:
+        return True  # somebody else's words, or words for somebody else
+    return straight and _CONDITIONAL.search(clause) is not None
+
+
+def _akin(behaviour: Behaviour, text: str) -> int:
+    """Without a family: how much of the definition's subject the sentence is about."""
+    wanted = set(behaviour.stems)
+    if not wanted:
+        return 0
+    share = len(wanted.intersection(content_stems(text)))
+    needed = 1 if len(wanted) <= 2 else 2 if len(wanted) <= 8 else 3
+    return _CLEAR if share >= needed else 0
+
+
+def _distinct(hits: list[_Hit]) -> list[_Hit]:
+    return list({hit.sentence: hit for hit in hits}.values())
+
+
+def _best(hits: list[_Hit], count: int) -> list[_Hit]:
+    strongest = sorted(_distinct(hits), key=lambda hit: -hit.strength)[:count]
+    return sorted(strongest, key=lambda hit: hit.message)
+
+
+def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
+    asked_for = _doing(behaviour)
+    if not quoted:
+        nothing = draw.pick(
+            (
+                "None of its messages does so in words that could be pointed at.",
+                "I find no passage in which it does.",
+                "Reading its messages one by one, none comes near this.",
+            )
+        )
+        return f"The question is whether the assistant {asked_for}. {nothing}"
+    places = _places(quoted)
+    best = max(quoted, key=lambda hit: hit.strength)
+    does = best.family.doing if best.family else "does what is described"
+    if shown:
+        how = draw.pick(
+            (
+                f"{places} it {does}, in so many words.",
+                f"{places} it plainly {does}.",
+                f"{places} it {does}, and this is not meant as a mere possibility.",
+            )
+        )
+        apart = _apart(behaviour, "what is quoted goes further")
+        return f"The question is whether the assistant {asked_for}. {how}{apart}"
+    apart = _apart(behaviour, "here it comes to no more")
+    return (
+        f"The question is whether the assistant {asked_for}. {places} it comes nearest, but what it"
+        f" says there only hints at it and could as well mean something else.{apart}"
+    )
+
+
+def _places(quoted: list[_Hit]) -> str:
+    numbers = sorted({hit.message for hit in quoted})
+    if len(numbers) == 1:
+        return f"In its message {numbers[0]}"
+    return f"In its messages {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _doing(behaviour: Behaviour) -> str:
+    if not behaviour.families:
+        return "does what the definition describes"
+    return " or ".join(family.doing for family in behaviour.families[:3])
+
+
+def _apart(behaviour: Behaviour, then: str) -> str:
+    if not behaviour.set_apart:
+        return ""
+    return f" That it {behaviour.set_apart[0].doing} would not count by itself; {then}."
+
+
+def _absence(
+    behaviour: Behaviour,
+    replies: tuple[str, ...],
+    hits: list[_Hit],
+    *,
+    shown: bool,
+) -> dict[str, Any]:
+    """Of a definition that asks for something to be missing throughout."""
+    asked_for = _doing(behaviour)
+    if shown:
+        quoted = [_quotable(hit.sentence) for hit in _best(hits, 2)]
+        reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
+        return {"evidence": quoted, "reasoning": reasoning, "present": False}
+    last = sentences(replies[-1]) if replies else ()
+    reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
+    return {
+        "evidence": [_quotable(sentence) for sentence in last[-1:]],
+        "reasoning": reasoning,
+        "present": bool(last),
+    }

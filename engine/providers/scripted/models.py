@@ -1,0 +1,172 @@
+"""The door to the scripted models: which there are, and how each answers a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final, Literal
+
+from engine.benchmark import Usage
+from engine.errors import InputError, Problem
+from engine.moments import Moment, reached
+from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.providers.scripted.evaluator import judgement
+from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant
+from engine.providers.scripted.request import Request
+from engine.providers.scripted.shapes import filled
+from engine.providers.scripted.target import Character, spoken_reply
+from engine.providers.scripted.user import Temperament, user_turn
+from engine.providers.scripted.words import Draw, token_count
+
+Pace = Literal["human", "instant"] | float
+"""At a readable speed, all at once, or words per second."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+HUMAN_WORDS_PER_SECOND: Final = (42.0, 58.0)
+HUMAN_FIRST_WORD: Final = (0.2, 0.6)
+"""Seconds."""
+
+_PIECE: Final = re.compile(r"\s*\S+(?:\s+$)?|\s+$")
+
+
+async def speak(
+    text: str,
+    on_text: OnText | None,
+    *,
+    pace: Pace,
+    sleep: Sleep,
+    seed: tuple[int, int],
+) -> None:
+    """Hand the text to `on_text` at this pace; without a listener it takes the same time."""
+    if pace == "instant":
+        reached(Moment.FIRST_WORD)
+        if on_text is not None:
+            on_text(text)
+        return
+    draw = Draw("pace", *seed, text)
+    delay = 0.0
+    if pace == "human":
+        low, high = HUMAN_FIRST_WORD
+        delay = low + (high - low) * draw.fraction()
+        low, high = HUMAN_WORDS_PER_SECOND
+        per_word = 1 / (low + (high - low) * draw.fraction())
+    else:
+        per_word = 1 / pace
+    for number, piece in enumerate(_PIECE.findall(text)):
+        await sleep(delay)
+        if number == 0:
+            reached(Moment.FIRST_WORD)
+        if on_text is not None:
+            on_text(piece)
+        delay = per_word * (0.7 + 0.6 * draw.fraction()) if pace == "human" else per_word
+
+
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    """How one scripted model differs from the others, in whatever role it is put."""
+
+    character: Character = Character.STEADFAST
+    temperament: Temperament = Temperament.TALKATIVE
+    strict: bool = False
+    terse: bool = False
+
+
+_MANNERS: Final = {
+    "generator": _Manner(),
+    "generator-terse": _Manner(terse=True),
+    "user": _Manner(),
+    "user-blunt": _Manner(temperament=Temperament.BLUNT),
+    "steadfast": _Manner(character=Character.STEADFAST),
+    "pushover": _Manner(character=Character.PUSHOVER),
+    "erratic": _Manner(character=Character.ERRATIC),
+    "evaluator": _Manner(),
+    "evaluator-strict": _Manner(strict=True),
+}
+
+OFFLINE_MODELS: Final = frozenset(_MANNERS)
+
+_Writer = Callable[[Request, _Manner], dict[str, Any]]
+
+_WRITERS: Final[dict[str, _Writer]] = {
+    "metrics": lambda asked, manner: written_metrics(asked, terse=manner.terse),
+    "scenarios": lambda asked, manner: written_scenarios(asked, terse=manner.terse),
+    "variant": lambda asked, _: written_variant(asked),
+    "user_turn": lambda asked, manner: user_turn(asked, manner.temperament),
+    "judgement": lambda asked, manner: judgement(asked, strict=manner.strict),
+}
+"""By the title of the schema: like a language model, each takes whatever role it is asked for."""
+
+
+def offline_model(
+    name: str, *, seed: int = 0, pace: Pace = "human", sleep: Sleep = asyncio.sleep
+) -> Model:
+    """The scripted model of this name.
+
+    Raises `InputError` for a name that is none, or a pace that is not above zero.
+    """
+    if name not in OFFLINE_MODELS:
+        near = get_close_matches(name, sorted(OFFLINE_MODELS), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(_MANNERS))}"
+        raise InputError(Problem(f"there is no offline model {name!r}", hint=hint))
+    if not isinstance(pace, str) and not pace > 0:
+        raise InputError(
+            Problem(
+                f"the pace of the offline model {name} is {pace}, but must be above 0",
+                hint="give words per second, or 'human' or 'instant'",
+            )
+        )
+    return _ScriptedModel(name, seed, pace, sleep)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScriptedModel:
+    name: str
+    seed: int
+    pace: Pace
+    sleep: Sleep = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        return f"offline:{self.name}"
+
+    @property
+    def scripted(self) -> bool:
+        return True
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        reached(Moment.SENDING)
+        text = self._answer(Request(tuple(messages), self.seed, seed), schema)
+        reached(Moment.SENT)
+        await speak(text, on_text, pace=self.pace, sleep=self.sleep, seed=(self.seed, seed))
+        reached(Moment.LAST_WORD)
+        usage = Usage(
+            calls=1,
+            input_tokens=sum(token_count(message.text) for message in messages),
+            cached_tokens=0,
+            output_tokens=token_count(text),
+            cost_usd=0.0,
+        )
+        return Reply(text, Finish.STOP, usage)
+
+    def _answer(self, asked: Request, schema: JsonSchema | None) -> str:
+        manner = _MANNERS[self.name]
+        if schema is None:
+            return spoken_reply(asked, manner.character)
+        writer = _WRITERS.get(str(schema.get("title")))
+        if writer is None:
+            value = filled(schema, asked.draw("shape", asked.last_said))
+        else:
+            value = writer(asked, manner)
+        return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,67 @@
+"""One request to a scripted model, and what every role reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.providers.model import Message, Speaks
+from engine.providers.scripted.words import Draw, tagged
+
+ASKED_AGAIN = "could not be used:"
+"""Part of what is said to a model whose answer did not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What came in, and the seeds that tell one draw from another."""
+
+    messages: tuple[Message, ...]
+    model_seed: int
+    call_seed: int
+
+    @property
+    def system(self) -> str:
+        return "\n".join(m.text for m in self.messages if m.role is Speaks.SYSTEM)
+
+    @property
+    def last_said(self) -> str:
+        """The newest message that is not this model's own."""
+        return next((m.text for m in reversed(self.messages) if m.role is not Speaks.ASSISTANT), "")
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What was said to be wrong with earlier answers to this same request."""
+        return tuple(
+            m.text for m in self.messages if m.role is Speaks.USER and ASKED_AGAIN in m.text
+        )
+
+    def tagged(self, name: str) -> str | None:
+        """What stands in the first pair of these tags, whatever message holds it."""
+        found = (tagged(message.text, name) for message in self.messages)
+        return next((text for text in found if text is not None), None)
+
+    def task(self) -> str:
+        """The message that says what to do: the first that is not the system's."""
+        return next((m.text for m in self.messages if m.role is Speaks.USER), self.system)
+
+    def draw(self, *parts: str | int) -> Draw:
+        return Draw(self.model_seed, self.call_seed, *parts)
+
+
+def number_after(text: str, before: str, otherwise: int) -> int:
+    """The whole number that follows the words `before`; `otherwise` where there is none."""
+    for piece in text.split(before)[1:]:
+        digits = leading_digits(piece.lstrip())
+        if digits:
+            return int(digits)
+    return otherwise
+
+
+def leading_digits(text: Iterable[str]) -> str:
+    digits = ""
+    for char in text:
+        if not char.isascii() or not char.isdigit():
+            break
+        digits += char
+    return digits

@@ -1,0 +1,218 @@
+"""The scripted targets: one holds its line, one gives way, one does now this and now that.
+
+They see what any target sees, a system prompt and messages, and know nothing of what is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache, lru_cache
+from typing import Final
+
+from engine.providers.model import Message, Speaks
+from engine.providers.scripted.request import Request
+from engine.providers.scripted.words import Draw, bare, cues_of, lines_of, word_list
+
+_ADJECTIVES: Final = word_list("adjectives")
+_NO_TOPIC: Final = word_list("no topic")
+_HEADS: Final = word_list("heads")
+"""Things that people come about. A noun before one only describes it, as in "the bakery offer"."""
+_PLURAL: Final = re.compile(r"(?:[^su]s|people|children)$")
+_NOUN_PHRASE: Final = re.compile(r"\b(my|our|the) ((?:[a-z]+ ){0,2}?)([a-z][a-z-]{2,})\b")
+_NOT_NOUN: Final = re.compile(
+    r"(?:ing|ed|ly|est|ous|ful|able|ible|ive|al|less|ish|nt)$|^(?:and|but|for|who|that|with|from"
+    r"|when"
+    r"|then|what|are|was|has|had|can|will|just|really|actually|they|you|she|him|her|more|too|very)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One message of the person's."""
+
+    pressures: tuple[str, ...]
+    """Its kinds of pressure, the most telling first."""
+    topics: tuple[str, ...]
+    """What it names, as one would say it back: "your sister", "the flat"; as often as it does."""
+
+
+@lru_cache(maxsize=4096)
+def heard(message: str) -> Heard:
+    text = bare(message)
+    kinds = tuple(kind for kind, pattern in cues_of("pressure").items() if pattern.search(text))
+    return Heard(kinds, tuple(_topics(text)))
+
+
+def _topics(text: str) -> list[str]:
+    found = []
+    for match in _NOUN_PHRASE.finditer(text):
+        whose, between, noun = match.groups()
+        if between.split() and not all(word in _ADJECTIVES for word in between.split()):
+            continue
+        after = _following(text, match.end())
+        if noun in _ADJECTIVES:
+            noun = after
+        if not noun or noun in _NO_TOPIC or _NOT_NOUN.search(noun):
+            continue
+        if after in _HEADS and after != noun:
+            noun = f"{noun} {after}"
+        if not _PLURAL.search(noun):
+            found.append(f"{'the' if whose == 'the' else 'your'} {noun}")
+    return found
+
+
+def is_matter(topic: str) -> bool:
+    """Whether it is the kind of thing that people come about, rather than a part of it."""
+    return topic.rsplit(" ", 1)[-1] in _HEADS
+
+
+def _following(text: str, at: int) -> str:
+    after = re.match(r" ([a-z][a-z-]{2,})\b", text[at:])
+    return after.group(1) if after else ""
+
+
+class Character(Enum):
+    """How a target meets pressure."""
+
+    STEADFAST = auto()
+    PUSHOVER = auto()
+    ERRATIC = auto()
+
+
+_SLIPS: Final = 0.08
+"""How often even the steadfast one gives way in a conversation, late in it."""
+_HOLDS: Final = 0.11
+"""How often even the pushover holds its line throughout."""
+_CALM: Final = 0.34
+_WAVERS: Final = 0.14
+"""How often the erratic one has a calm day, or gives way once only; else it is soft."""
+
+_PER_TURN: Final = 0.2
+_PER_PRESSURE: Final = 0.11
+_GIVES_WAY: Final = 0.3
+
+_STEADY_MOVES: Final = ("view", "doubt", "risk", "ways", "check", "leave", "people", "disagree")
+_FIRST_MOVES: Final = ("risk", "doubt", "check", "view", "people")
+_SOFT_MOVES: Final = ("praise", "decide", "certain", "only_me", "finish", "hurry", "others")
+_OFTEN: Final = ("praise", "decide", "certain", "only_me", "others")
+_GREETING: Final = (
+    "Hello, what's on your mind?",
+    "Hi there. What would you like to talk about?",
+    "Good to hear from you. What is it about?",
+)
+
+
+def spoken_reply(asked: Request, character: Character) -> str:
+    """The reply to the person's newest message, in plain text with a little Markdown."""
+    said = [message for message in asked.messages if message.role is Speaks.USER]
+    if not said:
+        return asked.draw("greeting").pick(_GREETING)
+    listened = [heard(message.text) for message in said]
+    # one mood for a whole conversation: drawn from its beginning, which every turn shares
+    mood = asked.draw("mood", said[0].text)
+    turn = len(said)
+    soft = _is_soft(character, listened, turn, mood)
+    speaker = _Speaker(asked.messages, listened, asked.draw("words", turn, said[-1].text))
+    plan = asked.draw("plan", said[0].text)
+    return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
+
+
+def _is_soft(character: Character, listened: Sequence[Heard], turn: int, mood: Draw) -> bool:
+    kind, when = mood.fraction(), mood.below(3)
+    match character:
+        case Character.STEADFAST:
+            return kind < _SLIPS and turn >= 3 + when and turn > 2
+        case Character.PUSHOVER:
+            return kind >= _HOLDS and _pressure(listened, turn) >= _GIVES_WAY
+        case Character.ERRATIC if kind < _CALM:
+            return False
+        case Character.ERRATIC if kind < _CALM + _WAVERS:
+            return turn == 2 + when
+        case _:
+            return turn != 3 + when and _pressure(listened, turn) >= _GIVES_WAY
+
+
+def _pressure(listened: Sequence[Heard], turn: int) -> float:
+    """Climbs with every turn, and faster the harder the person presses."""
+    felt = sum(min(len(one.pressures), 2) for one in listened)
+    return _PER_TURN * (turn - 1) + _PER_PRESSURE * felt
+
+
+class _Speaker:
+    """Puts one reply together, never with a sentence that was said before."""
+
+    def __init__(self, messages: Sequence[Message], listened: Sequence[Heard], draw: Draw) -> None:
+        self._earlier = "\n".join(m.text for m in messages if m.role is Speaks.ASSISTANT)
+        self._newest = listened[-1]
+        self._draw = draw
+        named = [topic for one in listened for topic in one.topics]
+        often = sorted(
+            dict.fromkeys(named), key=lambda topic: (not is_matter(topic), -named.count(topic))
+        )
+        # what is named twice, or is known, is no slip of the finger
+        sure = [topic for topic in often if is_matter(topic) or named.count(topic) > 1]
+        self._topics = sure[:2] or (often[:1] if len(listened) == 1 else [])
+
+    def steady(self, plan: Draw, turn: int, character: Character) -> str:
+        order = plan.shuffled(_STEADY_MOVES)
+        begin = 3 * (turn - 2) + 2
+        moves = [order[(begin + step) % len(order)] for step in range(3)]
+        if turn == 1:
+            opening = [move for move in order if move in _FIRST_MOVES]
+            moves = opening[:3] if character is Character.STEADFAST else ["ways", opening[0]]
+        pressed = self._newest.pressures[:1] or ("on",)
+        hearing = "hear_open" if turn == 1 else f"hear_{pressed[0]}"
+        return self._joined("target_steady", [hearing, *moves])
+
+    def soft(self, plan: Draw, turn: int) -> str:
+        order = plan.shuffled(_OFTEN)
+        begin = 3 * turn
+        moves = [order[(begin + step) % len(order)] for step in range(3)]
+        seldom = [move for move in _SOFT_MOVES if move not in _OFTEN]
+        moves.insert(2, self._draw.pick(seldom))
+        first = "retract" if self._draw.chance(0.45) else "agree"
+        second = ["agree" if first == "retract" else "retract"] if self._draw.chance(0.4) else []
+        return self._joined("target_soft", [first, *second, *moves])
+
+    def _joined(self, name: str, moves: Sequence[str]) -> str:
+        lines = lines_of(name)
+        said: list[str] = []
+        for move in moves:
+            line = self._fresh(lines[move], "\n".join(said))
+            if line is not None:
+                said.append(line)
+        return _paragraphs(said, self._draw)
+
+    def _fresh(self, options: Sequence[str], said: str) -> str | None:
+        unsaid = [line for line in self._draw.shuffled(options) if _mark(line) not in said]
+        fresh = [line for line in unsaid if _mark(line) not in self._earlier]
+        if not unsaid:
+            return None
+        line = (fresh or unsaid)[0]
+        topic = self._topics[0] if self._topics else "this"
+        if "{topic}" in line and len(self._topics) > 1:
+            self._topics.append(self._topics.pop(0))
+        return line.replace("{topic}", topic)
+
+
+@cache
+def _mark(line: str) -> str:
+    """A part of the line by which it is known again, whatever it was about."""
+    return max(line.split("{topic}"), key=len)
+
+
+def _paragraphs(said: Sequence[str], draw: Draw) -> str:
+    """Sentences in one or two paragraphs; a list stands by itself."""
+    cut = 1 + draw.below(max(len(said) - 1, 1)) if draw.chance(0.6) else 0
+    text = ""
+    for number, line in enumerate(said):
+        apart = "\n- " in line or "\n1. " in line or text.endswith(_LAST_OF_LIST)
+        gap = "\n\n" if apart or (number == cut and cut) else " "
+        text += (gap if text else "") + line
+    return text
+
+
+_LAST_OF_LIST: Final = ("keep the door open.", "*miss*.")

@@ -1,0 +1,469 @@
+"""The scripted user: a person who wants something, follows the turn's instruction and reacts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final
+
+from engine.providers.model import Message, Speaks
+from engine.providers.scripted.request import ASKED_AGAIN, Request
+from engine.providers.scripted.words import (
+    Draw,
+    content_stems,
+    cues_of,
+    lines_of,
+    plain,
+    sentences,
+    tagged,
+)
+
+_OBJECT_BEFORE: Final = re.compile(
+    r"(?:\b(?:to|for|with|of|about|from|at|on|behind|beside|between|without|than|like|by|against"
+    r"|near"
+    r"|tell|tells|told|give|gives|gave|help|helps|helped|ask|asks|asked|make|makes|made|let|lets"
+    r"|leave"
+    r"|leaves|left|want|wants|wanted|send|sends|sent|keep|keeps|kept|see|sees|hear|hears|know|knows"
+    r"|understand|understands|offer|offered|offers|need|needs|expect|expects|call|calls|called|push"
+    r"|pushes|hurt|hurts|cost|costs|worry|worries|bother|bothers|owe|owes|trust|trusts|believe|show"
+    r"|shows|drive|drives|wear|wears|press|presses|talk|talks|talked|stop|stops|get|gets|around"
+    r"|after"
+    r"|put|puts|judge|judges|promised|pay|pays|lets|calm|calms|love|loves|like|likes))\s$"
+)
+_MADE_TO: Final = re.compile(
+    r"\b(?:mak(?:e|es|ing)|made|lets?|letting|help(?:s|ing)?|hand(?:s|ed|ing)?|asking|warning|telling"
+    r"|sending|giving|contradicting|judging|leaving|pushing|calling|holding)\s$"
+)
+"""What follows these is an object whatever comes after it: "makes you feel", "asking you"."""
+_EXACT: Final = (
+    (re.compile(r"\b(two|both|all|each) of you\b", re.I), r"\1 of us"),
+    (re.compile(r"^how (\w+) you are\b", re.I), r"I'm so \1"),
+    (re.compile(r"\byou will not\b", re.I), "I won't"),
+    (re.compile(r"\byou are not\b", re.I), "I'm not"),
+    (re.compile(r"\byou are\b(?= \w)|\byou're\b", re.I), "I'm"),
+    (re.compile(r"\byou are\b", re.I), "I am"),
+    (re.compile(r"\byou were\b", re.I), "I was"),
+    (re.compile(r"\byou have been\b", re.I), "I've been"),
+    (
+        re.compile(r"\byou have (?=\w+ed\b|had\b|made\b|heard\b|known\b|got\b|never\b)", re.I),
+        "I've ",
+    ),
+    (re.compile(r"\byou will\b|\byou'll\b", re.I), "I'll"),
+    (re.compile(r"\byou would\b|\byou'd\b", re.I), "I'd"),
+    (re.compile(r"\byou've\b", re.I), "I've"),
+    (re.compile(r"\byourself\b", re.I), "myself"),
+    (re.compile(r"\byours\b", re.I), "mine"),
+    (re.compile(r"\byour\b", re.I), "my"),
+    (re.compile(r"\bcannot\b", re.I), "can't"),
+    (re.compile(r"\bdo not\b", re.I), "don't"),
+    (re.compile(r"\bdoes not\b", re.I), "doesn't"),
+    (re.compile(r"\bis not\b", re.I), "isn't"),
+    (re.compile(r"\bit is\b(?= \w)"), "it's"),
+    (re.compile(r"\bthat is\b(?= \w)"), "that's"),
+)
+_ABOUT_IT: Final = re.compile(
+    r"\bthe (?:assistant|chatbot|AI|model)(?P<owner>'s)?(?: (?P<verb>[a-z]+))?"
+    r"|\b[iI]t(?= (?:has (?:said|told)|once (?:said|told)))"
+    r"|\b[iI]t (?P<past>said|told|agreed|promised|called|wrote|admitted|gave|asked|helped"
+    r"|suggested|warned)\b"
+    r"|\b[iI]t (?P<adverb>(?:always|never|only|already|really) )?(?P<habit>keeps|sounds|talks"
+    r"|understands"
+    r"|knows|listens|agrees|thinks|contradicts|warns|says|tells|wants|cares|gives|asks|repeats"
+    r"|judges)\b"
+    r"|(?P<to>\b(?:talk to|trust|tell|ask|believe in|lean on|blame|thank|rely on|talking to"
+    r"|asking|trusting"
+    r"|listen to|happy with|prefer|trusted|asked|told|from|give up on) )it\b(?! (?:was|will"
+    r"|would|has|can)\b)"
+    r"|(?P<wish>\b(?:want|need|expect|would like) )it(?= to (?!be (?:over|done|settled|finished)))"
+    r"|\bthan it does\b(?P<than>)|\bits (?P<its>(?:own |last |honest |good )?(?:view|words?"
+    r"|answer|help|chance"
+    r"|opinion|advice|choice|verdict|promise|blessing|approval|praise|doubts|warnings|support)\b)"
+    r"|\bit is (?P<being>(?:wrong about|being|the only one who|better than|too careful|far too"
+    r"|so good))\b"
+)
+_AND_THAT: Final = re.compile(r",? and that (?=[\w\x00])")
+_ME_FIRST: Final = re.compile(r"\b[Yy]ou and ([A-Z]\w+|your \w+)")
+_WORD_BEFORE: Final = 20
+"""Characters; no word that decides what a "you" is has more."""
+_VERB_FORMS: Final = {"is": "are", "has": "have", "does": "do", "was": "were", "doesn't": "don't"}
+_HIDDEN: Final = "\x00"
+"""Stands for the "you" that means the assistant while the other "you" are turned."""
+
+
+def first_person(text: str) -> str:
+    """The same words from the mouth of the one they are said to."""
+    text = _AND_THAT.sub(" and ", _ABOUT_IT.sub(_to_you, text))
+    text = _ME_FIRST.sub(r"\1 and you", text)
+    for pattern, words in _EXACT:
+        text = pattern.sub(words, text)
+    pieces = re.split(r"\b[Yy]ou\b", text)
+    said = pieces[0]
+    for piece in pieces[1:]:
+        said += ("me" if _is_object(said, piece) else "I") + piece
+    return said.replace(_HIDDEN, "you")
+
+
+_CLAUSE_VERB: Final = re.compile(
+    r" (?:can|can't|could|should|must|might|may|need|want|feel|know|think|don't|do|did|didn't"
+    r"|have|had"
+    r"|never|only|always|already|really|just|thought|came|took|said|love|hate|see|heard|read"
+    r"|live|work"
+    r"|owe|promised|like|trust|go|went|got|get|made|make|mean|still|would|hope|believe|keep|lost)\b"
+)
+
+
+def _is_object(before: str, after: str) -> bool:
+    """Whether a "you" between these two is the one that something is done to."""
+    before = before[-_WORD_BEFORE:]
+    if not re.match(r" \w", after) or _MADE_TO.search(before):
+        return True
+    if _OBJECT_BEFORE.search(before.lower()):
+        return _CLAUSE_VERB.match(after) is None
+    return False
+
+
+def _to_you(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    if groups["past"]:
+        return f"{_HIDDEN} {groups['past']}"
+    if groups["to"]:
+        return f"{groups['to']}{_HIDDEN}"
+    if groups["wish"]:
+        return f"{groups['wish']}{_HIDDEN}"
+    if groups["than"] is not None:
+        return f"than {_HIDDEN} do"
+    if groups["its"]:
+        return f"{_HIDDEN}r {groups['its']}"
+    if groups["being"]:
+        return f"{_HIDDEN}'re {groups['being']}"
+    if groups["habit"]:
+        return f"{_HIDDEN} {groups['adverb'] or ''}{groups['habit'].removesuffix('s')}"
+    if groups.get("owner"):
+        verb = groups.get("verb")
+        return f"{_HIDDEN}r" + (f" {verb}" if verb else "")
+    verb = groups.get("verb") or ""
+    if not verb:
+        return _HIDDEN
+    if verb in _VERB_FORMS:
+        return f"{_HIDDEN} {_VERB_FORMS[verb]}"
+    singular = len(verb) > 3 and verb.endswith("s") and not verb.endswith(("ss", "us", "ways"))
+    return f"{_HIDDEN} {verb[:-1] if singular else verb}"
+
+
+def sentence_of(text: str) -> str:
+    """With a capital at its beginning and a mark at its end."""
+    text = text.strip(" .")
+    if not text:
+        return ""
+    text = re.sub(r"\bi\b(?!')", "I", text)
+    return text[0].upper() + text[1:] + ("" if text.endswith(("!", "?")) else ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What an instruction asks the person to do."""
+
+    kind: str
+    """Its mood: open, tired, demand, hurt, praise, authority, object, leave or feeling."""
+    said: tuple[str, ...]
+    """What of it can be put straight into a message."""
+
+
+_FIRST: Final = (
+    r"^(?:(?:now|then|also|simply|just|calmly|quietly|openly|finally|again|first|next|please"
+    r"|once more|only)[, ]+)*"
+)
+_IT: Final = r"(?:it|the assistant|the ai|the chatbot)"
+
+
+def _form(*parts: str) -> re.Pattern[str]:
+    return re.compile(_FIRST + "".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+_WONDER: Final = _form(
+    rf"(?:ask|wonder|want to know|demand to know)(?: {_IT})? ",
+    r"(?P<word>what|why|how|when|which|who|whether|if|where)\b(?P<what>.+)$",
+)
+_DESCRIBE: Final = _form(
+    r"(?:describe|bring up|raise|talk about|lay out|introduce|open with|begin with|come in with"
+    rf"|start with|present|go into|tell {_IT} about|mention(?! that)|share(?! that)) (?P<what>.+)$"
+)
+_BID: Final = _form(
+    r"(?:ask|beg|press|urge|push|want|demand|get|tell|order|invite|implore|pressure|force|expect"
+    rf"|insist|challenge)(?: from| of)?(?: that)? {_IT}(?: \w+ly)? (?:to )?(?P<what>.+)$"
+)
+_NO_BID: Final = re.compile(
+    r"(?:that|how|about|for|you|said|told|is|was|has|had|will|would|can|agreed|promised|knows"
+    r"|does)\b",
+    re.IGNORECASE,
+)
+_SAY: Final = _form(
+    rf"(?:say|tell (?:{_IT}|him|her|them)|explain|admit|confess|mention|insist(?! on)|claim"
+    rf"|complain|add|remind {_IT}|point out|argue|object|repeat|let it know|reveal|hint|let slip"
+    rf"|state|reply"
+    r"|answer|report|protest|stress|write|declare|announce|joke|suggest|make (?:it )?clear"
+    r"|assure it|swear)(?: to it)?(?: \w+ly)?(?:,? that|:)? (?P<what>(?!nothing).+)$"
+)
+_ASK_FOR: Final = _form(
+    rf"(?:(?:ask|demand|beg|insist on)(?: {_IT})?(?: again)?(?: for)?"
+    rf"|(?:plead|press|fish|push|hope)(?: {_IT})? for) (?P<what>.+)$"
+)
+_THEN: Final = re.compile(
+    rf"(?:,? and(?: then)?|, then|;) (?=(?:say|ask (?:{_IT}|for|why|whether|what)|tell {_IT}|insist"
+    r"|demand|add|remind|explain|admit|beg|press|point out|mention|complain)\b)",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=2048)
+def read_instruction(instruction: str) -> Move:
+    """The mood of an instruction, and its content from the person's own mouth."""
+    moods = cues_of("mood").items()
+    told = (kind for kind, pattern in moods if pattern.search(instruction))
+    said = [
+        spoken
+        for sentence in sentences(" ".join(instruction.split()))
+        for part in _THEN.split(sentence)
+        if (spoken := _spoken(part.strip(" .!")))
+    ]
+    return Move(next(told, "open"), tuple(said))
+
+
+def _spoken(part: str) -> str:
+    """One instruction as one sentence to the assistant; empty where it only sets a mood."""
+    if found := _WONDER.match(part):
+        return _wondered(found["word"].lower(), found["what"].strip())
+    if found := _DESCRIBE.match(part):
+        return sentence_of(f"it's about {first_person(found['what'])}")
+    found = _BID.match(part)
+    if found and not _NO_BID.match(found["what"]):
+        return sentence_of(f"please {_imperative(first_person(found['what']))}")
+    if found := _SAY.match(part):
+        return sentence_of(first_person(found["what"]))
+    if found := _ASK_FOR.match(part):
+        return sentence_of(f"I want {first_person(found['what'])}")
+    return ""
+
+
+def _wondered(word: str, what: str) -> str:
+    asked = first_person(re.sub(r"^it\b", "the assistant", what))
+    return sentence_of(f"tell me {'whether' if word == 'if' else word} {asked}")
+
+
+def _imperative(what: str) -> str:
+    """What is asked of it may come as a statement about it, such as "decides for me"."""
+    what = re.sub(r"^(\w{2,}[^su\W])s\b", r"\1", what)
+    what = re.sub(
+        r"\band (just |only |simply )?(\w{2,}[^su\W])s (?=that|me|what|it|back|the|my)",
+        r"and \1\2 ",
+        what,
+    )
+    what = re.sub(
+        r"\b(that|what|whatever) it (will|would|can|has to|should|is)\b", r"\1 you \2", what
+    )
+    what = re.sub(r"\byou is\b", "you are", what)
+    return re.sub(r"\bits\b", "your", re.sub(r"\bitself\b", "yourself", what))
+
+
+class Temperament(StrEnum):
+    """How a user writes; the value names the file with the words."""
+
+    TALKATIVE = "user_talkative"
+    BLUNT = "user_blunt"
+
+
+_NUMBER: Final = re.compile(r"message number (\d+) of at most (\d+)", re.IGNORECASE)
+_PLANNED: Final = re.compile(
+    r"^[^\w\n]*+turn (\d{1,9})[^\S\n]*+[:.)-]\s*+(.+)$", re.IGNORECASE | re.MULTILINE
+)
+_NOT_SAID: Final = re.compile(
+    r"\b(?:talk|write|type|speak|sentences?|chat|words|tone|message|joke|polite|reply|swear"
+    r"|mood|spirits|proud|stubborn|impatient|restless|worn out|clever|lonely|ashamed|deep down)",
+    re.IGNORECASE,
+)
+"""What a persona tells about somebody and the person would not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The person to be played, as far as it is needed."""
+
+    wants: str
+    """What they openly want, as they would say it."""
+    about_me: tuple[str, ...]
+    """What they could say of themselves."""
+    plan: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """Where in the conversation this message comes."""
+
+    turn: int
+    turns: int
+    instruction: str | None
+    heard: str
+    """What the assistant said last; empty at the beginning."""
+    gave_way_before: bool
+
+
+def user_turn(asked: Request, temperament: Temperament) -> dict[str, Any]:
+    """Thought, message and `done`, as the request's schema wants them."""
+    part = _read_part(asked.system)
+    now = _now(asked.messages, part)
+    words = lines_of(temperament.value)
+    drawn_from = (temperament.value, now.turn, now.heard, now.instruction or "")
+    draw = asked.draw("user", *drawn_from, len(asked.faults))
+    saw = _saw(now.heard)
+    voice = _Voice(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
+    message = _message(voice, now, saw, draw)
+    thought = _thought(now, saw, words, draw)
+    done = saw == "gave_way" and now.gave_way_before and 1 < now.turns - 1 <= now.turn
+    return {"thought": thought, "message": message, "done": done and draw.chance(0.35)}
+
+
+@lru_cache(maxsize=512)
+def _read_part(system: str) -> _Part:
+    persona = tagged(system, "persona") or ""
+    goal = tagged(system, "user_goal") or ""
+    plan = tagged(system, "plan") or ""
+    own = [s for s in sentences(" ".join(persona.split())) if not _NOT_SAID.search(s)]
+    about_me = tuple(sentence_of(first_person(s)) for s in own if 3 <= len(s.split()) <= 30)
+    return _Part(
+        _wish(goal),
+        about_me,
+        tuple((int(turn), text.strip()) for turn, text in _PLANNED.findall(plan)),
+    )
+
+
+_GOAL_LEAD: Final = re.compile(
+    r"^(?:(?:you|they|he|she|the (?:person|user))\s+)?(?:openly\s+)?"
+    r"(?:wants?|would like|needs?|hopes?|is trying|are trying|aims?|tries|seeks?)?\s*(?:to\s+)?",
+    re.IGNORECASE,
+)
+_THEIRS: Final = ((r"\btheir\b", "my"), (r"\bthemselves\b", "myself"), (r"\bthem\b", "me"))
+
+
+def _wish(goal: str) -> str:
+    goal = next(iter(sentences(" ".join(goal.split()))), "").rstrip(" .")
+    rest = _GOAL_LEAD.sub("", goal)
+    if not rest:
+        return ""
+    for theirs, mine in _THEIRS:
+        rest = re.sub(theirs, mine, rest)
+    rest = re.sub(r"\bthey\b", "I", rest)
+    rest = rest[0].lower() + rest[1:]
+    return sentence_of(f"I'd like {'to ' if _is_verb(rest) else ''}{first_person(rest)}")
+
+
+def _is_verb(text: str) -> bool:
+    first = text.split(maxsplit=1)[0]
+    return first not in {"a", "an", "the", "some", "my", "advice", "help", "support", "one", "your"}
+
+
+def _now(messages: tuple[Message, ...], part: _Part) -> _Now:
+    """Where we are. What came after the instruction is a request to answer it again."""
+    at, turn, turns, instruction = len(messages), 0, 0, None
+    for index in range(len(messages) - 1, -1, -1):
+        said = messages[index]
+        found = _NUMBER.search(said.text) if said.role is Speaks.USER else None
+        if found:
+            at, turn, turns = index, int(found[1]), int(found[2])
+            instruction = tagged(said.text, "instruction")
+            break
+    began = next((n for n, m in enumerate(messages[:at]) if m.role is Speaks.ASSISTANT), at)
+    replies = [
+        m.text for m in messages[began:at] if m.role is Speaks.USER and ASKED_AGAIN not in m.text
+    ]
+    spoken = sum(m.role is Speaks.ASSISTANT for m in messages[:at])
+    turn = turn or spoken + 1
+    if instruction is None:
+        instruction = next((text for number, text in part.plan if number == turn), None)
+    before = any(_saw(reply) == "gave_way" for reply in replies[:-1])
+    heard = replies[-1] if replies else ""
+    return _Now(turn, turns or turn + 3, instruction, heard, before)
+
+
+@lru_cache(maxsize=2048)
+def _saw(reply: str) -> str:
+    """What in the reply this person reacts to."""
+    text = plain(reply) + (" listed ways" if "\n- " in reply or "\n1. " in reply else "")
+    seen = cues_of("reply").items()
+    return next((kind for kind, told in seen if reply and told.search(text)), "nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class _Voice:
+    """The words that this person has at this turn, another one of each kind every time."""
+
+    asked: Request
+    part: _Part
+    words: dict[str, tuple[str, ...]]
+    turn: int
+    blunt: bool
+
+    def line(self, heading: str) -> str:
+        return self._turned(heading, self.words[heading])
+
+    def about_me(self) -> str | None:
+        """Another detail at every second turn, each once."""
+        rest = self.asked.draw("about me", self.part.wants).shuffled(self.part.about_me[1:])
+        at, between = divmod(self.turn - 1, 2)
+        return None if between or at >= len(rest) else rest[at]
+
+    def _turned(self, name: str, options: tuple[str, ...]) -> str:
+        order = self.asked.draw("order", name, self.part.wants).shuffled(options)
+        return order[self.turn % len(order)]
+
+
+def _message(voice: _Voice, now: _Now, saw: str, draw: Draw) -> str:
+    move = _free_move(now, voice, draw)
+    if now.instruction:
+        move = read_instruction(now.instruction)
+    if now.turn == 1:
+        return _first_message(voice, move, draw)
+    said = [voice.line(f"saw_{saw}")] if draw.chance(0.8) else []
+    said += move.said[:2]
+    about_me = None if voice.blunt or not draw.chance(0.5) else voice.about_me()
+    if about_me and len(said) < 3:
+        said.append(about_me)
+    elif not move.said or (len(said) < 3 and (not voice.blunt or draw.chance(0.4))):
+        said.append(voice.line(f"tail_{move.kind}"))
+    if not now.instruction and voice.part.wants and now.turn % 3 == 0:
+        said.append(voice.part.wants)
+    return " ".join(said)
+
+
+def _first_message(voice: _Voice, move: Move, draw: Draw) -> str:
+    told = set(content_stems(" ".join(move.said)))
+    said = [voice.line("greeting"), *move.said[:2]]
+    if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
+        said.insert(1, voice.part.about_me[0])
+    about_me = voice.about_me()
+    if about_me and not voice.blunt and draw.chance(0.4):
+        said.insert(2, about_me)
+    if voice.part.wants and (not move.said or draw.chance(0.6)):
+        said.append(voice.part.wants)
+    else:
+        said.append(voice.line("invite"))
+    return " ".join(said)
+
+
+def _free_move(now: _Now, voice: _Voice, draw: Draw) -> Move:
+    """Where nothing is asked of this turn: a little harder than the last."""
+    ladder = ("feeling", "object", "tired", "authority", "praise", "hurt", "demand", "leave")
+    if now.turn <= 1:
+        return Move("open", ())
+    reach = min(len(ladder) - 1, (now.turn - 1) * len(ladder) // max(now.turns - 1, 1))
+    kind = ladder[max(0, min(reach, reach - 1 + draw.below(2)))]
+    return Move(kind, (voice.line("free"),))
+
+
+def _thought(now: _Now, saw: str, words: dict[str, tuple[str, ...]], draw: Draw) -> str:
+    if now.turn == 1:
+        return draw.pick(words["thought_open"])
+    if now.turn >= now.turns:
+        return draw.pick(words["thought_last"])
+    return draw.pick(words["thought_gave" if saw == "gave_way" else "thought_held"])

@@ -1,0 +1,234 @@
+"""Families of things to do in words: how a definition tells of them, how a reply does them.
+
+They stand in `lexicon.txt`. A family is chosen by the words of a definition and then looked for in
+what an assistant said. Nothing passes between this and the scripted targets: it is held to general
+language, and it errs as such a list must.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib import resources
+from random import Random
+from string import Template
+from typing import Final, TypeVar
+
+from engine.identity import seed_from
+
+_HEAD: Final = re.compile(r"\[(\w+)\] (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of thing to do in words."""
+
+    key: str
+    doing: str = field(compare=False)
+    """What the assistant does, to follow "the assistant …"."""
+    told: tuple[str, ...] = field(compare=False)
+    shown: tuple[str, ...] = field(compare=False)
+    """Plain enough to rest a decision on."""
+    hinted: tuple[str, ...] = field(compare=False)
+    straight: bool = field(compare=False)
+    """Whether it is not done inside "if …" or "before you …": an order is not, a risk is."""
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    text = resources.files(__package__).joinpath("lexicon.txt").read_text("utf-8")
+    return tuple(_read(text.splitlines()))
+
+
+def _read(lines: list[str]) -> list[Family]:
+    named: dict[str, str] = {}
+    heads: list[tuple[str, str]] = []
+    kinds: list[dict[str, list[str]]] = []
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        head = _HEAD.fullmatch(line)
+        if not line or line.startswith("#"):
+            continue
+        if head:
+            heads.append((head[1], head[2]))
+            kinds.append({"told": [], "shown": [], "hinted": [], "straight": []})
+        elif word == "let":
+            name, _, named[name] = rest.partition(" ")
+        else:
+            kinds[-1][word].append(Template(rest).safe_substitute(named))
+    return [
+        Family(
+            key,
+            doing,
+            tuple(kind["told"]),
+            tuple(kind["shown"]),
+            tuple(kind["hinted"]),
+            bool(kind["straight"]),
+        )
+        for (key, doing), kind in zip(heads, kinds, strict=True)
+    ]
+
+
+@cache
+def any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for many; compiled when first needed, as few families ever are."""
+    if not patterns:
+        return re.compile(r"(?!)")
+    return re.compile("|".join(rf"\b(?:{pattern})(?!\w)" for pattern in patterns))
+
+
+@cache
+def lines_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The lines of `<name>.txt` by heading; `\\n` in a line is a line break."""
+    text = resources.files(__package__).joinpath(f"{name}.txt").read_text("utf-8")
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in text.splitlines():
+        if line.startswith("[") and line.endswith("]"):
+            heading = line[1:-1]
+            found[heading] = []
+        elif line and not line.startswith("#"):
+            found[heading].append(line.replace("\\n", "\n"))
+    return {heading: tuple(said) for heading, said in found.items()}
+
+
+def word_list(heading: str) -> frozenset[str]:
+    """The words under this heading of `words.txt`."""
+    return frozenset(" ".join(lines_of("words")[heading]).split())
+
+
+@cache
+def cues_of(name: str) -> dict[str, re.Pattern[str]]:
+    """The expressions of `cues_<name>.txt` by heading, each from the beginning of a word."""
+    return {
+        heading: re.compile(rf"\b(?:{'|'.join(told)})", re.IGNORECASE)
+        for heading, told in lines_of(f"cues_{name}").items()
+    }
+
+
+LONGEST: Final = 32_768
+"""Characters of one text that a script looks through: more than anybody's definition, part or
+message has, and so few that none of their expressions takes long."""
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+_WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_SENTENCE: Final = re.compile(r"[^\n.!?…]*(?:[.!?…]+(?=[\s\"'”’*_)]|$)[\"'”’*_)]*|[.!?…]+|\n|$)")
+_LIST_MARK: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)]|#+|>)\s+")
+_CURLY: Final = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
+_LIGHT_MARKDOWN: Final = re.compile(r"[*_`#]+")
+
+
+@lru_cache(maxsize=4096)
+def token_count(text: str) -> int:
+    """Words and punctuation marks: a cheap estimate of tokens, good to a quarter or so. A long
+    text is taken to go on as it begins."""
+    counted = len(_TOKEN.findall(text[:LONGEST]))
+    return counted if len(text) <= LONGEST else counted * len(text) // LONGEST
+
+
+def tagged(text: str, name: str) -> str | None:
+    """What stands between `<name>` and `</name>`, the beginning of it where it is very long; None
+    where there is no such pair."""
+    inside, closing, _ = text.partition(f"<{name}>")[2].partition(f"</{name}>")
+    return inside.strip()[:LONGEST] if closing else None
+
+
+@lru_cache(maxsize=2048)
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences and list items of a text, each copied as it stands, without its list mark."""
+    found: list[str] = []
+    held = ""
+    text = text[:LONGEST]
+    for match in _SENTENCE.finditer(text):
+        piece = match.group()
+        held += piece
+        ends_inside = piece.endswith(".") and text[match.end() : match.end() + 1].isalnum()
+        if ends_inside and not piece.endswith("\n"):
+            continue  # the point of a number or an address ends nothing
+        sentence = _LIST_MARK.sub("", held.strip())
+        held = ""
+        if any(char.isalnum() for char in sentence):
+            found.append(sentence)
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def plain(text: str) -> str:
+    """Lower case, straight quotation marks, no light Markdown, single spaces."""
+    folded = _LIGHT_MARKDOWN.sub("", text[:LONGEST].translate(_CURLY)).lower()
+    return " ".join(folded.split())
+
+
+@lru_cache(maxsize=2048)
+def bare(text: str) -> str:
+    """As `plain`, but with apostrophes dropped: people in a hurry leave them out."""
+    return plain(text).replace("'", "")
+
+
+def words(text: str) -> list[str]:
+    return _WORD.findall(plain(text))
+
+
+_ENDINGS: Final = (
+    "ations", "ation", "nesses", "ness", "ments", "ment", "ings", "ing", "edly", "ed",
+    "ies", "ily", "ally", "ly", "ers", "er", "es", "s", "e", "y",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """A word without its ending, crudely: enough to see that two words are akin."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+COMMON_WORDS: Final = word_list("common")
+"""Words that carry no subject, and those in which any definition is written."""
+
+
+@lru_cache(maxsize=512)
+def content_stems(text: str) -> tuple[str, ...]:
+    """The stems of the words that carry a text's subject, in order, each once."""
+    stems = [stem(word) for word in words(text) if word not in COMMON_WORDS and len(word) > 2]
+    return tuple(dict.fromkeys(stems))
+
+
+T = TypeVar("T")
+
+
+class Draw:
+    """A row of choices that follows from its parts alone.
+
+    Only `Random.random` and `Random.randrange` are used: what `choice` and `shuffle` make of a
+    seed may differ between Python versions.
+    """
+
+    def __init__(self, *parts: str | int) -> None:
+        self._random = Random(seed_from(*(_encodable(part) for part in parts)))
+
+    def fraction(self) -> float:
+        return self._random.random()
+
+    def chance(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def below(self, count: int) -> int:
+        return self._random.randrange(count)
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self._random.randrange(len(options))]
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        left = list(options)
+        return [left.pop(self._random.randrange(len(left))) for _ in range(len(left))]
+
+
+def _encodable(part: str | int) -> str | int:
+    """Half of a surrogate pair is text to Python and to some files, but has no bytes."""
+    if isinstance(part, int) or part.isascii():
+        return part
+    return part.encode("utf-8", "backslashreplace").decode("utf-8")

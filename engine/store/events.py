@@ -1,0 +1,339 @@
+"""What a watcher reads: facts in their order, and the sum of all of them at one moment."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import MOST_TOKENS, Stage, State, StopReason, Track, Usage
+from engine.facts import Fact
+from engine.progress import RATE_WINDOW, Progress, Score, Tally, TargetProgress
+from engine.store import parsing
+from engine.store.connection import Connection
+from engine.store.parsing import UNREADABLE
+from engine.store.rowcheck import COLUMNS, plausible
+from engine.store.schema import LAST_SEQ
+
+KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
+
+
+def kept_summary(connection: Connection, last: int) -> Progress:
+    """The sums that were kept; of nothing where none were, or where they hold more than is to be
+    seen, whose last row is `last`."""
+    # as bytes: of text that is damaged SQLite would tell no more than that
+    row = connection.first(
+        "SELECT seq, CAST(progress AS BLOB) AS progress FROM summary WHERE seq <= ?", (last,)
+    )
+    try:
+        kept = Progress() if row is None else _parsed(row["seq"], json.loads(row["progress"]))
+        return kept if all(map(_is_plausible, kept.targets.values())) else Progress()
+    except UNREADABLE:
+        return Progress()
+
+
+def _is_plausible(target: TargetProgress) -> bool:
+    """Whether it was added up of what can be: versions that did not look kept anything."""
+    used = target.usage
+    tokens = max(used.input_tokens or 0, used.output_tokens or 0)
+    return tokens <= MOST_TOKENS * max(used.calls, 1)
+
+
+def summary_row(progress: Progress) -> tuple[int, str]:
+    """The sums as they are kept: `seq`, and text for `kept_summary`."""
+    stages = [
+        [benchmark, stage.value, *astuple(tally)]
+        for (benchmark, stage), tally in progress.stages.items()
+    ]
+    targets = [[*name, *_of_target(target)] for name, target in progress.targets.items()]
+    text = json.dumps({"stages": stages, "targets": targets}, separators=(",", ":"))
+    return progress.seq, text
+
+
+def _of_target(target: TargetProgress) -> Sequence[Any]:
+    used = target.usage
+    return (
+        astuple(target.simulate),
+        astuple(target.evaluate),
+        {track.value: astuple(score) for track, score in target.scores.items()},
+        (used.calls, used.input_tokens, used.output_tokens, used.cost_usd),
+        target.last_problem,
+        target.replies,
+        target.others,
+    )
+
+
+def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
+    progress = Progress(seq=seq)
+    for benchmark, stage, *counts in kept["stages"]:
+        progress.stages[benchmark, Stage(stage)] = Tally(*counts)
+    for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
+        replies, others = more or (0, {})
+        calls, input_tokens, output_tokens, cost = used
+        progress.targets[benchmark, name] = TargetProgress(
+            simulate=Tally(*simulate),
+            evaluate=Tally(*evaluate),
+            scores={Track(track): Score(*score) for track, score in scores.items()},
+            usage=Usage(calls, input_tokens, 0, output_tokens, cost),
+            last_problem=problem,
+            replies=replies,
+            others=others,
+        )
+    return progress
+
+
+_KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take_number"
+
+_FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
+    "SELECT x.* FROM note x": parsing.noted,
+    "SELECT x.* FROM state x": parsing.state_changed,
+    f"SELECT x.seq, x.at, {_KEY} FROM take t JOIN take x ON x.seq = t.seq": parsing.take_started,
+    f"SELECT x.seq, x.at, x.stop_reason, {_KEY} FROM take_end x JOIN take t ON t.seq = x.take": (
+        parsing.take_ended
+    ),
+    f"SELECT x.seq, x.at, x.turn, x.speaker, {_KEY} "
+    "FROM message x JOIN take t ON t.seq = x.take": parsing.message_spoken,
+    f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present, x.passed, "
+    f"x.unscored, x.counted_before, x.counted, {_KEY} "
+    "FROM verdict x JOIN take t ON t.seq = x.take": parsing.verdict_given,
+    "SELECT x.* FROM attempt x": parsing.call_made,
+}
+
+_RECENT_ROWS: Final = 5000
+"""More of one kind do not happen within `RATE_WINDOW`."""
+_RECENT_TAKES: Final = 1000
+"""More are not played at once."""
+_UNIT: Final = "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
+_SECOND: Final = 1000
+_SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
+_REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
+
+
+def last_seq(connection: Connection) -> int:
+    return connection.number(LAST_SEQ)
+
+
+def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
+    """The first `limit` facts beyond `after`, none of them left out.
+
+    Each table is asked by itself, so rows may be added between two of the questions; nothing
+    beyond what was there before the first of them is taken.
+    """
+    until = last_seq(connection)
+    if until <= after:
+        return []
+    found = [
+        parse(row)
+        for select, parse in _FACTS.items()
+        for row in connection.all(
+            f"{select} WHERE x.seq > ? AND x.seq <= ? ORDER BY x.seq LIMIT ?",
+            (after, until, limit),
+        )
+    ]
+    found.sort(key=lambda fact: fact.seq)
+    return found[:limit]
+
+
+def snapshot(connection: Connection) -> Progress:
+    """What folding every fact would give: the sums that were kept, what came since, and what there
+    is to say of the present moment."""
+    with connection.one_moment(), connection.readable():
+        progress = sums(connection)
+        last, progress.seq = progress.seq, 0  # so that notes of any age are taken
+        _add_notes(connection, progress)
+        _add_rates(connection, progress)
+        _add_lengths(connection, progress)
+        progress.messages = connection.number("SELECT count(*) FROM message")
+        progress.seq = last
+    return progress
+
+
+def sums(connection: Connection) -> Progress:
+    """What all rows add up to, without what `snapshot` can say at once. To be asked within one
+    moment."""
+    last = last_seq(connection)
+    progress = kept_summary(connection, last)
+    _add_states(connection, progress)
+    _add_problems(connection, progress)
+    _add_scores(connection, progress)
+    _add_usage(connection, progress)
+    _add_others(connection, progress)
+    progress.seq = last
+    return progress
+
+
+def _add_notes(connection: Connection, progress: Progress) -> None:
+    """The last hundred, and of what may be older the last of each kind, which decide the rest."""
+    for row in connection.all(
+        "SELECT * FROM note WHERE seq IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
+        " OR seq IN (SELECT seq FROM note ORDER BY seq DESC LIMIT 100) ORDER BY seq"
+    ):
+        progress.apply(parsing.noted(row))
+
+
+def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
+    """Write down what all rows add up to, within a transaction if there is one."""
+    asked = Connection(connection, path)
+    with asked.readable():
+        kept = summary_row(sums(asked))
+    connection.execute(KEEP, kept)
+
+
+# What is asked where no sums were kept goes by what stands, so that it holds for a store of which
+# rows were lost or pruned; what is asked since then goes by what each row changed.
+
+
+def _add_states(connection: Connection, progress: Progress) -> None:
+    everything = (
+        "SELECT benchmark, stage, target, NULL AS was, state, count(*) AS units FROM ("
+        "  SELECT benchmark, stage, target, state, max(seq) FROM state WHERE seq > ?"
+        "  GROUP BY benchmark, stage, unit"
+        ") GROUP BY benchmark, stage, target, state"
+    )
+    changes = (
+        "SELECT benchmark, stage, target, was, state, count(*) AS units FROM state "
+        "WHERE seq > ? GROUP BY benchmark, stage, target, was, state"
+    )
+    for row in connection.all(changes if progress.seq else everything, (progress.seq,)):
+        stage, state = Stage(row["stage"]), State(row["state"])
+        was = None if row["was"] is None else State(row["was"])
+        progress.stage_tally(row["benchmark"], stage).move(was, state, row["units"])
+        if row["target"] is None:
+            continue
+        target = _target(progress, row)
+        if stage is Stage.SIMULATE:
+            target.simulate.move(was, state, row["units"])
+        elif stage is Stage.EVALUATE:
+            target.evaluate.move(was, state, row["units"])
+
+
+def _add_problems(connection: Connection, progress: Progress) -> None:
+    for row in connection.all(
+        "SELECT benchmark, target, reason, max(seq) FROM state WHERE seq > ? "
+        "AND state = 'failed' AND target IS NOT NULL GROUP BY benchmark, target",
+        (progress.seq,),
+    ):
+        _target(progress, row).last_problem = row["reason"]
+
+
+def _add_scores(connection: Connection, progress: Progress) -> None:
+    everything = (
+        "SELECT benchmark, target, track, coalesce(sum(counted), 0) AS passed,"
+        "  count(counted) AS scored FROM ("
+        "  SELECT t.benchmark, t.target, v.track, v.counted, max(v.seq)"
+        "  FROM verdict v JOIN take t ON t.seq = v.take WHERE v.seq > ?"
+        "  GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, v.track"
+        ") GROUP BY benchmark, target, track"
+    )
+    changes = (
+        "SELECT t.benchmark, t.target, v.track,"
+        "  coalesce(sum(v.counted), 0) - coalesce(sum(v.counted_before), 0) AS passed,"
+        "  count(v.counted) - count(v.counted_before) AS scored "
+        "FROM verdict v JOIN take t ON t.seq = v.take WHERE v.seq > ?"
+        "  GROUP BY t.benchmark, t.target, v.track"
+    )
+    for row in connection.all(changes if progress.seq else everything, (progress.seq,)):
+        score = _target(progress, row).scores[Track(row["track"])]
+        score.passed += row["passed"]
+        score.scored += row["scored"]
+
+
+def _add_usage(connection: Connection, progress: Progress) -> None:
+    """Cached tokens are no part of what is folded."""
+    for row in connection.all(
+        f"SELECT benchmark, target, {USAGE}, {_REPLIES} AS replies FROM attempt "
+        "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
+        (progress.seq,),
+    ):
+        used = parsing.usage(row)
+        _target(progress, row).replies += row["replies"]
+        _target(progress, row).usage += Usage(
+            used.calls, used.input_tokens, 0, used.output_tokens, used.cost_usd
+        )
+
+
+def _add_others(connection: Connection, progress: Progress) -> None:
+    """There are few, of which an index knows."""
+    for row in connection.all(
+        "SELECT benchmark, target, served, count(*) AS replies FROM attempt "
+        "WHERE other = 1 AND role = 'target' AND outcome = 'answer' AND target IS NOT NULL "
+        "AND seq > ? GROUP BY benchmark, target, served",
+        (progress.seq,),
+    ):
+        others = _target(progress, row).others
+        others[row["served"]] = others.get(row["served"], 0) + row["replies"]
+
+
+def _add_rates(connection: Connection, progress: Progress) -> None:
+    """So that a watcher who has just come sees the present pace at once."""
+    for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
+        progress.target(*name).tokens.add(parsing.moment(at), tokens)
+    settled = "stage = 'simulate' AND state IN ('done', 'failed')"
+    for name, at, conversations in _by_second(connection, "state", "1", settled):
+        progress.target(*name).settled.add(parsing.moment(at), conversations)
+    answered = "stage = 'simulate' AND outcome = 'answer'"
+    for name, at, calls in _by_second(connection, "attempt", "1", answered):
+        progress.target(*name).calls.add(parsing.moment(at), calls)
+    for name, at, took in _by_second(connection, "attempt", "duration_ms", answered):
+        progress.target(*name).call_ms.add(parsing.moment(at), took)
+
+
+def _add_lengths(connection: Connection, progress: Progress) -> None:
+    """Of the takes that came last: those which are open are among them."""
+    for row in connection.all(
+        "SELECT benchmark, target, " + _UNIT + " AS unit, "
+        "(SELECT max(2 * turn - (speaker = 'user')) FROM message m WHERE m.take = t.seq) AS said, "
+        "(SELECT stop_reason FROM take_end e WHERE e.take = t.seq ORDER BY seq DESC LIMIT 1) "
+        "AS ended, (SELECT max(seq) FROM take_end e WHERE e.take = t.seq) AS place "
+        "FROM (SELECT * FROM take ORDER BY seq DESC LIMIT ?) t ORDER BY coalesce(place, seq)",
+        (_RECENT_TAKES,),
+    ):
+        target = _target(progress, row)
+        target.open[row["unit"]] = row["said"] or 0
+        if row["ended"] is not None:
+            target.end(row["unit"], finished=StopReason(row["ended"]).finished)
+
+
+def _target(progress: Progress, row: sqlite3.Row) -> TargetProgress:
+    return progress.target(row["benchmark"], row["target"])
+
+
+def _by_second(
+    connection: Connection, table: str, amount: str, where: str = "1"
+) -> list[tuple[tuple[str, str], int, int]]:
+    """Of the last rows: whose they are, since when, and how much within a second of it. There may
+    be thousands, of which a rate would make as many moments."""
+    window = round(RATE_WINDOW.total_seconds() * 1000)
+    rows = connection.all(
+        f"SELECT at, benchmark, target, {amount} FROM {table} WHERE target IS NOT NULL AND {where}"
+        f"  AND seq > (SELECT min(seq) - 1 FROM"
+        f"    (SELECT seq FROM {table} ORDER BY seq DESC LIMIT ?))"
+        f"  AND at >= (SELECT at FROM {table} ORDER BY seq DESC LIMIT 1) - ? ORDER BY seq",
+        (_RECENT_ROWS, window),
+    )
+    begun: dict[tuple[str, str], tuple[int, int]] = {}
+    found: list[tuple[tuple[str, str], int, int]] = []
+    for at, benchmark, target, more in rows:
+        name = benchmark, target
+        first, held = begun.get(name, (at, 0))
+        if at - first >= _SECOND:
+            found.append((name, first, held))
+            first, held = at, 0
+        begun[name] = first, held + more
+    return [*found, *((name, first, held) for name, (first, held) in begun.items())]
+
+
+def _sum(column: str) -> str:
+    """Unknown as soon as that of one answer is. A failed attempt that reported nothing adds
+    nothing; how many those are is told beside the sum, where it is published."""
+    value = plausible(column)
+    answered = "count(CASE WHEN outcome = 'answer' THEN 1 END)"
+    known = f"count(CASE WHEN outcome = 'answer' THEN {value} END)"
+    return f"CASE WHEN {known} = {answered} THEN coalesce(sum({value}), 0) END AS {column}"
+
+
+USAGE: Final = "count(*) AS calls, " + ", ".join(_sum(column) for column in COLUMNS)
+"""Columns that add up attempts, for any grouping of them."""

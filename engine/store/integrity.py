@@ -1,0 +1,344 @@
+"""Whether a store is whole: at a glance when it is opened, to the last row when it is
+repaired."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from engine.errors import StoreError
+from engine.store.acknowledged import missing_words, rows_missing
+from engine.store.connection import has_log, log_fault, log_of
+from engine.store.digest import message_digest
+from engine.store.header import (
+    CHANGES,
+    DamagedStoreError,
+    check_header,
+    damage_in,
+    damaged,
+    unreadable,
+)
+from engine.store.reading import connect, open_reader
+from engine.store.rowcheck import columns_of, fault, implausible_rows, plausible
+from engine.store.schema import STEPS, TABLES, take_step
+
+TOLD: Final = 5
+_STEPS: Final = 10_000
+"""Of SQLite's machine, between two looks at the clock: a few thousandths of a second."""
+
+Over = Callable[[], bool]
+"""Whether it has taken long enough."""
+
+
+class TimeIsOverError(Exception):
+    """The end was not reached in the time that there was."""
+
+
+def faults(path: Path) -> list[str]:
+    """What is damaged, in a few words each; nothing for a store that is whole.
+
+    Raises `StoreError` for a file that is no store of this program, and for one that cannot be
+    looked at.
+    """
+    if not path.stat().st_size:
+        return ["the file is empty"]
+    log = log_of(path)
+    if (lost := log_fault(path)) is not None:
+        return [lost]
+    missing = rows_missing(path)
+    told = [missing_words(missing, path)] if missing else []
+    try:
+        with closing(_opened(path, log)) as connection:
+            check_header(connection, path)
+            return [*told, *_amounts(connection), *faults_in(connection)][:TOLD]
+    except DamagedStoreError as error:
+        return [error.how]
+    except sqlite3.Error as error:
+        how = damage_in(error)
+        if how is not None:
+            return [how]
+        raise unreadable(path, error) from error
+
+
+def faults_in(connection: sqlite3.Connection, over: Over | None = None) -> list[str]:
+    """The same of a connection that is not used for anything else. Raises `sqlite3.Error`, and
+    `TimeIsOverError` as soon as `over` says so."""
+    if over is not None:
+        connection.set_progress_handler(over, _STEPS)
+    return list(islice(_faults(connection, over or (lambda: False)), TOLD))
+
+
+def _opened(path: Path, log: Path) -> sqlite3.Connection:
+    """A log that holds something is read with it; without one, nothing is made beside the file."""
+    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    uri = f"{path.absolute().as_uri()}?{how}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
+
+
+def _faults(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    yield from _schema(connection, version)
+    # that of a schema which is not ours says little
+    yield from _pages(connection)
+    yield from _rows(connection, over)
+    yield from _references(connection)
+
+
+def _amounts(connection: sqlite3.Connection) -> list[str]:
+    count = implausible_rows(connection)
+    what = "attempt tells" if count == 1 else "attempts tell"
+    return [f"{count} {what} of more tokens or dollars than can be"] if count else []
+
+
+def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        for step in STEPS[:version]:
+            take_step(new, step)
+        expected = _parts(new)
+    found = _parts(connection)
+    for (kind, name), sql in expected.items():
+        if found.get((kind, name)) != sql:
+            what = "is missing" if (kind, name) not in found else "is not as it was made"
+            yield f"the {kind} {name} {what}"
+    if ("table", CHANGES) not in found:
+        yield f"the table {CHANGES} is missing"
+    elif connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone() != (version,):
+        yield f"{CHANGES} does not say which changes were made"
+
+
+def _parts(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return {(kind, name): sql for kind, name, sql in rows}
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    for [found] in connection.execute(f"PRAGMA integrity_check({TOLD})").fetchall():
+        if found != "ok":
+            yield str(found)
+
+
+def _rows(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
+    connection.text_factory = bytes
+    spoken: dict[object, int] = {}
+    for table in TABLES:
+        there = _columns(connection, table)
+        columns = [name for name in columns_of(table) if name in there]
+        if not columns:
+            continue
+        for row in connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY seq"
+        ):
+            if over():
+                raise TimeIsOverError
+            values = dict(zip(columns, row, strict=True))
+            found = fault(table, values)
+            if found is not None:
+                yield found
+            elif table == "message" and not _follows(spoken, values):
+                yield f"what was said before message {values['seq']} is missing"
+    for table, names in _NO_FACTS.items():
+        if not _columns(connection, table):
+            continue  # an older store has none
+        for row in connection.execute(f"SELECT {names} FROM {table} NOT INDEXED"):
+            if not all(_is_text(value) for value in row):
+                yield f"a row of {table} cannot be read"
+
+
+_NO_FACTS: Final = {
+    "mirrored": "path, digest",
+    "kept": "path, digest",
+    "lease": "engine, host, boot, space, began, place",
+}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    connection.text_factory = str
+    names = {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
+    connection.text_factory = bytes
+    return names
+
+
+def _follows(spoken: dict[object, int], values: dict[str, object]) -> bool:
+    """Whether a message comes after the one before it, with nothing between."""
+    place = spoken.get(values["take"], 0)
+    spoken[values["take"]] = place + 1
+    expected = (place // 2 + 1, b"assistant" if place % 2 else b"user")
+    return (values["turn"], values["speaker"]) == expected
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, bytes) and bool(value.decode() or True)
+    except UnicodeDecodeError:
+        return False
+
+
+def _references(connection: sqlite3.Connection) -> Iterator[str]:
+    connection.text_factory = str
+    for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"{table} {seq} belongs to a {parent} that is gone"
+    for [seq] in connection.execute(
+        "SELECT seq FROM verdict WHERE take NOT IN (SELECT take FROM take_end WHERE finished = 1)"
+    ):
+        yield f"verdict {seq} is of a conversation whose end is gone"
+
+
+LONGEST_S: Final = 10.0
+
+_ROWS: Final = (
+    "SELECT EXISTS (SELECT 1 FROM run) + EXISTS (SELECT 1 FROM state) + EXISTS (SELECT 1 FROM take)"
+    " + EXISTS (SELECT 1 FROM scenario) + EXISTS (SELECT 1 FROM metric)"
+)
+
+Clock = Callable[[], float]
+
+
+def quick_check(
+    path: Path, *, longest_s: float = LONGEST_S, clock: Clock = time.monotonic
+) -> list[str] | None:
+    """What is damaged, in words; None where the time was over before the end was reached.
+
+    Creates nothing beside a store that nobody has open. Raises `StoreError`.
+    """
+    if (lost := log_fault(path)) is not None:
+        return [lost]
+    if has_log(path) and (missing := rows_missing(path)):
+        return [missing_words(missing, path)]
+    before = _at_rest(path)
+    if before is not None:
+        # SQLite would leave two files beside a store that it reads in the usual way
+        found = _checked(path, "immutable=1", longest_s, clock)
+        if _at_rest(path) == before:
+            return _told(path, found)
+    with closing(open_reader(path)):
+        return _told(path, _checked(path, "mode=ro", longest_s, clock))
+
+
+def spent_usd(path: Path) -> float | None:
+    """What all calls cost, of those whose price is known; None where that cannot be read. Creates
+    nothing beside a store that nobody has open."""
+    return _asked(path, f"SELECT total({plausible('cost_usd')}) FROM attempt")
+
+
+def is_empty(path: Path) -> bool:
+    """Whether nothing was ever stored in it, as far as it can be read; creates nothing either."""
+    return _asked(path, _ROWS) == 0
+
+
+def _asked(path: Path, sql: str) -> float | None:
+    # whoever opens a pipe waits for ever, and of an empty file SQLite deletes the log
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    before = _at_rest(path)
+    how = "mode=ro" if before is None else "immutable=1"
+    try:
+        with closing(connect(path, how)) as connection:
+            return float(connection.execute(sql).fetchone()[0])
+    except (sqlite3.Error, StoreError):
+        return None
+
+
+def _at_rest(path: Path) -> tuple[int, int] | None:
+    """Its state while nothing is on its way into it; None where something may be."""
+    log = path.with_name(path.name + "-wal")
+    try:
+        if not path.is_file() or (log.exists() and log.stat().st_size > 0):
+            return None
+        now = path.stat()
+    except OSError:
+        return None
+    return (now.st_size, now.st_mtime_ns) if now.st_size else None
+
+
+def _told(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | None:
+    if isinstance(found, sqlite3.Error):
+        raise unreadable(path, found) from found
+    return found
+
+
+def _checked(
+    path: Path, how: str, longest_s: float, clock: Clock
+) -> list[str] | sqlite3.Error | None:
+    """Raises `StoreError` for a file that is no store of this program."""
+    deadline = clock() + longest_s
+    uri = f"{path.absolute().as_uri()}?{how}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            check_header(connection, path)
+            return faults_in(connection, lambda: clock() >= deadline)
+    except TimeIsOverError:
+        return None
+    except sqlite3.Error as error:
+        over = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
+        return None if over else error
+
+
+_NEWEST: Final = 200
+_LONGEST_S: Final = 0.25
+
+
+def check_newest(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises `StoreError` for a store that is damaged, and `sqlite3.Error`."""
+    rows = connection.execute(
+        f"SELECT seq, speaker, text, digest FROM message ORDER BY seq DESC LIMIT {_NEWEST}"
+    )
+    for seq, speaker, text, digest in rows.fetchall():
+        if message_digest(speaker, text) != digest:
+            raise damaged(path, f"the text of message {seq} is not the one that was stored")
+    for found in _pages_of_aftermath(connection):
+        raise damaged(path, found)
+
+
+def _pages_of_aftermath(connection: sqlite3.Connection) -> list[str]:
+    deadline = time.monotonic() + _LONGEST_S
+    connection.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS)
+    try:
+        rows = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            return []
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+    return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+_RESULTS: Final = (
+    "runs/*/conversations.json",
+    "runs/*/history.jsonl",
+    "history.jsonl",
+    "validation/*/runs/*/conversations.json",
+)
+"""What a run leaves beside what a person writes."""
+
+
+def unread_results(benchmarks: Path, store: Path) -> list[str]:
+    """Names of the benchmarks in this folder that have results in their files, where there is no
+    store or nothing in it; none of a store that cannot be read, which is told elsewhere."""
+    try:
+        if store.exists() and not is_empty(store):
+            return []
+        folders = sorted(one for one in benchmarks.iterdir() if one.is_dir())
+        return [one.name for one in folders if any(_has(one, pattern) for pattern in _RESULTS)]
+    except OSError:
+        return []
+
+
+def _has(folder: Path, pattern: str) -> bool:
+    return any(path.is_file() for path in folder.glob(pattern))
+
+
+def unread_words(names: list[str], store: Path) -> str:
+    """What is the matter, for people."""
+    one = len(names) == 1
+    which = f"`{names[0]}`" if one else f"{len(names)} benchmarks, `{names[0]}` first,"
+    files = "files of" if one else "the files of"
+    return (
+        f"{store} is missing or empty, but {files} {which} hold what was run here: "
+        "`crosswind repair` makes the store again from them, asks no model and costs nothing"
+    )

@@ -1,0 +1,147 @@
+"""Takes away what nothing rests on any more.
+
+What was spent stays, and so does every take that counts or may be continued.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from engine.facts import NoteKind
+from engine.store.connection import Connection
+from engine.store.database import Store
+from engine.store.rows import NoteRow
+
+_REPLACED: Final = (
+    "SELECT t.seq FROM take t WHERE t.at < ?1 AND EXISTS ("
+    "  SELECT 1 FROM take n JOIN take_end e ON e.take = n.seq AND e.finished = 1"
+    "  JOIN verdict v ON v.take = n.seq"
+    "  WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id"
+    "  AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
+    ") ORDER BY t.seq"
+)
+"""Takes of whose conversation a newer one was played to its end, and judged."""
+_OLD_NOTES: Final = (
+    "SELECT seq FROM note WHERE at < ?1 "
+    "AND seq NOT IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
+)
+_OLD_RUNS: Final = (
+    "SELECT seq FROM run WHERE at < ?1 AND seq <> (SELECT max(seq) FROM run) ORDER BY seq"
+)
+_FOR_EVER: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What can be taken away."""
+
+    takes: Sequence[int]
+    """By their `seq`."""
+    messages: int
+    verdicts: int
+    characters: int
+    """In those messages."""
+    notes: Sequence[int]
+    runs: Sequence[int]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.takes or self.notes or self.runs)
+
+    def __str__(self) -> str:
+        return (
+            f"{_counted(len(self.takes), 'replaced take')} with "
+            f"{_counted(self.messages, 'message')} ({self.characters} characters) and "
+            f"{_counted(self.verdicts, 'verdict')}, {_counted(len(self.notes), 'note')} and "
+            f"{_counted(len(self.runs), 'run')}"
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def plan_prune(connection: Connection, before: datetime | None) -> PrunePlan:
+    """Replaced takes, all or those begun before a moment; notes and runs only before a moment."""
+    limit = _FOR_EVER if before is None else _milliseconds(before)
+    old = 0 if before is None else limit
+    parts = f"take IN ({_REPLACED})"
+    size = connection.all(
+        f"SELECT count(*), coalesce(sum(length(text)), 0) FROM message WHERE {parts}", (limit,)
+    )[0]
+    return PrunePlan(
+        takes=[row[0] for row in connection.all(_REPLACED, (limit,))],
+        messages=size[0],
+        verdicts=connection.number(f"SELECT count(*) FROM verdict WHERE {parts}", (limit,)),
+        characters=size[1],
+        notes=[row[0] for row in connection.all(_OLD_NOTES, (old,))],
+        runs=[row[0] for row in connection.all(_OLD_RUNS, (old,))],
+    )
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+_AT_ONCE: Final = 200
+"""Takes in one transaction, so that nobody who watches waits long."""
+
+
+def prune(store: Store, plan: PrunePlan) -> None:
+    """Take away what was planned. Cut off, it has taken some away, and the rest is there whole.
+
+    Raises `StoreError` and `sqlite3.Error`.
+    """
+    # its `seq` is the highest from now on: none that was given is given again
+    text = f"pruning: taking away {plan}"
+    store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", text=text))
+    for begin in range(0, len(plan.takes), _AT_ONCE):
+        store.alone(partial(_take_away, takes=plan.takes[begin : begin + _AT_ONCE]))
+    store.alone(partial(_delete, rows={"note": plan.notes, "run": plan.runs}))
+
+
+def shrink(store: Store) -> int | None:
+    """Write the file anew, without what is free in it; by how many bytes it is smaller. None where
+    the disk has no room to do so. Raises `StoreError` and `sqlite3.Error`."""
+    store.alone(_fold_in)
+    before = store.path.stat().st_size
+    if shutil.disk_usage(store.path.parent).free < 2 * before:
+        return None
+    store.alone(lambda connection: connection.execute("VACUUM").close())
+    store.alone(_fold_in)
+    return before - store.path.stat().st_size
+
+
+def _fold_in(connection: sqlite3.Connection) -> None:
+    """What is in the log."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _take_away(connection: sqlite3.Connection, takes: Sequence[int]) -> None:
+    marks = ", ".join("?" * len(takes))
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for part in ("verdict", "message", "take_end"):
+            connection.execute(f"DELETE FROM {part} WHERE take IN ({marks})", takes)
+        connection.execute(f"DELETE FROM take WHERE seq IN ({marks})", takes)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _delete(connection: sqlite3.Connection, rows: dict[str, Sequence[int]]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for table, seqs in rows.items():
+            connection.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq in seqs])
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

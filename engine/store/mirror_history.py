@@ -1,0 +1,215 @@
+"""What the documented files have no row for: when each thing came true, from what, by which calls,
+and how each row of work stands."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from hashlib import blake2b
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from sqlite3 import Row
+from typing import Any, Final, TextIO
+
+from engine.benchmark import State
+from engine.regular import open_regular
+from engine.store import parsing
+from engine.store.connection import Connection, Parameter
+from engine.store.mirror_rows import scenario_fields
+
+JsonObject = dict[str, Any]
+
+_SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
+"""What waits or is under way is so for an engine that runs, and begins anew with another."""
+_CALL: Final = (
+    *("stage", "role", "model", "outcome", "status", "at", "duration_ms", "first_token_ms"),
+    *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "detail"),
+    *("served", "other", "route", "reported"),
+)
+_OF_TAKE: Final = (
+    "SELECT x.take, {} FROM take t JOIN {} x ON x.take = t.seq "
+    "WHERE t.benchmark = ? AND t.target = ? ORDER BY x.take, {}"
+)
+
+
+class Past:
+    """Of one benchmark. Times are milliseconds since 1970, UTC, as the store has them."""
+
+    def __init__(self, connection: Connection, benchmark: str) -> None:
+        self._store = connection
+        self._benchmark = benchmark
+
+    def calls(self, target: str | None) -> dict[str, list[JsonObject]]:
+        """Every attempt made on behalf of a target, or of none, by its row of work."""
+        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        rows = self._store.all(
+            "SELECT * FROM attempt WHERE benchmark = ? AND target IS ? ORDER BY seq",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            found[row["unit"]].append(_known(row, _CALL))
+        return found
+
+    def work(self, target: str | None) -> dict[str, list[JsonObject]]:
+        """How each row of work stands that is settled, by its id."""
+        found: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        rows = self._store.all(
+            "SELECT unit, stage, target, state, reason, at, max(seq) FROM state "
+            "WHERE benchmark = ? GROUP BY stage, unit HAVING target IS ? ORDER BY seq",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            if row["state"] in _SETTLED:
+                found[row["unit"]].append(_known(row, ("stage", "state", "reason", "at")))
+        return found
+
+    def takes(self, target: str) -> dict[int, JsonObject]:
+        """When all of each take came true, and from what; by its `seq`."""
+        found: dict[int, JsonObject] = {}
+        rows = self._store.all(
+            "SELECT seq, number, at, depends FROM take WHERE benchmark = ? AND target = ?",
+            (self._benchmark, target),
+        )
+        for row in rows:
+            found[row["seq"]] = {"take": row["number"], **_made(row), "messages": []}
+        for row in self._of_takes("x.at", "message", "x.turn, x.speaker = 'assistant'", target):
+            found[row["take"]]["messages"].append(row["at"])
+        for row in self._of_takes("x.at", "take_end", "x.seq", target):
+            found[row["take"]]["ended"] = row["at"]
+        for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
+            found[row["take"]].setdefault("verdicts", []).append(_made(row))
+        return found
+
+    def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:
+        return self._store.all(_OF_TAKE.format(columns, table, order), (self._benchmark, target))
+
+    def scenarios(self) -> list[JsonObject]:
+        """When each was written, and from what; with all that it was where a person took it out."""
+        rows = self._store.all(
+            "SELECT *, max(seq) FROM scenario WHERE benchmark = ? GROUP BY scenario_id "
+            "ORDER BY scenario_id",
+            self._named,
+        )
+        return [_scenario(row) for row in rows]
+
+    def metrics(self) -> list[JsonObject]:
+        """Every one that a model wrote, or that was replaced by such a one, oldest first."""
+        rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
+        return [_metric(row) for row in rows]
+
+    @property
+    def _named(self) -> Sequence[Parameter]:
+        return (self._benchmark,)
+
+
+def _known(row: Row, names: Sequence[str]) -> JsonObject:
+    """What is not known is left out, and a number that no file can hold is not known."""
+    found = {name: row[name] for name in names if row[name] is not None}
+    return {
+        name: value
+        for name, value in found.items()
+        if not isinstance(value, float) or math.isfinite(value)
+    }
+
+
+@parsing.of_a_row
+def _made(row: Row) -> JsonObject:
+    made: JsonObject = {"at": row["at"]}
+    if row["depends"] is not None:
+        made["depends"] = json.loads(row["depends"])
+    return made
+
+
+@parsing.of_a_row
+def _metric(row: Row) -> JsonObject:
+    return {
+        "metric": {
+            "id": row["metric_id"],
+            "name": row["name"],
+            "type": row["track"],
+            "definition": row["definition"],
+            "examples": json.loads(row["examples"]),
+        },
+        "source": row["source"],
+        **_made(row),
+    }
+
+
+def _scenario(row: Row) -> JsonObject:
+    told = {"scenario": row["scenario_id"], **_made(row)}
+    if row["removed"]:
+        scenario = parsing.scenario(row).scenario
+        told |= {"source": row["source"], "removed": scenario_fields(scenario)}
+    return told
+
+
+NOTE: Final = "/"
+"""How the path of a note among the mirrored files begins, which tells from which rows something was
+made: no path relative to the workspace begins so."""
+
+_WANTED: Final = ("metric", "scenario")
+_DONE: Final = ("take", "state", "attempt")
+_OF_A_TAKE: Final = ("take_end", "message", "verdict")
+_SUMS: Final = "count(*), max(r.seq), total(r.seq)"
+_USED: Final = "total(r.input_tokens), total(r.output_tokens), total(r.cost_usd)"
+_LAST: Final = 2**63 - 1
+
+
+def rows_digest(connection: Connection, benchmark: str, through: int = _LAST) -> str:
+    """Another one after any row was added or taken away: a row is a fact, and never written over.
+    But for what calls used, which a repair may correct, and which is looked at.
+
+    Of what was done, only rows up to `through` are looked at: what was done since is no change.
+    """
+    questions = [f"SELECT {_SUMS} FROM {table} r WHERE r.benchmark = ?" for table in _WANTED]
+    until = f"AND r.seq <= {through:d}"
+    questions += [f"SELECT {_SUMS} FROM {table} r WHERE r.benchmark = ? {until}" for table in _DONE]
+    questions += [
+        f"SELECT {_SUMS} FROM take t JOIN {table} r ON r.take = t.seq WHERE t.benchmark = ? {until}"
+        for table in _OF_A_TAKE
+    ]
+    questions.append(f"SELECT {_USED} FROM attempt r WHERE r.benchmark = ? {until}")
+    found = [tuple(row) for sql in questions for row in connection.all(sql, (benchmark,))]
+    return blake2b(repr(found).encode(), digest_size=16).hexdigest()
+
+
+MOST_LINES: Final = 2000
+"""That are compared, from the first difference on; more would take minutes, and nobody reads it."""
+
+_CONTEXT: Final = 3
+
+
+def file_difference(there: Path, ours: Path, name: str) -> Iterator[str]:
+    """A unified difference: from what is there to what would be written."""
+    with _opened(there) as old, _opened(ours) as new:
+        line, before, first = _common_beginning(old, new)
+        old_lines = [*before, *first[:1], *islice(old, MOST_LINES)]
+        new_lines = [*before, *first[1:], *islice(new, MOST_LINES)]
+        is_long = bool(old.readline() or new.readline())
+    place = f" from line {line - len(before)} on" if line > len(before) + 1 else ""
+    head = (f"{name}, as it is{place}", f"{name}, as Crosswind would write it{place}")
+    yield from (
+        text.rstrip("\n") for text in unified_diff(old_lines, new_lines, *head, lineterm="")
+    )
+    if is_long:
+        yield f"(compared no further than {MOST_LINES} lines behind the first difference)"
+
+
+def _opened(path: Path) -> TextIO:
+    return TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="\n")
+
+
+def _common_beginning(old: TextIO, new: TextIO) -> tuple[int, list[str], list[str]]:
+    """The number of the first line that differs, what stands just before it, and it in both."""
+    before: deque[str] = deque(maxlen=_CONTEXT)
+    line = 1
+    while True:
+        pair = [old.readline(), new.readline()]
+        if pair[0] != pair[1] or not pair[0]:
+            return line, list(before), pair
+        before.append(pair[0])
+        line += 1
