@@ -47,7 +47,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.scripted.evaluator._OPENS": MEGABYTE,
     "engine.providers.scripted.evaluator._TO_THE_LAST_CLOSE": MEGABYTE,
     "engine.providers.scripted.evaluator._SPOKEN_LINE": MEGABYTE,
-    "engine.providers.offline": READ_BY_A_SCRIPT,
+    "engine.providers.scripted": READ_BY_A_SCRIPT,
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.room": LONGEST_MESSAGE,
     "engine.providers.served": LONGEST_NAME,
