@@ -35,6 +35,7 @@ SCRIPTS: Final = {
     "text": ("tests.benchmarks.live_text",),
     "watching": ("tests.benchmarks.watching",),
     "statistics": ("tests.benchmarks.aggregate",),
+    "house": ("tests.benchmarks.house",),
 }
 """Those that say what they found in their own words."""
 

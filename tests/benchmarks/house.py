@@ -1,0 +1,173 @@
+"""How the code is kept, as a Markdown table: `python -m tests.benchmarks.house [PROJECT]`.
+
+Of `engine` and `tui`, but for the line that says otherwise. Lines hold blank ones and docstrings; a
+function's length holds no docstring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, TypeAlias
+
+PACKAGES: Final = ("engine", "tui")
+LONG_FUNCTION, SMALL_MODULE = 50, 40
+ALIAS: Final = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
+"""The name of a class or an alias of a type; not that of a constant."""
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        return [one for one in ast.walk(self.tree) if isinstance(one, Function)]
+
+    @property
+    def comments(self) -> int:
+        return sum(line.lstrip().startswith("#") for line in self.lines)
+
+    @property
+    def types(self) -> Iterator[str]:
+        """The classes and aliases of types that it defines."""
+        for node in self.tree.body:
+            match node:
+                case ast.ClassDef(name=name):
+                    yield name
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    yield from [name] if ALIAS.fullmatch(name) else []
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    yield from [name] if ALIAS.fullmatch(name) else []
+
+    def imports(self) -> Iterator[tuple[ast.stmt, list[str]]]:
+        """Each import, and what it may name."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield node, [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node, [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+
+    def lazy_imports(self) -> int:
+        """Those that are carried out when a function is called."""
+        inside = {id(node) for function in self.functions for node in ast.walk(function)}
+        return sum(id(node) in inside for node, _ in self.imports())
+
+
+def modules(root: Path, packages: tuple[str, ...] = PACKAGES) -> dict[str, Module]:
+    found = {}
+    for path in (path for package in packages for path in sorted((root / package).rglob("*.py"))):
+        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = Module(name, path.read_text("utf-8"))
+    return found
+
+
+def length(function: Function) -> int:
+    """Its lines, without its docstring."""
+    assert function.end_lineno is not None
+    match function.body[0]:
+        case ast.Expr(value=ast.Constant(value=str()), lineno=first, end_lineno=int(last)):
+            return function.end_lineno - function.lineno - (last - first)
+        case _:
+            return function.end_lineno - function.lineno + 1
+
+
+def circles(known: Mapping[str, Module]) -> list[list[str]]:
+    """Groups of modules of which each imports every other, be it by way of others or late."""
+    graph = {
+        name: {one for _, names in module.imports() for one in names if one in known} - {name}
+        for name, module in known.items()
+    }
+    reach = {name: _reached(graph, name) for name in graph}
+    groups = {
+        frozenset(one for one in reach[name] if name in reach[one])
+        for name in graph
+        if name in reach[name]
+    }
+    return sorted(sorted(group) for group in groups)
+
+
+def _reached(graph: Mapping[str, set[str]], name: str) -> set[str]:
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        ahead += (new := graph[ahead.pop()] - found)
+        found |= new
+    return found
+
+
+def shared_names(known: Mapping[str, Module]) -> list[str]:
+    """Public names of classes and aliases that two modules or more define."""
+    homes = defaultdict(set)
+    for module in known.values():
+        for name in module.types:
+            if not name.startswith("_"):
+                homes[name].add(module.name)
+    return sorted(name for name, where in homes.items() if len(where) > 1)
+
+
+def long_functions(known: Mapping[str, Module]) -> list[str]:
+    return [
+        f"{module.name}:{one.lineno} {one.name}, {length(one)} lines"
+        for module in known.values()
+        for one in module.functions
+        if length(one) > LONG_FUNCTION
+    ]
+
+
+def figures(root: Path) -> dict[str, str]:
+    known = modules(root)
+    lines = sum(len(one.lines) for one in known.values())
+    comments = sum(one.comments for one in known.values())
+    tests = modules(root, ("tests",)).values()
+    return {
+        "lines": f"{lines:,}",
+        "files": str(len(known)),
+        "lines of tests": f"{sum(len(one.lines) for one in tests):,}",
+        f"functions of more than {LONG_FUNCTION} lines": str(len(long_functions(known))),
+        "imports within a function": str(sum(one.lazy_imports() for one in known.values())),
+        "circles of imports, with those within a function": str(len(circles(known))),
+        "names of classes and aliases that two modules define": str(len(shared_names(known))),
+        f"modules of fewer than {SMALL_MODULE} lines": str(
+            # a package's `__init__` of a docstring is none
+            sum(3 < len(one.lines) < SMALL_MODULE for one in known.values())
+        ),
+        "lines of comment": f"{comments / lines:.1%}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    here = Path(__file__).parents[2]
+    parser.add_argument("project", nargs="?", type=Path, default=here)
+    parser.add_argument("--names", action="store_true", help="name what is counted one by one")
+    asked = parser.parse_args()
+    rows = [f"| {what} | {found} |" for what, found in figures(asked.project).items()]
+    if asked.names:
+        known = modules(asked.project)
+        rows += ["", *(f"circle: {', '.join(one)}" for one in circles(known))]
+        rows += [f"defined twice: {name}" for name in shared_names(known)]
+        rows += [f"long: {one}" for one in long_functions(known)]
+    sys.stdout.write("\n".join(["| engine and tui | |", "|---|---|", *rows]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
