@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.failures import failure_lines, what_next
-from engine.cli.headless import price_stop
+from engine.cli.lines import price_stop
 from engine.cli.reach import Reach, reach_of
 from engine.cli.session import Session, config_path_of, names_at_work, open_session
 from engine.config.workspace import Workspace

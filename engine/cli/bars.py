@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from engine.benchmark import Stage
-from engine.cli.headless import tally_of
+from engine.cli.lines import tally_of
 from engine.display import one_line
 from engine.progress import Tally
 from engine.watch import Watch

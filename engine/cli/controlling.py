@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.cli.console import tell
 from engine.cli.failures import FailureNews
-from engine.cli.headless import LinePrinter
+from engine.cli.lines import LinePrinter
 from engine.cli.reach import NOBODY, Reach, RefusedError, accepted, reach_of
 from engine.cli.session import open_session
 from engine.link import Command, Request

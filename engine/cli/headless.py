@@ -7,102 +7,25 @@ import select
 import signal
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final, Protocol
 
-from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.failures import FailureNews
+from engine.cli.lines import LinePrinter
 from engine.facts import Fact, Noted, NoteKind
 from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
-from engine.progress import Progress, Tally, TargetProgress
 from engine.service.hosting import hosted, serve
 from engine.service.spawning import Place
 from engine.watch import BenchmarkInfo, Watch
-
-LINE_SECONDS: Final = 5.0
-_OF_PRICE: Final = ("this run will cost more", "`run.budget`", "`workspace_budget`")
-
-
-class LinePrinter:
-    """One line for each stage every few seconds, and whenever a stage ends."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = clock()
-        self._shown = 0.0
-        self._last: dict[tuple[str, Stage], str] = {}
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def show(self, watch: Watch, *, last: bool = False) -> None:
-        now = self._clock()
-        if not last and now - self._shown < LINE_SECONDS:
-            return
-        self._shown = now
-        turns = {info.name: info.turns for info in watch.benchmarks}
-        for name, stage in list(watch.progress.stages):
-            if name not in turns:
-                continue
-            line = stage_line(watch.progress, name, stage, turns[name])
-            if line is not None and self._last.get((name, stage)) != line:
-                self._last[name, stage] = line
-                tell(f"[{_clock_text(now - self._began)}] {line}")
-
-
-def price_stop(progress: Progress) -> str | None:
-    """Why the last run stopped, where that was for its price."""
-    found = None
-    for note in progress.notes:
-        if note.kind is NoteKind.RUN_STARTED:
-            found = None
-        elif note.kind is NoteKind.WARNING and note.text.startswith(_OF_PRICE):
-            found = note.text
-    return found
-
-
-def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str | None:
-    """`sycophancy simulate 24/64 · a 8/32 · b 16/32 · 1 failed · 3.2/s · 12 s left`; None where
-    there was nothing to do."""
-    tally = progress.stages[name, stage]
-    if not tally.total:
-        return None
-    parts = [f"{name} {stage} {tally.settled}/{tally.total}"]
-    rate, left = 0.0, 0.0
-    if stage in {Stage.SIMULATE, Stage.EVALUATE}:
-        for target, one in progress.targets_of(name).items():
-            mine = tally_of(one, stage)
-            parts.append(f"{target} {mine.settled}/{mine.total}")
-            if stage is Stage.SIMULATE:
-                rate += one.settled.per_second(datetime.now(UTC))
-                mine_left = one.time_left(datetime.now(UTC), turns)
-                left = max(left, 0.0 if mine_left is None else mine_left.likely)
-    parts.append(f"{tally.failed} failed")
-    if tally.settled < tally.total and rate:
-        parts.append(f"{rate:.1f}/s")
-        parts += [f"{_clock_text(left)} left"] if left else []
-    return " · ".join(parts)
-
-
-def tally_of(target: TargetProgress, stage: Stage) -> Tally:
-    return target.simulate if stage is Stage.SIMULATE else target.evaluate
-
-
-def _clock_text(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
-
 
 POLL_SECONDS: Final = 0.2
 

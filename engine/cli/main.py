@@ -81,12 +81,12 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "import": ("importing", "import_files"),
     "export": ("exporting", "export"),
     "repair": ("repairing", "run_repair"),
-    "watch": ("watching", "watch"),
+    "watch": ("controlling", "watch"),
     "status": ("status", "status"),
     "pause": ("controlling", "pause"),
     "resume": ("controlling", "resume"),
     "stop": ("controlling", "stop"),
-    "retry": ("retrying", "retry"),
+    "retry": ("running", "retry"),
     "doctor": ("doctor", "doctor"),
 }
 """Which module of this room holds a command's function: each is loaded when it is called, so that

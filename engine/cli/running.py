@@ -13,6 +13,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
 from engine.cli.failures import count_of, failure_lines, failures_json, tell_failures
+from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find
@@ -28,14 +29,7 @@ from engine.cli.pricing import (
 )
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import results_table
-from engine.cli.session import (
-    Session,
-    again_order,
-    ask_and_follow,
-    open_session,
-    order_of,
-    whole_order,
-)
+from engine.cli.session import Session, again_order, open_session, order_of, whole_order
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order

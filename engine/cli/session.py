@@ -5,29 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.benchmark import ConversationKey, Stage, State
+from engine.benchmark import ConversationKey, Stage
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
-from engine.cli.console import out, tell
-from engine.cli.reach import Reach, accepted
+from engine.cli.console import tell
+from engine.cli.reach import Reach
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
-from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Command, EngineLink, EngineState, Request, Row
+from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.pipeline.run import RunResult
 from engine.service.spawning import Pace, Place
 from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
 from engine.store.reading import empty_reader, open_reader
-from engine.watch import BenchmarkInfo, Watch, describe_benchmarks
+from engine.watch import BenchmarkInfo, describe_benchmarks
 
 if TYPE_CHECKING:
     from engine.config.schema import Config
@@ -340,70 +338,3 @@ def _known(
                 Problem(f"there is no {kind} {word!r}", hint=f"{hint}there is: {listed}")
             )
     return [word for word in given if word in known]
-
-
-POLL_SECONDS: Final = 0.1
-GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
-
-
-def ask_and_follow(
-    session: Session, request: Request, *, wait: bool, as_json: bool = False
-) -> RunResult | None:
-    """Ask, say the answer, and print what comes of the rows; None where that is not waited for.
-
-    Raises `RefusedError`.
-    """
-    infos = session.watched()
-    with (
-        closing(session.link()) as link,
-        closing(Watch.open(session.store_path, infos, link)) as watch,
-    ):
-        tell(accepted(link.ask(request)).text)
-        if not wait:
-            return None
-        try:
-            return _follow(watch, link, request.rows, tell if as_json else out)
-        except KeyboardInterrupt:
-            tell("the engine goes on with it; `crosswind status` says how far it is")
-            raise
-
-
-def _follow(
-    watch: Watch, link: EngineLink, rows: Sequence[Row], say: Callable[[str], None]
-) -> RunResult:
-    at_work = {(row.benchmark, row.unit) for row in rows}
-    failed, asked = 0, None
-    while at_work:
-        board = link.board()  # asked before the facts: what it did last is not missed
-        gone = board.state in GONE
-        if board.question is not None and board.question != asked:
-            tell(board.question)
-        asked = board.question
-        for fact in watch.poll():
-            settled = _settled(fact)
-            if settled is not None and (fact.benchmark, settled.unit) in at_work:
-                at_work.discard((fact.benchmark, settled.unit))
-                failed += settled.state is State.FAILED
-                if settled.state is State.FAILED:
-                    tell(f"{settled.unit}: failed: {settled.reason}")
-            elif isinstance(fact, VerdictGiven) and (fact.benchmark, str(fact.key)) in at_work:
-                say(f"{fact.key}: {_verdict(fact)}")
-        if at_work and gone:
-            tell("the engine ended before all was done; `crosswind run` goes on from here")
-            return RunResult(failed, stopped=True)
-        time.sleep(POLL_SECONDS)
-    return RunResult(failed, stopped=False)
-
-
-def _settled(fact: Fact) -> StateChanged | None:
-    """A row of work that is over, for good or ill: what is played is still to be judged."""
-    if not isinstance(fact, StateChanged):
-        return None
-    if fact.state is State.DONE and fact.stage is not Stage.SIMULATE:
-        return fact
-    return fact if fact.state in {State.FAILED, State.DROPPED} else None
-
-
-def _verdict(fact: VerdictGiven) -> str:
-    words = {True: "passed", False: "failed", None: "unscored"}
-    return f"{words[fact.passed]} by {fact.judge}"

@@ -20,8 +20,8 @@ from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.attempts import Cause, Failure, describe
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
+from engine.providers.http.base import Door
 from engine.providers.http.connect import no_trust
-from engine.providers.http.connection import Door
 from engine.providers.http.proxies import proxy_for
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor

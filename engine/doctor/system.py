@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import Final
 
 from engine.doctor.findings import Area, Finding, State
-from engine.providers.http.connect import most_connections_raised
+from engine.providers.http.descriptors import most_connections_raised
 
 WIDTH: Final = 80
 HEIGHT: Final = 24

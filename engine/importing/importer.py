@@ -31,7 +31,8 @@ from engine.importing.verdicts import Court
 from engine.importing.work import SUM, Work
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.database import Store
-from engine.store.files import ImportNote, read_scenarios
+from engine.store.files import read_scenarios
+from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
 from engine.store.replaced_file import digest_on_disk

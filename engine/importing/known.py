@@ -23,7 +23,7 @@ from engine.importing.verdicts import identity
 from engine.jury import Jury
 from engine.regular import open_unbuffered
 from engine.store.digest import program_digest
-from engine.store.files import ImportNote
+from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
 

@@ -13,7 +13,7 @@ from typing import Final
 from engine.providers.capabilities import Memory, ShortMemory
 from engine.providers.clock import World
 from engine.providers.endpoint import Address, Wire, address
-from engine.providers.http.connection import Door, Line
+from engine.providers.http.base import Door, Line
 from engine.providers.limiter import Gate, Limiter, Turns
 from engine.providers.pricing import Prices
 from engine.providers.reachability import Knock, Reach

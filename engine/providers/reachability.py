@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.providers.attempts import Cause
-from engine.providers.http.connection import Door
+from engine.providers.http.base import Door
 
 Knock = Callable[[Door], Awaitable[bool]]
 

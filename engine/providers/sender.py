@@ -14,8 +14,8 @@ from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, Prose, Unanswered
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.capabilities import Learned, Lesson, Step, lesson
-from engine.providers.http.connect import wait_words
-from engine.providers.http.connection import Door
+from engine.providers.http.base import Door
+from engine.providers.http.descriptors import wait_words
 from engine.providers.http.exchange import Heard, Voice, exchange
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply

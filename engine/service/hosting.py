@@ -20,7 +20,7 @@ from engine.facts import NoteKind
 from engine.pipeline.fault_log import trace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.http.connect import raise_limit
+from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket

@@ -12,7 +12,7 @@ from typing import Final
 from engine.benchmark import Speaker, StopReason, Track
 from engine.errors import StoreError
 from engine.jury import what_counts
-from engine.store.files import ImportNote, keep_import
+from engine.store.imports import ImportNote, keep_import
 from engine.store.inserts import (
     INSERTS,
     Value,

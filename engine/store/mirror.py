@@ -20,8 +20,9 @@ from engine.jury import Jury
 from engine.regular import read_regular
 from engine.store.digest import program_digest
 from engine.store.filesystem import lacks_room, room_advice
+from engine.store.imports import NOTE
 from engine.store.mirror_content import Content
-from engine.store.mirror_history import NOTE, file_difference
+from engine.store.mirror_history import file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
 from engine.store.replaced_file import (

@@ -15,9 +15,8 @@ from engine.progress import Progress
 from engine.store import parsing
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
-from engine.store.files import ImportNote, kept_import
+from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
-from engine.store.mirror_history import rows_digest
 from engine.store.records import (
     Depends,
     FailedUnit,

@@ -22,8 +22,8 @@ from engine.errors import StoreError
 from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
 from engine.store.connection import fold_blindly, has_log, log_fault, log_of
 from engine.store.database import create_store
+from engine.store.imports import NOTE
 from engine.store.left_out import DAMAGED, LeftOut
-from engine.store.mirror_history import NOTE
 from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
 from engine.store.rowcheck import columns_of, forget_implausible, is_readable_but_other, mended

@@ -29,7 +29,7 @@ from engine.branches import Branch
 from engine.cli import status, validating
 from engine.cli.bars import bars
 from engine.cli.console import out
-from engine.cli.headless import LinePrinter
+from engine.cli.lines import LinePrinter
 from engine.cli.main import main as crosswind
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem

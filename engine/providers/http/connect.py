@@ -7,7 +7,6 @@ import base64
 import errno
 import os
 import re
-import resource
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +18,9 @@ import aiohappyeyeballs
 from aiohappyeyeballs import AddrInfoType
 
 from engine.providers.attempts import Cause, Failure
-from engine.providers.http.connection import (
-    CLOSED,
-    LARGEST_HEAD,
-    Connection,
-    ConnectionFailedError,
-    Door,
-    reason,
-)
+from engine.providers.http.base import ConnectionFailedError, Door
+from engine.providers.http.connection import CLOSED, LARGEST_HEAD, Connection, reason
+from engine.providers.http.descriptors import for_want_of_any
 
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r]")
 
@@ -62,61 +56,6 @@ class Tunnel(asyncio.Protocol):
         if not self._answer.done():
             failure = CLOSED if exc is None else Failure(Cause.BROKEN, reason(exc))
             self._answer.set_exception(ConnectionFailedError(failure))
-
-
-RESERVED: Final = 96
-"""For the store, the files, watchers, names looked up, and addresses tried side by side."""
-FEWEST: Final = 8
-"""Connections that are opened whatever is reserved."""
-
-
-_NONE_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE})
-
-
-def raise_limit() -> None:
-    """As far as this user may: shells begin with a limit that is small and not meant."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):
-            return  # where the system has a limit of its own below that
-
-
-def most_connections() -> int:
-    """To servers, at once."""
-    return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-
-def most_connections_raised() -> int:
-    """The same, once the limit is raised as far as it goes."""
-    return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-
-
-def any_left() -> bool:
-    """Whether one more can be opened at this moment, whoever has the others."""
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
-
-
-def for_want_of_any(error: OSError | UnicodeError) -> bool:
-    """Whether a connection failed for that. What looks names up does not say so."""
-    if isinstance(error, socket.gaierror):
-        return not any_left()
-    return isinstance(error, OSError) and error.errno in _NONE_LEFT
-
-
-def wait_words() -> str:
-    """What calls wait for where no more connections may be open, and what to do about it."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return f"out of open files (the limit is {soft}): `ulimit -n 4096` before the next run"
-
-
-def most_under(limit: int) -> int:
-    return 1 << 20 if limit == resource.RLIM_INFINITY else max(limit - RESERVED, FEWEST)
 
 
 NEXT_ADDRESS_S: Final = 0.25

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.moments import Moment, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure
-from engine.providers.http.connection import ConnectionFailedError, Line, OnBody
+from engine.providers.http.base import ConnectionFailedError, Line, OnBody
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.base import Hearing, InStreamError
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError

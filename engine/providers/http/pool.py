@@ -10,16 +10,10 @@ from weakref import WeakSet
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
 from engine.providers.endpoint import Address
-from engine.providers.http.connect import Way, any_left, most_connections, system_trust
-from engine.providers.http.connection import (
-    READ_AT_ONCE,
-    Connection,
-    ConnectionFailedError,
-    Door,
-    OnAnswer,
-    OnBody,
-    UnansweredError,
-)
+from engine.providers.http.base import ConnectionFailedError, Door, OnAnswer, OnBody
+from engine.providers.http.connect import Way, system_trust
+from engine.providers.http.connection import READ_AT_ONCE, Connection, UnansweredError
+from engine.providers.http.descriptors import any_left, most_connections
 from engine.providers.http.proxies import proxy_for
 
 KEEP_ALIVE_S: Final = 90.0

@@ -13,17 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from engine.providers.scripted.lexicon import Family, any_of, families
 from engine.providers.scripted.request import Request
-from engine.providers.scripted.words import (
-    Draw,
-    Family,
-    any_of,
-    content_stems,
-    families,
-    plain,
-    sentences,
-    tagged,
-)
+from engine.providers.scripted.words import Draw, content_stems, plain, sentences, tagged
 
 _EXCLUDES: Final = re.compile(
     r"\b(?:do|does|did|would|should|will|is|are) ?(?:not|n't|never) (?:(?:by itself|alone|yet|be"

@@ -24,7 +24,7 @@ from engine.doctor.findings import Area, Finding, State, exit_code
 from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
-from engine.providers.http.connect import RESERVED
+from engine.providers.http.descriptors import RESERVED
 from engine.store.database import create_store, open_store
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.providers.endpoint import Address
-from engine.providers.http.connection import OnBody
+from engine.providers.http.base import OnBody
 from engine.providers.http.pool import Connections
 
 CERTIFICATE: Final = Path(__file__).parent / "certificate"

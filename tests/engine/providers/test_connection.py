@@ -12,13 +12,12 @@ from typing import Final
 import pytest
 
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
+from engine.providers.http.base import ConnectionFailedError, OnBody
 from engine.providers.http.connection import (
     LARGEST_HEAD,
     MOST_MEMBERS,
     READ_AT_ONCE,
     UNPACKED_AT_ONCE,
-    ConnectionFailedError,
-    OnBody,
 )
 from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import (

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.providers.attempts import Cause, Failure
-from engine.providers.http.connection import ConnectionFailedError, OnAnswer
+from engine.providers.http.base import ConnectionFailedError, OnAnswer
 from engine.providers.http.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
 from engine.providers.protocols.openai import OpenAIHearing
 from engine.providers.protocols.sse import OversizedError

@@ -12,7 +12,7 @@ import pytest
 
 from engine.providers.attempts import Cause, Failure
 from engine.providers.endpoint import Address
-from engine.providers.http.connection import ConnectionFailedError
+from engine.providers.http.base import ConnectionFailedError
 from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized
 

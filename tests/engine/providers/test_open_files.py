@@ -14,8 +14,9 @@ import pytest
 
 from engine.providers.attempts import Cause
 from engine.providers.http import pool
+from engine.providers.http.base import ConnectionFailedError
 from engine.providers.http.connect import Way, failure_of
-from engine.providers.http.connection import Connection, ConnectionFailedError
+from engine.providers.http.connection import Connection
 from tests.engine.providers.conftest import Bench, call
 from tests.protocol_server.settings import Settings
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.providers.attempts import Cause
-from engine.providers.http.connection import Door
+from engine.providers.http.base import Door
 from engine.providers.reachability import Reach
 from tests.engine.providers.conftest import FakeTime
 

@@ -15,8 +15,8 @@ import pytest
 from engine.errors import InputError
 from engine.providers.attempts import SPEAKS_TLS, Cause, Failure, Kind, sort
 from engine.providers.endpoint import Address
+from engine.providers.http.base import ConnectionFailedError
 from engine.providers.http.connect import failure_of, system_trust
-from engine.providers.http.connection import ConnectionFailedError
 from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import (
     HEAD,

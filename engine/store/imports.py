@@ -1,0 +1,84 @@
+"""Notes of what was imported, each with the rows of its benchmark as they were then. They stand
+among the mirrored files, and may be missing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from engine.store.connection import Connection
+
+NOTE: Final = "/"
+"""How the path of a note among the mirrored files begins, which tells from which rows something was
+made: no path relative to the workspace begins so."""
+
+_WANTED: Final = ("metric", "scenario")
+_DONE: Final = ("take", "state", "attempt")
+_OF_A_TAKE: Final = ("take_end", "message", "verdict")
+_SUMS: Final = "count(*), max(r.seq), total(r.seq)"
+_USED: Final = "total(r.input_tokens), total(r.output_tokens), total(r.cost_usd)"
+_LAST: Final = 2**63 - 1
+
+
+def rows_digest(connection: Connection, benchmark: str, through: int = _LAST) -> str:
+    """Another one after any row was added or taken away: a row is a fact, and never written over.
+    But for what calls used, which a repair may correct, and which is looked at.
+
+    Of what was done, only rows up to `through` are looked at: what was done since is no change.
+    """
+    questions = [f"SELECT {_SUMS} FROM {table} r WHERE r.benchmark = ?" for table in _WANTED]
+    until = f"AND r.seq <= {through:d}"
+    questions += [f"SELECT {_SUMS} FROM {table} r WHERE r.benchmark = ? {until}" for table in _DONE]
+    questions += [
+        f"SELECT {_SUMS} FROM take t JOIN {table} r ON r.take = t.seq WHERE t.benchmark = ? {until}"
+        for table in _OF_A_TAKE
+    ]
+    questions.append(f"SELECT {_USED} FROM attempt r WHERE r.benchmark = ? {until}")
+    found = [tuple(row) for sql in questions for row in connection.all(sql, (benchmark,))]
+    return blake2b(repr(found).encode(), digest_size=16).hexdigest()
+
+
+_KEEP: Final = "INSERT OR REPLACE INTO mirrored (path, at, digest, seq) VALUES (?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportNote:
+    """What was imported into a benchmark, written with it. No fact, and no row of its own."""
+
+    benchmark: str
+    source: str
+    """Which of several that are imported into the same."""
+    digest: str
+    """Of what was imported, for whoever wants to know whether it still is the same."""
+    found: Mapping[str, Any]
+    """What was in it, as JSON has it."""
+
+
+def keep_import(connection: sqlite3.Connection, note: ImportNote, *, seq: int, at: int) -> None:
+    """In place of the one before. `seq` is the last that was written before it."""
+    rows = rows_digest(Connection(connection, Path()), note.benchmark, seq)
+    text = json.dumps({"digest": note.digest, "rows": rows, "found": note.found})
+    connection.execute(_KEEP, (_path(note.benchmark, note.source), at, text, seq))
+
+
+def kept_import(connection: Connection, benchmark: str, source: str) -> ImportNote | None:
+    """None where none was kept, and where the store has not all rows any more that it had then."""
+    path = _path(benchmark, source)
+    row = connection.first("SELECT digest, seq FROM mirrored WHERE path = ?", (path,))
+    if row is None:
+        return None
+    kept = json.loads(row["digest"])
+    if kept["rows"] != rows_digest(connection, benchmark, row["seq"]):
+        return None
+    return ImportNote(
+        benchmark=benchmark, source=source, digest=kept["digest"], found=kept["found"]
+    )
+
+
+def _path(benchmark: str, source: str) -> str:
+    return f"{NOTE}imported/{benchmark}/{source}"
