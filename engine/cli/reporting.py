@@ -117,7 +117,7 @@ def _page_path(word: str) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    from engine.cli.html_report.page import GENERATOR
+    from engine.report.html.page import GENERATOR
 
     try:
         with open_regular(path) as file:
@@ -128,7 +128,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
-    from engine.cli.html_report.page import html_report
+    from engine.report.html.page import html_report
 
     content = html_report(analyses, datetime.now(UTC)).encode()
     try:

@@ -21,7 +21,7 @@ LAYERS = [
     ["service"],
     ["link"],
     ["pipeline"],
-    ["stages", "importing", "exporting"],
+    ["stages", "importing", "exporting", "report"],
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
@@ -108,6 +108,12 @@ def test_to_open_an_account_loads_no_sdk() -> None:
 
 def test_the_app_loads_no_sdk() -> None:
     assert not loaded("import tui.app") & {"openai", "anthropic", *NETWORK}
+
+
+def test_templates_are_loaded_only_for_a_page() -> None:
+    """The commands that print results and the app write none."""
+    assert "jinja2" not in loaded("import engine.cli.reporting, tui.app")
+    assert "jinja2" in loaded("import engine.report.html.page")
 
 
 READING = """

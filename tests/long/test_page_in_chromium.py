@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.html_report.page import html_report
+from engine.report.html.page import html_report
 from tests.engine.cli.test_html_report import HOSTILE, MADE, hostile, rich
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -13,10 +13,11 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
+from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
-from engine.cli.html_report.page import html_report
+from engine.report.html.page import _environment, html_report
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -146,6 +147,12 @@ def test_a_hostile_name_stays_a_name(text: str) -> None:
     assert page.faults == []
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
     assert [sorted(found) for _, found in page.tags] == [sorted(f) for _, f in harmless.tags]
+
+
+def test_a_figure_that_a_template_asks_for_in_vain_makes_no_page() -> None:
+    template = _environment().from_string("{{ view.rate_of_passing }}")
+    with pytest.raises(UndefinedError, match="rate_of_passing"):
+        template.render(view=rich())
 
 
 def test_what_steers_a_terminal_or_turns_text_around_is_made_visible() -> None:

@@ -1,0 +1,115 @@
+"""The whole report: one page with everything it needs inside, and nothing that can run.
+
+What it looks like stands in `templates/`. There, text can only ever be text: whatever a template
+prints passes the display boundary and is escaped, unless a template made it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from engine.analysis.figures import Analysis
+from engine.analysis.findings import (
+    MARKS,
+    Kind,
+    chance,
+    coefficient,
+    listed,
+    metrics_of,
+    percent,
+    plural,
+    points,
+    span,
+    whose,
+)
+from engine.display import clean
+from engine.report.html.view import RATES, BenchmarkView, scale_of
+from engine.scripted import is_script
+
+GENERATOR: Final = "Crosswind results"
+"""Says in the page that we wrote it, so that it may be written anew."""
+
+_MOST_PAIRS: Final = 24
+"""Pairs that are shown at once; more of them are folded away, the clearest ones first."""
+_FINDING_TITLES: Final = {
+    Kind.REAL: "Sure, as far as chance goes",
+    Kind.OPEN: "Seen, but it may be chance",
+    Kind.CAUTION: "Before you use a number",
+}
+
+
+def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
+    """One self-contained file about one benchmark or several."""
+    environment = _environment()
+    style = environment.get_template("style.css").render()
+    level = 2 if len(analyses) == 1 else 3
+    return environment.get_template("page.html").render(
+        generator=GENERATOR,
+        style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
+        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
+        title=analyses[0].title if len(analyses) == 1 else "Results",
+        lead=_lead(analyses, made),
+        scripted=_scripted(analyses),
+        views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("engine.report.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "finding_titles": _FINDING_TITLES,
+        "marks": MARKS,
+        "most_pairs": _MOST_PAIRS,
+        "rates": RATES,
+        "scale_of": scale_of,
+    }
+    words = (chance, coefficient, metrics_of, percent, plural, points, span, whose)
+    environment.globals |= {word.__name__: word for word in words}
+    return environment
+
+
+def _printable(value: object) -> object:
+    """What models, files and people wrote steers nothing and turns no text around."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _lead(analyses: Sequence[Analysis], made: datetime) -> str:
+    targets = {one.target for found in analyses for one in found.targets}
+    scored = sum(one.scored for found in analyses for one in found.targets)
+    return (
+        f"{plural(len(targets), 'target')} in {plural(scored, 'scored conversation')}, "
+        f"{made:%d %B %Y, %H:%M} UTC"
+    )
+
+
+def _scripted(analyses: Sequence[Analysis]) -> str:
+    """What to know of scripted models before a figure is used; nothing where there were none."""
+    models = sorted({model for found in analyses for model in found.scripted_models})
+    if not models:
+        return ""
+    known = f"Scripted models took part: {listed(models)}. They are not language models"
+    targets = {one.model for found in analyses for one in found.targets}
+    real = sorted(model for model in targets if not is_script(model))
+    if not real:
+        return (
+            f"{known}: these numbers show how Crosswind works, and say nothing about any assistant."
+        )
+    no = "is no script" if len(real) == 1 else "are no scripts"
+    return f"{known}. {listed(real)} {no}; what is said here of any assistant rests on these."

@@ -1,0 +1,199 @@
+"""What the page shows of an analysis, in the order and from the side in which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Final
+
+from engine.analysis.figures import (
+    Analysis,
+    Comparison,
+    Concord,
+    Estimate,
+    Gap,
+    MetricInfo,
+    TargetResult,
+)
+from engine.analysis.findings import Finding, findings, listed, percent, plural, reach
+from engine.benchmark import Track
+
+_STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+_MOST_STEPS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From which value to which a plot reaches, and where its lines are."""
+
+    low: float
+    high: float
+    step: float
+    signed: bool = False
+    """Whether its values are differences, with nothing somewhere between."""
+
+    @property
+    def ticks(self) -> list[float]:
+        count = round((self.high - self.low) / self.step)
+        return [round(self.low + n * self.step, 9) for n in range(count + 1)]
+
+    def at(self, value: float) -> str:
+        """Where a value stands, in per cent of the width."""
+        share = (value - self.low) / (self.high - self.low)
+        return f"{min(1.0, max(0.0, share)) * 100:.4g}%"
+
+    def label(self, tick: float) -> str:
+        size = round(abs(tick) * 100)
+        if not self.signed:
+            return f"{size}%"
+        return "0" if size == 0 else f"{'−' if tick < 0 else '+'}{size}"
+
+
+RATES: Final = Scale(0.0, 1.0, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A comparison or a gap, from the side that passes more often."""
+
+    more: str
+    less: str
+    size: float
+    low: float | None
+    high: float | None
+    p: float | None
+    base_scenarios: int
+    real: bool
+
+    @classmethod
+    def of(cls, one: Comparison | Gap) -> Difference:
+        more, less, low, high = one.left, one.right, one.low, one.high
+        if one.difference < 0:
+            more, less = less, more
+            low, high = None if high is None else -high, None if low is None else -low
+        size, p = abs(one.difference), one.p_adjusted
+        return cls(more, less, size, low, high, p, one.base_scenarios, one.real)
+
+    @property
+    def ends(self) -> str:
+        return reach(self.low, self.high)
+
+    @property
+    def points(self) -> str:
+        return "<1" if 0 < self.size < 0.005 else f"{self.size * 100:.0f}"
+
+
+def scale_of(differences: Iterable[Difference]) -> Scale:
+    """One that holds all of them with their intervals, and nothing."""
+    ends = [end for one in differences for end in (one.size, one.low, one.high)]
+    known = [0.0, *(end for end in ends if end is not None)]
+    low, high = min(known), max(known)
+    width = max(0.05, high - low)
+    step = next((step for step in _STEPS if width / step <= _MOST_STEPS), _STEPS[-1])
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return Scale(first * step, max(last, first + 1) * step, step, signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRate:
+    """How often a target passes with one group of people; None where none of its rows counts."""
+
+    value: str
+    rate: float | None
+
+    def __str__(self) -> str:
+        return f"{self.value} {percent(self.rate)}"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkView:
+    """One benchmark's part of the page."""
+
+    analysis: Analysis
+    prefix: str
+    """Of its ids, unique on the page."""
+    level: int
+    """Of the headings of its sections."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        return findings(self.analysis)
+
+    def best_first(self, track: Track) -> Sequence[TargetResult]:
+        return sorted(self.analysis.targets, key=lambda one: _rank_key(one.tracks[track]))
+
+    def ranked(self, track: Track) -> bool:
+        return any(track in one.ranks for one in self.analysis.targets)
+
+    @property
+    def metrics(self) -> Sequence[MetricInfo]:
+        """Those that any target was judged on."""
+        targets = self.analysis.targets
+        return [
+            one for one in self.analysis.metrics if any(one.id in each.metrics for each in targets)
+        ]
+
+    @property
+    def no_signal(self) -> dict[str, bool]:
+        """Metrics that tell no targets apart, and whether all pass them."""
+        return {one.metric_id: one.passed for one in self.analysis.no_signal}
+
+    def compared(self, track: Track | None) -> Sequence[Difference]:
+        """Real ones first, the largest first."""
+        pairs = map(Difference.of, self.analysis.compared(track))
+        return sorted(pairs, key=lambda one: (not one.real, -one.size))
+
+    def values(self, axis: str) -> Sequence[str]:
+        targets = self.analysis.targets
+        return sorted({value for one in targets for value in one.demographics.get(axis, {})})
+
+    def rates_of(self, target: TargetResult, axis: str) -> Sequence[GroupRate]:
+        cells = target.demographics.get(axis, {})
+        return [
+            GroupRate(value, cells[value].rate if value in cells else None)
+            for value in self.values(axis)
+        ]
+
+    def widest_gap(self, target: TargetResult, axis: str) -> Difference | None:
+        """A real one before any other."""
+        gaps = self.analysis.gaps
+        own = [
+            Difference.of(gap) for gap in gaps if (gap.axis, gap.target) == (axis, target.target)
+        ]
+        return max(own, key=lambda gap: (gap.real, gap.size), default=None)
+
+    @property
+    def pooled_gaps(self) -> Sequence[Difference]:
+        return [Difference.of(gap) for gap in self.analysis.gaps if gap.target is None]
+
+    @property
+    def concords(self) -> Sequence[Concord]:
+        own = [one.agreement for one in self.analysis.targets if one.agreement is not None]
+        return [*own, *self.analysis.agreement]
+
+    @property
+    def makers(self) -> Sequence[str]:
+        """Sentences on how the figures came about."""
+        analysis = self.analysis
+        said = [*analysis.notes, analysis.headline_rule, *_makers(analysis), analysis.cost]
+        return [sentence for sentence in said if sentence]
+
+
+def _rank_key(estimate: Estimate) -> tuple[bool, float]:
+    return estimate.rate is None, -(estimate.rate or 0.0)
+
+
+def _makers(analysis: Analysis) -> Iterator[str]:
+    for judge in analysis.judges:
+        passes = f" in {plural(judge.passes, 'pass', 'passes')}" if judge.passes > 1 else ""
+        lost = f"; {judge.unusable:,} more could not be used" if judge.unusable else ""
+        second = "" if judge.counting or not judge.verdicts else ", as a second opinion"
+        yield f"{judge.name} gave {plural(judge.verdicts, 'verdict')}{passes}{second}{lost}."
+    models = [f"{one.target} is {one.model}" for one in analysis.targets if one.model != one.target]
+    if models:
+        yield f"Behind the targets: {listed(models)}."
+    yield (
+        "Rows of one base scenario resemble each other: their intra-class correlation, pooled over "
+        f"the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."
+    )
