@@ -141,7 +141,7 @@ def repair_now(arguments: argparse.Namespace) -> None:
 
     # what it says is no result of the command that was typed
     with redirect_stdout(sys.stderr):
-        run_repair(argparse.Namespace(**{**vars(arguments), "yes": True}))
+        run_repair(argparse.Namespace(**{**vars(arguments), "yes": True, "json": False}))
 
 
 def offered(words: str, arguments: argparse.Namespace) -> None:
