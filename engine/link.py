@@ -5,7 +5,7 @@ Facts do not come this way; they are rows of the store. The link carries what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -73,17 +73,17 @@ class Board:
     """What the engine is doing now, at a glance."""
 
     state: EngineState
-    speaking: Sequence[Speech]
+    speaking: tuple[Speech, ...]
     """Longest running first."""
     problem: str | None = None
     """Why the engine stopped, where it did not stop by itself; why it is paused, where no person
     paused it."""
-    waits: Sequence[Wait] = ()
+    waits: tuple[Wait, ...] = ()
     parked: Mapping[str, str] = field(default_factory=dict)
     """Targets that are called no more until a person says so, and why."""
     concurrency: Mapping[Stage, int] = field(default_factory=dict)
     """How many rows of a stage are worked on at once, at most."""
-    notices: Sequence[str] = ()
+    notices: tuple[str, ...] = ()
     """What a watcher should know that is no fact: that the configuration was edited since."""
     engine: Identity | None = None
     said: Mapping[str, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Board:
     """What the run has spent by now, of what has a known price; None where that is not known."""
     budget_usd: float | None = None
     """What the run may spend; None without a limit."""
-    limits: Sequence[Limit] = ()
+    limits: tuple[Limit, ...] = ()
     """Models that could be called more if their servers took more."""
     between: Mapping[str, int] = field(default_factory=dict)
     """Conversations that have begun and wait for their next message's turn, by target."""

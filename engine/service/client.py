@@ -22,19 +22,19 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Answer, Board, Request
-from engine.service.codec import answer_from_json
-from engine.service.fields import MessageError
 from engine.service.hearing import Hearing
-from engine.service.messages import (
+from engine.service.outlook import Holding, Outlook, Patience
+from engine.service.protocol import (
     LONGEST_LINE,
     Ask,
     CommandAsked,
     HelloAsked,
+    MessageError,
     Said,
     encode_asked,
+    read,
     read_said,
 )
-from engine.service.outlook import Holding, Outlook, Patience
 from engine.service.socket import BrokenLineError, Line, Socket, peer_uid
 
 HERTZ: Final = 10.0
@@ -336,7 +336,7 @@ def _deliver(said: Said, errand: _Errand) -> None:
         errand.refuse(said.error)
         return
     try:
-        errand.settle(answer_from_json(said.ok))
+        errand.settle(read(said.ok, Answer))
     except MessageError as error:
         errand.refuse(f"what the engine answered is not understood: {error}")
         raise

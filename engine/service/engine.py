@@ -154,13 +154,13 @@ class Engine:
         parked = {target: why for target in targets if (why := models.parked(target)) is not None}
         return Board(
             state=self._state(),
-            speaking=pipeline.live.speaking(),
+            speaking=tuple(pipeline.live.speaking()),
             problem=self._trouble,
-            waits=[Wait(model, *held) for model, held in models.held().items()],
+            waits=tuple(Wait(model, *held) for model, held in models.held().items()),
             parked=parked,
             concurrency={stage: slots.number for stage, slots in pipeline.control.slots.items()},
             between=dict(pipeline.control.slots[Stage.SIMULATE].between),
-            notices=self._edited(),
+            notices=tuple(self._edited()),
             engine=self._identity,
             said=pipeline.live.said(),
             spent_usd=pipeline.budget.spent_usd,
@@ -171,7 +171,7 @@ class Engine:
             question=None if pipeline.question is None else pipeline.question.words,
             workspace_budget_usd=pipeline.config.workspace_budget,
             workspace_spent_usd=pipeline.workspace_spent_usd,
-            limits=[Limit(model, *limit) for model, limit in models.limits().items()],
+            limits=tuple(Limit(model, *limit) for model, limit in models.limits().items()),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:

@@ -9,17 +9,18 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
 from engine.link import Board, Identity
-from engine.service.fields import MessageError
-from engine.service.messages import (
+from engine.service.protocol import (
     Ask,
     BoardAsked,
     CommandAsked,
+    Hello,
     HelloAsked,
+    MessageError,
+    NumberedBoard,
     Said,
+    SomeText,
     TextAsked,
-    hello_from_json,
-    numbered_board_from_json,
-    some_text_from_json,
+    read,
 )
 
 BOARD_HERTZ: Final = 5.0
@@ -129,7 +130,7 @@ class Hearing:
         """Take in what was answered. Raises `MessageError`."""
         match asked:
             case HelloAsked():
-                self.engine = hello_from_json(said.ok)
+                self.engine = read(said.ok, Hello).engine
             case BoardAsked():
                 self._hear_board(said.ok)
             case TextAsked():
@@ -167,7 +168,7 @@ class Hearing:
     def _hear_board(self, value: object) -> None:
         if self._board_interest is not None:
             self._board_interest.waiting = False
-        found = numbered_board_from_json(value)
+        found = read(value, NumberedBoard)
         if found.board is not None:
             self._number, self.board = found.number, found.board
         elif found.number != self._number:
@@ -178,10 +179,10 @@ class Hearing:
         if mirror is None:
             return
         mirror.interest.waiting = False
-        found = some_text_from_json(value)
-        if found is None:
+        if value is None:
             mirror.forget()
             return
+        found = read(value, SomeText)
         heard = found.heard
         follows = heard.speech == mirror.speech and found.start == mirror.cursor
         if not follows and found.start:

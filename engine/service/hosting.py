@@ -22,6 +22,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
+from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
 from engine.service.spawning import Job, Place, Word
@@ -134,7 +135,7 @@ def run_job(text: str, speak: int) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     word = _Once(speak)
     try:
-        job = Job.from_json(text)
+        job = read(parsed(text), Job)
         _log(f"begins in {job.place.root}")
         with hosted(job.place, linger=job.linger) as engine:
             result = asyncio.run(_work(engine, job, word))

@@ -22,22 +22,22 @@ from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import Answer, Board, Request
 from engine.moments import Moment, reached
-from engine.service.codec import answer_as_json, board_as_json
-from engine.service.fields import MessageError
-from engine.service.messages import (
+from engine.service.protocol import (
     LONGEST_LINE,
+    VERSION,
     BoardAsked,
     CommandAsked,
+    Hello,
     HelloAsked,
+    MessageError,
+    SomeText,
     TextAsked,
     encode_error,
     encode_goodbye,
     encode_ok,
     encode_ok_of,
     encode_value,
-    hello_as_json,
     read_question,
-    some_text_as_json,
 )
 from engine.service.socket import (
     LONGEST_PATH,
@@ -212,12 +212,12 @@ class Server:
             match asked := question.read():
                 case HelloAsked():
                     engine = self._engine.board().engine
-                    watcher.say(encode_ok(number, hello_as_json(engine)))
+                    watcher.say(encode_ok(number, Hello(VERSION, engine)))
                 case BoardAsked():
                     watcher.say(encode_ok_of(number, self._board.beyond(asked.seen)))
                 case TextAsked():
                     heard = self._text(asked)
-                    found = None if heard is None else some_text_as_json(heard)
+                    found = None if heard is None else SomeText.of(heard)
                     watcher.say(encode_ok(number, found))
                 case CommandAsked():
                     task = asyncio.create_task(self._carry_out(number, asked.request, watcher))
@@ -242,7 +242,7 @@ class Server:
             watcher.say(encode_error(number, f"the engine failed at it: {type(error).__name__}"))
             return
         self._board.forget()
-        watcher.say(encode_ok(number, answer_as_json(answer)))
+        watcher.say(encode_ok(number, answer))
 
 
 async def _connected(meet: Callable[[], asyncio.Protocol], connected: socket.socket) -> object:
@@ -262,7 +262,7 @@ class _CurrentBoard:
         """The board, unless it is still the one that was seen."""
         now = asyncio.get_running_loop().time()
         if now >= self._good_until:
-            encoded = encode_value(board_as_json(self._engine.board()))
+            encoded = encode_value(self._engine.board())
             if encoded != self._encoded:
                 self._number += 1
                 self._encoded = encoded

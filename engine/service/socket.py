@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from engine.errors import CrosswindError
-from engine.service.messages import LONGEST_LINE
+from engine.service.protocol import LONGEST_LINE
 
 LONGEST_PATH: Final = 103
 """Bytes of a socket's path that every system takes: Linux takes 107, macOS 103."""

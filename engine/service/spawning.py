@@ -7,16 +7,13 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
-from engine.link import Command, Request
 from engine.pipeline.order import Order
-from engine.service.codec import request_as_json, request_from_json
-from engine.service.fields import MessageError
 
 if TYPE_CHECKING:
     from engine.config.schema import Config
@@ -65,30 +62,6 @@ class Job:
     linger: float
     """Seconds that it waits for more when all is done."""
 
-    def to_json(self) -> str:
-        request = None if self.order is None else Request(Command.RUN, order=self.order)
-        return json.dumps(
-            {
-                "root": str(self.place.root),
-                "config": str(self.place.config_path),
-                "pace": self.place.pace,
-                "linger": self.linger,
-                "request": None if request is None else request_as_json(request),
-            }
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Job:
-        """Raises `MessageError`, and `KeyError` for what another version has written."""
-        found = json.loads(text)
-        pace: Pace | None = found["pace"]
-        request = found["request"]
-        return cls(
-            Place(Path(found["root"]), Path(found["config"]), pace),
-            None if request is None else request_from_json(request).order,
-            float(found["linger"]),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Word:
@@ -101,9 +74,8 @@ class Word:
 
     def send(self, descriptor: int) -> None:
         """Whoever listened may have gone."""
-        text = json.dumps({"pid": self.pid, "problem": self.problem, "exit_code": self.exit_code})
         try:
-            os.write(descriptor, text.encode())
+            os.write(descriptor, json.dumps(asdict(self)).encode())
         except BrokenPipeError:
             pass
         finally:
@@ -115,6 +87,9 @@ def spawn(job: Job) -> int:
 
     Raises `EngineStartError` with what it says, and its exit code.
     """
+    # Imported here: whoever only wants to know where an engine works need not load the codec.
+    from engine.service.protocol import encode_value
+
     listen, speak = os.pipe()
     with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
         try:
@@ -129,7 +104,9 @@ def spawn(job: Job) -> int:
             )
         finally:
             os.close(speak)
-        child.communicate(job.to_json())  # it leaves its work to a process of nobody's, and ends
+        child.communicate(
+            encode_value(job).decode("ascii")
+        )  # it leaves its work to a process of nobody's, and ends
         said = heard.read()
     word = _understood(said)
     if word is None:
@@ -164,7 +141,6 @@ def _open_log(root: Path) -> BinaryIO:
 
 def _understood(said: bytes) -> Word | None:
     try:
-        found = json.loads(said)
-        return Word(found["pid"], found["problem"], found["exit_code"])
-    except (ValueError, KeyError, MessageError):
+        return Word(**json.loads(said))
+    except (ValueError, TypeError):
         return None

@@ -49,9 +49,11 @@ class Talking:
     live: LiveBoard = field(default_factory=LiveBoard)
 
     def board(self) -> Board:
-        since = datetime(2026, 5, 1, tzinfo=UTC)
+        identity = Identity(os.getpid(), "here", datetime(2026, 5, 1, tzinfo=UTC))
         return Board(
-            EngineState.RUNNING, self.live.speaking(), engine=Identity(os.getpid(), "here", since)
+            EngineState.RUNNING,
+            tuple(self.live.speaking()),
+            engine=identity,
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:

@@ -80,7 +80,7 @@ class Talking:
         since = datetime(2026, 5, 1, tzinfo=UTC)
         return Board(
             EngineState.RUNNING,
-            self.live.speaking(),
+            tuple(self.live.speaking()),
             concurrency={Stage.SIMULATE: len(self.live.speaking())},
             engine=Identity(os.getpid(), "here", since),
             said=self.live.said(),

@@ -140,7 +140,7 @@ LATER = {
     *("engine.config.schema", "engine.config.benchmark_file"),
     *("engine.store.database", "engine.store.writer", "engine.store.inserts"),
     *("engine.store.browsing", "engine.store.maintenance"),
-    *("engine.service.client", "engine.service.messages"),
+    *("engine.service.client", "engine.service.protocol"),
     *("engine.pipeline.run", "engine.pipeline.standing", "engine.statistics.rates"),
     *("tui.screens.live", "tui.screens.help", "tui.results"),
 }

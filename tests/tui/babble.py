@@ -57,7 +57,7 @@ class Babble(ScriptedLink):
 
     def board(self) -> Board:
         said = dict.fromkeys(TARGETS, self.length * CONVERSATIONS // len(TARGETS))
-        return Board(EngineState.RUNNING, self._speeches, said=said)
+        return Board(EngineState.RUNNING, tuple(self._speeches), said=said)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         speech = next(each for each in self._speeches if each.key == key)

@@ -61,12 +61,12 @@ class HostileLink:
         speech = Speech(BENCHMARK, SPEAKING, 0, 3, Speaker.TARGET, SPOKEN_ONLY, 0.0)
         return Board(
             EngineState.RUNNING,
-            [speech],
+            (speech,),
             problem=SPOKEN_ONLY,
-            waits=[Wait(SPOKEN_ONLY, SPOKEN_ONLY, 3.0), Wait(SPOKEN_ONLY, SPOKEN_ONLY, None, 2)],
+            waits=(Wait(SPOKEN_ONLY, SPOKEN_ONLY, 3.0), Wait(SPOKEN_ONLY, SPOKEN_ONLY, None, 2)),
             parked={TARGETS[0]: SPOKEN_ONLY, SPOKEN_ONLY: SPOKEN_ONLY},
             concurrency={Stage.SIMULATE: 4},
-            notices=[SPOKEN_ONLY],
+            notices=(SPOKEN_ONLY,),
             engine=Identity(4711, SPOKEN_ONLY, datetime(2026, 5, 1, 12, tzinfo=UTC)),
             said={TARGETS[1]: len(SPOKEN_ONLY), SPOKEN_ONLY: 1},
         )

@@ -92,13 +92,13 @@ class ScriptedLink:
         speeches = (voice.speech for voice in self.voices.values())
         return Board(
             self.state,
-            sorted(speeches, key=lambda each: each.began),
+            tuple(sorted(speeches, key=lambda each: each.began)),
             self.problem,
             parked=self.parked,
             concurrency=self.concurrency,
             between=self.between,
-            waits=self.waits,
-            notices=self.notices,
+            waits=tuple(self.waits),
+            notices=tuple(self.notices),
             engine=self.identity,
             said=self.said(),
             spent_usd=self.spent_usd,
@@ -107,7 +107,7 @@ class ScriptedLink:
             agreed_usd=self.agreed_usd,
             rest_usd=self.rest_usd,
             question=self.question,
-            limits=self.limits,
+            limits=tuple(self.limits),
         )
 
     def said(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ class StagedEngine:
 
     def board(self) -> Board:
         self.boards += 1
-        return Board(self.state, self.live.speaking(), self.problem, engine=ENGINE)
+        return Board(self.state, tuple(self.live.speaking()), self.problem, engine=ENGINE)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self.live.text(benchmark, key, cursor)

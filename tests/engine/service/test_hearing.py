@@ -10,10 +10,16 @@ import pytest
 
 from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState
-from engine.service.codec import board_as_json
-from engine.service.fields import MessageError
 from engine.service.hearing import BOARD_HERTZ, INTEREST_SECONDS, Conversation, Hearing
-from engine.service.messages import Ask, BoardAsked, Said, TextAsked, some_text_as_json
+from engine.service.protocol import (
+    Ask,
+    BoardAsked,
+    MessageError,
+    Said,
+    SomeText,
+    TextAsked,
+    encode_value,
+)
 from tests.engine.service.staging import BENCHMARK, KEY, a_speech
 
 CONVERSATION: Conversation = (BENCHMARK, KEY)
@@ -30,7 +36,7 @@ def answered(hearing: Hearing, asked: Ask, said: str, speech: Speech = SPEECH) -
     assert isinstance(asked, TextAsked)
     cursor = asked.cursor if speech == asked.speech else 0
     heard = LiveText.since(cursor, speech, said)
-    ok = json.loads(json.dumps(some_text_as_json(heard)))
+    ok = json.loads(encode_value(SomeText.of(heard)))
     hearing.hear(asked, Said(1, ok), now=0.0)
 
 
@@ -59,7 +65,7 @@ def test_nothing_is_asked_again_before_it_was_answered(hearing: Hearing) -> None
 
 def test_text_is_pulled_at_its_pace_and_the_board_more_slowly(hearing: Hearing) -> None:
     asked = {BoardAsked: 0, TextAsked: 0}
-    board = json.loads(json.dumps(board_as_json(Board(EngineState.RUNNING, ()))))
+    board = json.loads(encode_value(Board(EngineState.RUNNING, ())))
     for step in range(1000):
         now = step / 100
         hearing.want_board(now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -12,28 +13,22 @@ from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
 from engine.pipeline.order import Order, PriceRange
-from engine.service.codec import (
-    answer_as_json,
-    answer_from_json,
-    board_as_json,
-    board_from_json,
-    speech_as_json,
-    speech_from_json,
-)
-from engine.service.fields import MessageError
-from engine.service.messages import (
+from engine.service.protocol import (
+    LONGEST_FAULT,
     LONGEST_TEXT,
     BoardAsked,
     CommandAsked,
     HelloAsked,
+    MessageError,
+    SomeText,
     TextAsked,
     encode_asked,
     encode_goodbye,
     encode_ok,
+    encode_value,
+    read,
     read_question,
     read_said,
-    some_text_as_json,
-    some_text_from_json,
 )
 
 KEY = ConversationKey("m01_s001_v01", "steadfast", 2)
@@ -117,8 +112,8 @@ def test_a_question_is_understood_as_it_was_asked(asked: HelloAsked) -> None:
 
 @pytest.mark.parametrize("board", [BOARD, Board(EngineState.IDLE, ())])
 def test_a_board_is_understood_as_it_was_told(board: Board) -> None:
-    said = read_said(encode_ok(1, board_as_json(board)))
-    assert board_from_json(said.ok) == board
+    said = read_said(encode_ok(1, board))
+    assert read(said.ok, Board) == board
     assert read_said(encode_goodbye(board)).goodbye == board
 
 
@@ -129,15 +124,15 @@ def test_a_board_is_understood_as_it_was_told(board: Board) -> None:
 def test_a_speech_that_was_understood_before_is_refused_where_it_has_changed(
     name: str, value: object
 ) -> None:
-    told = speech_as_json(SPEECH)
-    assert speech_from_json(told) is speech_from_json(dict(told))
+    told = json.loads(encode_value(SPEECH))
+    assert read(told, Speech) == read(dict(told), Speech) == SPEECH
     with pytest.raises(MessageError):
-        speech_from_json({**told, name: value})
+        read({**told, name: value}, Speech)
 
 
 def test_an_answer_is_understood_as_it_was_given() -> None:
     answer = Answer(accepted=True, text="paused")
-    assert answer_from_json(read_said(encode_ok(1, answer_as_json(answer))).ok) == answer
+    assert read(read_said(encode_ok(1, answer)).ok, Answer) == answer
 
 
 @pytest.mark.parametrize(
@@ -145,10 +140,9 @@ def test_an_answer_is_understood_as_it_was_given() -> None:
 )
 def test_any_text_that_a_model_can_send_survives(text: str) -> None:
     heard = LiveText(SPEECH, text, 100 + len(text))
-    line = encode_ok(1, some_text_as_json(heard))
+    line = encode_ok(1, SomeText.of(heard))
     assert line.isascii()
-    found = some_text_from_json(read_said(line).ok)
-    assert found is not None
+    found = read(read_said(line).ok, SomeText)
     assert found.heard == heard
     assert found.start == 100
     assert not found.more
@@ -159,10 +153,9 @@ def test_an_answer_holds_only_so_much_of_a_long_text(character: str) -> None:
     said = character * 400_000
     collected, cursor = "", 0
     for _ in range(100):
-        line = encode_ok(1, some_text_as_json(LiveText(SPEECH, said[cursor:], len(said))))
+        line = encode_ok(1, SomeText.of(LiveText(SPEECH, said[cursor:], len(said))))
         assert len(line) < LONGEST_TEXT + 2000
-        found = some_text_from_json(read_said(line).ok)
-        assert found is not None
+        found = read(read_said(line).ok, SomeText)
         collected, cursor = collected + found.heard.text, found.heard.cursor
         if not found.more:
             break
@@ -193,6 +186,7 @@ NONSENSE: list[object] = [
     {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", "c"]},
     {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "cursor": -1},
     {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": ["a", "b", 0], "speech": 3},
+    {"id": 1, "v": 1, "ask": "text", "benchmark": "a", "key": {"scenario_id": "a"}},
     {"id": 1, "v": 1, "ask": "command"},
     {"id": 1, "v": 1, "ask": "command", "request": {"command": "format"}},
     {"id": 1, "v": 1, "ask": "command", "request": {"command": "retry", "rows": ["a"]}},
@@ -207,6 +201,30 @@ NONSENSE: list[object] = [
 def test_nonsense_is_refused(value: object) -> None:
     with pytest.raises(MessageError):
         read_question(json.dumps(value).encode()).read()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"ask": "x" * 1_000_000},
+        {"ask": "text", "benchmark": "a", "key": ["x" * 1_000_000]},
+        {"ask": "command", "request": {"command": "x" * 1_000_000}},
+    ],
+    ids=["a question", "a key", "a command"],
+)
+def test_a_refusal_says_where_and_holds_only_so_much_of_what_is_refused(
+    asked: dict[str, object],
+) -> None:
+    with pytest.raises(MessageError, match=r"expected \[scenario_id|at `\$\.") as refused:
+        read_question(json.dumps({"id": 1, "v": 1, **asked}).encode()).read()
+    assert len(str(refused.value)) < LONGEST_FAULT + 10
+
+
+def test_a_question_as_deep_as_json_goes_is_read_no_deeper_than_messages_go() -> None:
+    depth = sys.getrecursionlimit() // 2
+    deep = b'{"request":' * depth + b"1" + b"}" * depth
+    with pytest.raises(MessageError):
+        read_question(b'{"id":1,"v":1,"ask":"command","request":' + deep + b"}").read()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.link import Answer, Command, EngineState, Request
-from engine.service.messages import LONGEST_LINE, LONGEST_TEXT
+from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD
 from engine.service.socket import UnsafeFolderError
 from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger, a_speech, until
