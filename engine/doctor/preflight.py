@@ -30,8 +30,8 @@ from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, Listed, destinations, listed
 from engine.errors import InputError, Problem
-from engine.providers.attempts import Cause, describe
-from engine.providers.http.connect import no_trust
+from engine.providers.attempts import Cause, describe, transport_failure
+from engine.providers.http.connector import no_trust
 from engine.regular import read_regular
 
 LONGEST_S: Final = 4.0
@@ -187,7 +187,7 @@ async def _ask(places: Sequence[Destination], longest_s: float) -> list[Listed]:
     try:
         trust = await asyncio.to_thread(httpx2.create_ssl_context)
     except OSError as error:
-        failure = no_trust(error)
+        failure = transport_failure(no_trust(error))
 
     async def one(place: Destination) -> Listed:
         if failure is not None and urlsplit(place.base_url).scheme == "https":

@@ -18,11 +18,11 @@ import httpx2
 from engine.doctor.findings import Area, Finding, State
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
-from engine.providers.attempts import Cause, Failure, describe
+from engine.providers.attempts import Cause, Failure, describe, transport_failure
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
-from engine.providers.http.base import Door
-from engine.providers.http.connect import no_trust
+from engine.providers.http.connector import no_trust
 from engine.providers.http.proxies import proxy_for
+from engine.providers.http.transport import HostPort
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 
@@ -109,7 +109,7 @@ async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Find
     try:
         trust = await asyncio.to_thread(httpx2.create_ssl_context)
     except OSError as error:
-        return await _unsafe(places, describe(no_trust(error)), longest_s)
+        return await _unsafe(places, describe(transport_failure(no_trust(error))), longest_s)
     return list(await asyncio.gather(*(_reach(place, trust, longest_s) for place in places)))
 
 
@@ -311,7 +311,7 @@ def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
     if cause is Cause.BROKEN and place.base_url.startswith("http://"):
         return "write https:// in base_url, if the server speaks TLS, or see what it logs"
-    if Door.of(place.base_url).local:
+    if HostPort.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
     if proxy is not None:
         return "check base_url and the proxy (HTTPS_PROXY, NO_PROXY)"

@@ -12,14 +12,14 @@ from typing import Final
 
 from engine.providers.capabilities import Memory, ShortMemory
 from engine.providers.clock import World
-from engine.providers.endpoint import Address, Wire, address
-from engine.providers.http.base import Door, Line
+from engine.providers.endpoint import Wire, address
+from engine.providers.http.transport import Address, HostPort, Transport
 from engine.providers.limiter import Gate, Limiter, Turns
 from engine.providers.pricing import Prices
-from engine.providers.reachability import Knock, Reach
+from engine.providers.reachability import Probe, Reachability
 from engine.providers.retry import Patience
 
-OpenLine = Callable[[Address], Line]
+OpenTransport = Callable[[Address], Transport]
 NEW_OBJECTS: Final = 10_000
 """After which the garbage collector looks for circles among them. A call makes hundreds, nearly
 all of which go by themselves."""
@@ -50,7 +50,7 @@ class Account:
     how providers and gateways limit; where a number is shared after all, the models settle within
     it as connections on one line do."""
 
-    line: Line
+    transport: Transport
     world: World
     gate: Gate
     """Closed while the server asks for no request at all, whatever the model."""
@@ -82,17 +82,18 @@ def _settle() -> None:
     gc.set_threshold(NEW_OBJECTS)
 
 
-def _open_line(where: Address) -> Line:
+def _open_transport(where: Address) -> Transport:
     # imported late: a run on scripted models needs no network
-    from engine.providers.http.pool import Connections
+    from engine.providers.http.pool import ConnectionPool
 
-    return Connections(where)
+    return ConnectionPool(where)
 
 
-async def _knock(door: Door) -> bool:
-    from engine.providers.http.pool import answers
+async def _probe(host_port: HostPort) -> bool:
+    from engine.providers.http.connector import accepts_connection
+    from engine.providers.http.pool import CONNECT_S
 
-    return await answers(door)
+    return await accepts_connection(host_port, longest_s=CONNECT_S)
 
 
 class Accounts:
@@ -105,16 +106,18 @@ class Accounts:
         patience: Patience | None = None,
         memory: Memory | None = None,
         prices: Prices | None = None,
-        open_line: OpenLine = _open_line,
-        knock: Knock = _knock,
+        open_transport: OpenTransport = _open_transport,
+        probe: Probe = _probe,
     ) -> None:
         self.world = world or World()
         self.patience = patience or Patience()
         self.memory = memory or ShortMemory()
         self.prices = prices or Prices()
         self.turns = Turns()
-        self.reach = Reach(clock=self.world.clock, sleep=self.world.sleep, knock=knock)
-        self._open_line = open_line
+        self.reachability = Reachability(
+            clock=self.world.clock, sleep=self.world.sleep, probe=probe
+        )
+        self._open_transport = open_transport
         self._open: dict[tuple[Wire, str, bytes], Account] = {}
         self._opening = asyncio.Lock()
 
@@ -129,7 +132,7 @@ class Accounts:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
                 gate = Gate(self.world.clock)
-                self._open[name] = Account(self._open_line(where), self.world, gate)
+                self._open[name] = Account(self._open_transport(where), self.world, gate)
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:
@@ -152,4 +155,4 @@ class Accounts:
         accounts = list(self._open.values())
         self._open.clear()
         for account in accounts:
-            await account.line.close()
+            await account.transport.close()

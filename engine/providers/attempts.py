@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from engine.providers.http.transport import SPEAKS_TLS, TransportFailure
+
 _LONGEST_LOCATION: Final = 500
 LONGEST_RETRY_AFTER_S: Final = 300.0
 """A server that asks for longer is asked again after this; it may have been wrong."""
@@ -76,6 +78,11 @@ class Failure:
     @property
     def words(self) -> frozenset[str]:
         return frozenset({self.type.lower(), self.code.lower()} - {""})
+
+
+def transport_failure(failure: TransportFailure) -> Failure:
+    """What a connection says, as what became of a request: its faults are causes by name."""
+    return Failure(Cause(failure.fault), failure.message, failure.status)
 
 
 class Kind(StrEnum):
@@ -159,7 +166,6 @@ _TLS_PORT: Final = re.compile(
 """What servers say that were spoken to in the clear and expect TLS."""
 _REFUSED: Final = frozenset({400, 422})
 """What gateways answer to a wrong key or model, where others say 401 and 404."""
-SPEAKS_TLS: Final = "the server expects TLS: write https:// in base_url"
 _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
 )

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from engine.errors import InputError, Problem
+from engine.providers.http.transport import LOOPBACK, Address
 
 
 class Wire(StrEnum):
@@ -52,8 +53,6 @@ KEYLESS: Final = frozenset({"llamacpp", "lmstudio", "ollama", "vllm"})
 
 NO_KEY: Final = "no-key"
 """Sent where a server asks for none, as the protocol has no way to leave it out."""
-
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +258,6 @@ def _checked(value: str, what: str) -> str:
 
 
 _PATHS = {Wire.OPENAI: "/chat/completions", Wire.ANTHROPIC: "/v1/messages"}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where requests of one account go, and what every one of them carries."""
-
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
 
 
 def address(wire: Wire, base_url: str, key: str) -> Address:

@@ -1,4 +1,4 @@
-"""Whether hosts can be reached: when none can, calls wait and one of them knocks."""
+"""Whether hosts can be reached: when none can, calls wait and one of them probes it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.providers.attempts import Cause
-from engine.providers.http.base import Door
+from engine.providers.http.transport import HostPort
 
-Knock = Callable[[Door], Awaitable[bool]]
+Probe = Callable[[HostPort], Awaitable[bool]]
 
 STRIKES_NETWORK: Final = 2
 STRIKES_HOST: Final = 3
@@ -25,7 +25,7 @@ class _Host:
     strikes: int = 0
     first_strike_at: float = math.inf
     gone: bool = False
-    knocking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the one that does it, for all who wait."""
 
     @property
@@ -33,7 +33,7 @@ class _Host:
         return self.worked_at > -math.inf
 
 
-class Reach:
+class Reachability:
     """What is known of every host that is called."""
 
     def __init__(
@@ -41,72 +41,72 @@ class Reach:
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
-        knock: Knock,
+        probe: Probe,
     ) -> None:
         self._clock = clock
         self._sleep = sleep
-        self._knock = knock
+        self._probe = probe
         self._hosts: dict[tuple[str, int], _Host] = {}
-        self._down: Door | None = None
+        self._down: HostPort | None = None
         """Where it showed that the network is down: when that answers, it is back."""
 
-    def worked(self, door: Door) -> None:
-        known = self._of(door)
+    def worked(self, host_port: HostPort) -> None:
+        known = self._of(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
-        if not door.local:
+        if not host_port.local:
             self._down = None
 
-    def failed(self, door: Door, cause: Cause) -> int:
+    def failed(self, host_port: HostPort, cause: Cause) -> int:
         """Take note of a connection that did not come about; gives how many it were in a row."""
-        known = self._of(door)
+        known = self._of(host_port)
         if not known.strikes:
             known.first_strike_at = self._clock()
         known.strikes += 1
         others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
         # a host that was found before and is unknown now: nobody resolves names any more
         network = cause is Cause.NETWORK or (cause is Cause.UNKNOWN_HOST and known.has_worked)
-        if network and not door.local and not others_work:
+        if network and not host_port.local and not others_work:
             if known.strikes >= STRIKES_NETWORK and self._down is None:
-                self._down = door
+                self._down = host_port
         elif known.has_worked and known.strikes >= STRIKES_HOST:
             known.gone = True
         return known.strikes
 
-    def has_worked(self, door: Door) -> bool:
-        return self._of(door).has_worked
+    def has_worked(self, host_port: HostPort) -> bool:
+        return self._of(host_port).has_worked
 
-    def trouble(self, door: Door) -> str | None:
+    def trouble(self, host_port: HostPort) -> str | None:
         """Why calls to this host wait, in words; None where they do not."""
-        if self._down is not None and not door.local:
+        if self._down is not None and not host_port.local:
             return "network down, probing"
-        return f"{door.host} does not answer, probing" if self._of(door).gone else None
+        return f"{host_port.host} does not answer, probing" if self._of(host_port).gone else None
 
-    async def wait(self, door: Door, *, longest_s: float) -> bool:
+    async def wait(self, host_port: HostPort, *, longest_s: float) -> bool:
         """Until the host can be reached; False where it could not for so long."""
         deadline = self._clock() + longest_s
-        while self.trouble(door) is not None:
-            witness = door if self._down is None or door.local else self._down
-            async with self._of(witness).knocking:
-                if not await self._knock_until(witness, door, deadline):
+        while self.trouble(host_port) is not None:
+            witness = host_port if self._down is None or host_port.local else self._down
+            async with self._of(witness).probing:
+                if not await self._probe_until(witness, host_port, deadline):
                     return False
         return True
 
-    async def _knock_until(self, witness: Door, door: Door, deadline: float) -> bool:
+    async def _probe_until(self, witness: HostPort, host_port: HostPort, deadline: float) -> bool:
         pause = 1.0
-        while self.trouble(door) is not None:
+        while self.trouble(host_port) is not None:
             if self._clock() >= deadline:
                 return False
             await self._sleep(pause)
-            if await self._knock(witness):
+            if await self._probe(witness):
                 self._answered(witness)
             pause = min(2 * pause, LONGEST_PAUSE_S)
         return True
 
-    def _answered(self, door: Door) -> None:
-        known = self._of(door)
+    def _answered(self, host_port: HostPort) -> None:
+        known = self._of(host_port)
         known.strikes, known.gone = 0, False
-        if self._down == door:
+        if self._down == host_port:
             self._down = None
 
-    def _of(self, door: Door) -> _Host:
-        return self._hosts.setdefault((door.host, door.port), _Host())
+    def _of(self, host_port: HostPort) -> _Host:
+        return self._hosts.setdefault((host_port.host, host_port.port), _Host())

@@ -125,7 +125,7 @@ class RealModel:
     def held(self) -> Held | None:
         """What calls to it wait for; None where they do not."""
         accounts = self.sender.accounts
-        trouble = accounts.reach.trouble(self.sender.door)
+        trouble = accounts.reachability.trouble(self.sender.host_port)
         if trouble is not None:
             return Held(trouble, None)
         limiters = self._limiters()

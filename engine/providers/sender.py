@@ -14,9 +14,9 @@ from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, Prose, Unanswered
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.capabilities import Learned, Lesson, Step, lesson
-from engine.providers.http.base import Door
+from engine.providers.exchange import Heard, Voice, exchange
 from engine.providers.http.descriptors import wait_words
-from engine.providers.http.exchange import Heard, Voice, exchange
+from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import Ask, Dialect
@@ -92,8 +92,8 @@ class Sender:
     """Whether it has models for nothing, and says so as a cost of 0."""
 
     @property
-    def door(self) -> Door:
-        return Door.of(self.base_url)
+    def host_port(self) -> HostPort:
+        return HostPort.of(self.base_url)
 
     def memory_key(self, model: str) -> str:
         return f"{self.base_url} {model}"
@@ -159,10 +159,10 @@ class _Call:
 
     async def _reachable(self) -> None:
         """Wait while there is no way to the host."""
-        accounts, door = self.sender.accounts, self.sender.door
+        accounts, host_port = self.sender.accounts, self.sender.host_port
         longest = accounts.patience.unreachable_s
-        if not await accounts.reach.wait(door, longest_s=longest):
-            words = f"{door.host} could not be reached for {longest:g} s"
+        if not await accounts.reachability.wait(host_port, longest_s=longest):
+            words = f"{host_port.host} could not be reached for {longest:g} s"
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
 
     async def _in_turn(self, ticket: int) -> Heard:
@@ -190,13 +190,13 @@ class _Call:
 
     async def _until_files(self) -> None:
         """Wait while this machine lets no more connections be open: no call is to blame."""
-        line, world, waits = self.account.line, self.sender.accounts.world, self.sender.waits
-        if line.can_send():
+        transport, waits = self.account.transport, self.sender.waits
+        if transport.can_send():
             return
         number = waits.begin(math.inf, wait_words())
         try:
-            while not line.can_send():
-                await world.sleep(LOOK_AGAIN_S)
+            while not transport.can_send():
+                await self.sender.accounts.world.sleep(LOOK_AGAIN_S)
         finally:
             waits.end(number)
 
@@ -213,7 +213,7 @@ class _Call:
         outcome = "bug"
         try:
             await exchange(
-                self.account.line,
+                self.account.transport,
                 {**dialect.headers(self.ask), **self.headers},
                 # half a character that a model left behind would not encode
                 body.encode("utf-8", "replace"),
@@ -232,9 +232,9 @@ class _Call:
 
     def _concluded(self, heard: Heard) -> str:
         """Draw what follows beside the reply itself; gives the outcome's name."""
-        reach, door = self.sender.accounts.reach, self.sender.door
+        reach, host_port = self.sender.accounts.reachability, self.sender.host_port
         if heard.status is not None:
-            reach.worked(door)
+            reach.worked(host_port)
         if heard.failure is None and heard.finish is Finish.STOP and not heard.text.strip():
             heard.failure = Failure(Cause.EMPTY, _thought_only(heard))
         if heard.failure is None and self._passes_over_form(heard):
@@ -411,10 +411,11 @@ class _Call:
 
     async def _next(self, course: Course, failure: Failure, kind: Kind) -> None:
         """Wait until it is worth another try. Raises `ModelError` where none is."""
-        accounts, door = self.sender.accounts, self.sender.door
-        strikes, known = 0, accounts.reach.has_worked(door)
+        accounts, host_port = self.sender.accounts, self.sender.host_port
+        reachability = accounts.reachability
+        strikes, known = 0, reachability.has_worked(host_port)
         if kind is Kind.UNREACHABLE:
-            strikes = accounts.reach.failed(door, failure.cause)
+            strikes = reachability.failed(host_port, failure.cause)
         if self._is_in_vain(failure):
             words = (
                 f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
@@ -424,7 +425,7 @@ class _Call:
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Again() if kind is Kind.UNREACHABLE and accounts.reach.trouble(door) is not None:
+            case Again() if kind is Kind.UNREACHABLE and reachability.trouble(host_port):
                 course.uncount()
             case Again():
                 self._close(step, failure)

@@ -14,7 +14,7 @@ from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
 from engine.pipeline.remedies import READ_AT_MOST
 from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
 from engine.providers.capabilities import Learned, Step, lesson
-from engine.providers.http.exchange import LONGEST_REFUSAL
+from engine.providers.exchange import LONGEST_REFUSAL
 from engine.providers.redaction import Redactor
 from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT

@@ -1,1 +1,1 @@
-"""Requests and answers over HTTP/1.1. Knows nothing of models."""
+"""Requests and responses over HTTP/1.1. Knows nothing of models."""

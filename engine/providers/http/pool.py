@@ -1,4 +1,4 @@
-"""The connections of one account: kept open between requests, shared by all of its calls."""
+"""The connections to one address: kept open between requests, shared by all of its calls."""
 
 from __future__ import annotations
 
@@ -8,26 +8,35 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from weakref import WeakSet
 
-from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
-from engine.providers.endpoint import Address
-from engine.providers.http.base import ConnectionFailedError, Door, OnAnswer, OnBody
-from engine.providers.http.connect import Way, system_trust
 from engine.providers.http.connection import READ_AT_ONCE, Connection, UnansweredError
+from engine.providers.http.connector import Connector, speaks_tls, system_trust
 from engine.providers.http.descriptors import any_left, most_connections
 from engine.providers.http.proxies import proxy_for
+from engine.providers.http.transport import (
+    SPEAKS_TLS,
+    Address,
+    ConnectionFailedError,
+    Fault,
+    HostPort,
+    OnBody,
+    OnResponse,
+    TransportFailure,
+)
 
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""
 CONNECT_S: Final = 20.0
 GREETING_S: Final = 2.0
-_GREETED_AT: Final = 2
+_TLS_TRIED_AT: Final = 2
+"""The how manieth hang-up in a row is answered by looking whether TLS is expected."""
 
-_ALL: Final[WeakSet[Connections]] = WeakSet()
+_POOLS: Final[WeakSet[ConnectionPool]] = WeakSet()
 """Of this process, which has one limit for all."""
 
 
-class Connections:
-    """Opened as requests need them. Belongs to one event loop; close it there."""
+class ConnectionPool:
+    """A `Transport`. Opens connections as requests need them. Belongs to one event loop; close it
+    there."""
 
     def __init__(
         self,
@@ -37,71 +46,73 @@ class Connections:
         connect_s: float = CONNECT_S,
         trust: Callable[[], ssl.SSLContext] = system_trust,
     ) -> None:
+        """`trust` is called on a thread, when first needed. Raises `InputError` where the
+        environment names a proxy that cannot be used."""
         proxy = proxy_for(address.url)
-        self._way = Way(address.url, proxy, connect_s=connect_s, trust=trust)
-        self._headers = _by_name({**self._way.headers, **address.headers})
+        self._connector = Connector(address.url, proxy, connect_s=connect_s, trust=trust)
+        self._headers = _by_name({**self._connector.headers, **address.headers})
         self._keep_alive_s = keep_alive_s
-        # all that comes in is heard before the next of it is read, so that one is enough for all
+        # all that comes in is handled before the next of it is read, so that one is enough for all
         self._buffer = memoryview(bytearray(READ_AT_ONCE))
         self._open: set[Connection] = set()
         self._idle: dict[Connection, float] = {}
         """Since when each waits, the longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
-        self._opening = 0
-        _ALL.add(self)
-        self._place = address.url
-        self._proxied = proxy is not None
+        self._connecting = 0
+        _POOLS.add(self)
+        self._url = address.url
+        self._could_be_tls = proxy is None and address.url.startswith("http://")
         self._greeting_s = min(GREETING_S, connect_s)
-        self._ever_answered = False
         self._hung_up = 0
 
-    async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
-        """As `Line`."""
+    async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
+        """As `Transport`."""
         try:
-            await self._send(self._request(headers, body), on_answer)
+            await self._send(self._request(headers, body), on_response)
         except ConnectionFailedError as error:
-            hung_up = error.failure.cause is Cause.BROKEN and error.failure.message
+            hung_up = error.failure.fault is Fault.BROKEN and error.failure.message
             if not (hung_up and await self._expects_tls()):
                 raise
         else:
             return
         # outside of the handler, so that the other failure does not hang on to this one
-        raise ConnectionFailedError(Failure(Cause.TLS, SPEAKS_TLS))
+        raise ConnectionFailedError(TransportFailure(Fault.TLS, SPEAKS_TLS))
 
-    async def _send(self, request: bytes, on_answer: OnAnswer) -> None:
-        """What a kept connection ends without a byte of an answer is sent once more, on a fresh
+    async def _send(self, request: bytes, on_response: OnResponse) -> None:
+        """What a kept connection ends without a byte of a response is sent once more, on a fresh
         one: the server had closed it, and has most likely not seen the request."""
 
-        def answered(status: int, headers: Mapping[str, str]) -> OnBody:
-            self._ever_answered = True
-            return on_answer(status, headers)
+        def responds(status: int, headers: Mapping[str, str]) -> OnBody:
+            self._could_be_tls = False
+            return on_response(status, headers)
 
-        kept = self._kept()
+        kept = self._take_idle()
         if kept is not None:
             try:
-                await self._ask(kept, request, answered)
+                await self._send_over(kept, request, responds)
             except UnansweredError:
                 pass
             else:
                 return
-        await self._ask(await self._connected(), request, answered)
+        await self._send_over(await self._connected(), request, responds)
 
-    async def _ask(self, connection: Connection, request: bytes, on_answer: OnAnswer) -> None:
+    async def _send_over(
+        self, connection: Connection, request: bytes, on_response: OnResponse
+    ) -> None:
         try:
-            await connection.ask(request, on_answer)
+            await connection.request(request, on_response)
         finally:
-            if connection.fit:
+            if connection.available:
                 self._keep(connection)
 
     async def _expects_tls(self) -> bool:
         """Whether that is why a server that never answered hangs up without a word. Found out at
         the second time, by a greeting that holds no request."""
-        plain = not self._proxied and self._place.startswith("http://")
         self._hung_up += 1
-        if not plain or self._ever_answered or self._hung_up != _GREETED_AT:
+        if not self._could_be_tls or self._hung_up != _TLS_TRIED_AT:
             return False
-        return await greets_in_tls(Door.of(self._place), longest_s=self._greeting_s)
+        return await speaks_tls(HostPort.of(self._url), longest_s=self._greeting_s)
 
     async def close(self) -> None:
         self._closed = True
@@ -114,29 +125,32 @@ class Connections:
 
     def _request(self, headers: Mapping[str, str], body: bytes) -> bytes:
         lines = {**self._headers, **_by_name(headers)}.values()
-        first, last = f"POST {self._way.target} HTTP/1.1", f"Content-Length: {len(body)}"
+        first, last = f"POST {self._connector.target} HTTP/1.1", f"Content-Length: {len(body)}"
         return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
     async def _connected(self) -> Connection:
-        self._opening += 1
+        self._connecting += 1
         try:
-            connection = await self._way.connect(lambda: Connection(self._buffer, self._forget))
+            connection = await self._connector.connect(
+                lambda: Connection(self._buffer, self._forget)
+            )
         finally:
-            self._opening -= 1
+            self._connecting -= 1
         self._open.add(connection)
         return connection
 
     def can_send(self) -> bool:
-        """As `Line`."""
+        """As `Transport`."""
         if self._idle:
             return True
-        if sum(one.open for one in _ALL) < most_connections() and any_left():
+        if sum(pool.open for pool in _POOLS) < most_connections() and any_left():
             return True
-        return any(one.close_longest_idle() for one in list(_ALL))
+        return any(pool.close_longest_idle() for pool in list(_POOLS))
 
     @property
     def open(self) -> int:
-        return len(self._open) + self._opening
+        """Connections, those included that are being opened."""
+        return len(self._open) + self._connecting
 
     def close_longest_idle(self) -> bool:
         """Make room for another; whether there was one that nobody uses."""
@@ -152,13 +166,11 @@ class Connections:
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
-    # Those that wait for the next request
-
-    def _kept(self) -> Connection | None:
+    def _take_idle(self) -> Connection | None:
         """The one that was used last, as the server is least likely to have tired of it."""
         while self._idle:
             connection, _ = self._idle.popitem()
-            if connection.fit and connection.quiet:
+            if connection.available and connection.nothing_unread:
                 return connection
             connection.abort()
         return None
@@ -187,27 +199,3 @@ class Connections:
 def _by_name(headers: Mapping[str, str]) -> dict[str, str]:
     """Whole lines, by names that are the same in any case."""
     return {name.lower(): f"{name}: {value}" for name, value in headers.items()}
-
-
-async def answers(door: Door) -> bool:
-    """Whether anybody there accepts a connection."""
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            _, writer = await asyncio.open_connection(door.host, door.port)
-    except OSError:
-        return False
-    writer.close()
-    return True
-
-
-async def greets_in_tls(door: Door, *, longest_s: float) -> bool:
-    """Whether anybody there answers a greeting in TLS, whoever it is. Nothing else is sent."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        async with asyncio.timeout(longest_s):
-            _, writer = await asyncio.open_connection(door.host, door.port, ssl=context)
-    except (OSError, UnicodeError):
-        return False
-    writer.transport.abort()
-    return True

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from engine.errors import InputError, Problem
-from engine.providers.endpoint import LOOPBACK
+from engine.providers.http.transport import LOOPBACK
 
 _PORT_DIGITS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}

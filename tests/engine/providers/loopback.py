@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from engine.providers.endpoint import Address
-from engine.providers.http.base import OnBody
-from engine.providers.http.pool import Connections
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import Address, OnBody
 
 CERTIFICATE: Final = Path(__file__).parent / "certificate"
 """For localhost, 127.0.0.1 and server.example; signed by nobody, and good for a hundred years."""
@@ -181,7 +180,7 @@ class Ear:
         return b"".join(self.pieces)
 
 
-async def heard(connections: Connections, body: bytes = b"{}") -> Ear:
+async def heard(connections: ConnectionPool, body: bytes = b"{}") -> Ear:
     ear = Ear()
     await connections.post({}, body, ear.answered)
     return ear

@@ -11,15 +11,16 @@ from typing import Final
 
 import pytest
 
-from engine.providers.attempts import SPEAKS_TLS, Cause, Failure
-from engine.providers.http.base import ConnectionFailedError, OnBody
-from engine.providers.http.connection import (
-    LARGEST_HEAD,
-    MOST_MEMBERS,
-    READ_AT_ONCE,
-    UNPACKED_AT_ONCE,
+from engine.providers.http.connection import LARGEST_HEAD, READ_AT_ONCE
+from engine.providers.http.decoding import DECODED_AT_ONCE, MOST_MEMBERS
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import (
+    SPEAKS_TLS,
+    ConnectionFailedError,
+    Fault,
+    OnBody,
+    TransportFailure,
 )
-from engine.providers.http.pool import Connections
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,
@@ -36,17 +37,17 @@ from tests.engine.providers.loopback import (
     sized,
 )
 
-BROKEN: Final = Failure(Cause.BROKEN)
-CLOSED: Final = Failure(Cause.BROKEN, "the server closed it")
-RESET: Final = Failure(Cause.BROKEN, "econnreset")
+BROKEN: Final = TransportFailure(Fault.BROKEN)
+CLOSED: Final = TransportFailure(Fault.BROKEN, "the server closed it")
+RESET: Final = TransportFailure(Fault.BROKEN, "econnreset")
 CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | Failure]]:
+async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | TransportFailure]]:
     """Ask so often, one time after the other."""
     async with serving(answer) as served:
-        connections = Connections(served.address())
-        results: list[Ear | Failure] = []
+        connections = ConnectionPool(served.address())
+        results: list[Ear | TransportFailure] = []
         for _ in range(times):
             try:
                 results.append(await heard(connections))
@@ -127,7 +128,7 @@ NOT_WHOLE: Final = {
     "a chunk without a size": (CHUNKED + b"no number\r\n", BROKEN),
     "a chunk of any size": (CHUNKED + b"f" * 20 + b"\r\n", BROKEN),
     "something else": (b"hello\r\n\r\n", BROKEN),
-    "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", Failure(Cause.TLS, SPEAKS_TLS)),
+    "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", TransportFailure(Fault.TLS, SPEAKS_TLS)),
     "HTTP/2": (b"HTTP/2 200\r\n\r\n", BROKEN),
     "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", BROKEN),
     "less than nothing": (HEAD + b"Content-Length: -5\r\n\r\n", BROKEN),
@@ -163,7 +164,7 @@ def test_what_is_no_whole_answer_is_a_broken_connection(name: str) -> None:
     ids=["at once", "in the head", "in the body"],
 )
 def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
-    answer: bytes, failure: Failure
+    answer: bytes, failure: TransportFailure
 ) -> None:
     async def test() -> None:
         ear = Ear()
@@ -175,7 +176,7 @@ def test_a_reset_is_told_by_its_name_where_nothing_was_answered(
             visit.reset()
 
         async with serving(then_reset) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             with pytest.raises(ConnectionFailedError) as caught:
                 await connections.post({}, b"{}", ear.answered)
             await connections.close()
@@ -195,7 +196,7 @@ def test_wherever_a_connection_ends_what_was_heard_is_a_beginning(whole: bytes) 
             await saying(whole[: next(cuts)], close=True)(visit)
 
         async with serving(cut) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(len(whole)):
                 ear = Ear()
                 with pytest.raises(ConnectionFailedError) as caught:
@@ -224,8 +225,8 @@ def test_bytes_changed_at_random_are_an_answer_or_a_broken_connection() -> None:
         await saying(changed(), close=True)(visit)
 
     _, results = asyncio.run(asked(garbled, times=400))
-    failures = [result for result in results if isinstance(result, Failure)]
-    assert {failure.cause for failure in failures} == {Cause.BROKEN}
+    failures = [result for result in results if isinstance(result, TransportFailure)]
+    assert {failure.fault for failure in failures} == {Fault.BROKEN}
     assert 50 < len(failures) < 350
 
 
@@ -256,7 +257,7 @@ def test_what_never_comes_to_a_body_is_given_up(name: str) -> None:
                 said += len(part)
 
         async with serving(endless) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             with pytest.raises(ConnectionFailedError) as caught:
                 await heard(connections)
             await connections.close()
@@ -286,7 +287,7 @@ def test_what_stands_between_the_words_of_a_long_reply_may_add_up() -> None:
             await visit.say(b"0\r\n\r\n")
 
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             await connections.post({}, b"{}", ear.answered)
             await connections.close()
         assert ear.body == b"x" * pieces
@@ -301,14 +302,14 @@ def test_few_bytes_that_hold_very_many_are_heard_bit_by_bit(coding: str) -> None
 
     async def test() -> None:
         async with serving(saying(bomb)) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             ear = Ear(error=OverflowError("enough"))
             with pytest.raises(OverflowError, match="enough"):
                 await connections.post({}, b"{}", ear.answered)
-            assert [len(piece) for piece in ear.pieces] == [UNPACKED_AT_ONCE]
+            assert [len(piece) for piece in ear.pieces] == [DECODED_AT_ONCE]
             whole = await heard(connections)
             assert sum(len(piece) for piece in whole.pieces) == 32 * 1024 * 1024
-            assert max(len(piece) for piece in whole.pieces) == UNPACKED_AT_ONCE
+            assert max(len(piece) for piece in whole.pieces) == DECODED_AT_ONCE
             await connections.close()
 
     run(test())
@@ -324,7 +325,7 @@ def test_what_the_hearer_raises_reaches_its_caller_and_ends_the_connection() -> 
             gone.set()
 
         async with serving(speaking) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             ear = Ear(error=KeyError("a bug"))
             with pytest.raises(KeyError, match="a bug"):
                 await connections.post({}, b"{}", ear.answered)
@@ -342,7 +343,7 @@ def test_no_task_is_woken_to_hear_a_piece() -> None:
             tasks.append(asyncio.current_task())
 
         async with serving(saying(sized())) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             await connections.post({}, b"{}", lambda status, headers: hear)
             await connections.close()
         assert tasks == [None]
@@ -361,7 +362,7 @@ def test_an_answer_that_comes_before_the_request_is_sent_is_heard() -> None:
 
     async def test() -> None:
         async with serving(refuse, early=True) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(2):
                 assert (await heard(connections, large)).status == 413
             await connections.close()
@@ -386,7 +387,7 @@ def test_what_few_bytes_hold_is_heard_over_many_turns_of_the_loop(coding: str) -
 
     async def test() -> None:
         async with serving(saying(packed(coding.encode(), small))) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             counting = asyncio.create_task(count_turns())
             for _ in range(2):
                 got = bytearray()
@@ -407,7 +408,7 @@ def test_what_few_bytes_hold_is_heard_over_many_turns_of_the_loop(coding: str) -
             await connections.close()
 
     run(test())
-    assert len(pieces) == len(set(pieces)) == 2 * -(-len(body) // UNPACKED_AT_ONCE)
+    assert len(pieces) == len(set(pieces)) == 2 * -(-len(body) // DECODED_AT_ONCE)
 
 
 def test_members_that_hold_nothing_are_not_unpacked_for_ever() -> None:

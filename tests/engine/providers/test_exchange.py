@@ -10,9 +10,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure
-from engine.providers.http.base import ConnectionFailedError, OnAnswer
-from engine.providers.http.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
+from engine.providers.attempts import Cause, transport_failure
+from engine.providers.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
+from engine.providers.http.transport import (
+    ConnectionFailedError,
+    Fault,
+    OnResponse,
+    TransportFailure,
+)
 from engine.providers.protocols.openai import OpenAIHearing
 from engine.providers.protocols.sse import OversizedError
 from engine.providers.retry import Patience
@@ -87,11 +92,11 @@ class Recorded:
     pieces: list[bytes]
     status: int = 200
     kind: str = "text/event-stream"
-    end: Failure | None = None
+    end: TransportFailure | None = None
     heard: int = 0
 
-    async def post(self, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer) -> None:
-        hear = on_answer(self.status, {"content-type": self.kind, "x-request-id": "req_1"})
+    async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
+        hear = on_response(self.status, {"content-type": self.kind, "x-request-id": "req_1"})
         for piece in self.pieces:
             self.heard += 1
             hear(piece)
@@ -141,9 +146,9 @@ def test_a_reply_is_whole_however_its_stream_ends(stream: bytes) -> None:
 
 
 def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> None:
-    broken = Failure(Cause.BROKEN)
+    broken = TransportFailure(Fault.BROKEN)
     assert outcome(Recorded([WHOLE], end=broken)).failure is None
-    assert outcome(Recorded([WHOLE[:40]], end=broken)).failure == broken
+    assert outcome(Recorded([WHOLE[:40]], end=broken)).failure == transport_failure(broken)
 
 
 def test_nothing_that_comes_behind_the_farewell_is_heard() -> None:

@@ -10,10 +10,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure
-from engine.providers.endpoint import Address
-from engine.providers.http.base import ConnectionFailedError
-from engine.providers.http.pool import Connections
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import Address, ConnectionFailedError, Fault, TransportFailure
 from tests.engine.providers.loopback import HEAD, WORDS, Visit, heard, run, serving, sized
 
 STALE = sized(b"an answer to nothing")
@@ -40,7 +38,7 @@ def test_what_ends_before_a_byte_of_an_answer_is_sent_again_on_a_fresh_one(
 
     async def test() -> None:
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(3):
                 assert (await heard(connections)).body == WORDS
             await connections.close()
@@ -61,11 +59,11 @@ def test_it_is_sent_again_once() -> None:
 
     async def test() -> None:
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             await heard(connections)
             with pytest.raises(ConnectionFailedError) as caught:
                 await heard(connections)
-            assert caught.value.failure == Failure(Cause.BROKEN, "the server closed it")
+            assert caught.value.failure == TransportFailure(Fault.BROKEN, "the server closed it")
             await connections.close()
 
     heads: list[bytes] = []
@@ -83,7 +81,7 @@ def test_what_ends_after_a_byte_of_an_answer_is_not_sent_again(beginning: bytes)
 
     async def test() -> None:
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             await heard(connections)
             with pytest.raises(ConnectionFailedError):
                 await heard(connections)
@@ -99,7 +97,7 @@ def test_what_lies_unread_before_a_request_is_never_its_answer(unannounced: byte
     """The loop has not turned since it came, so that only a look at the socket can tell."""
 
     async def test() -> None:
-        connections = Connections(Address(f"http://127.0.0.1:{port}/v1", {}))
+        connections = ConnectionPool(Address(f"http://127.0.0.1:{port}/v1", {}))
         assert (await heard(connections)).body == WORDS
         [kept] = connections._open
         assert kept._transport is not None
@@ -145,7 +143,7 @@ def test_bytes_that_come_while_the_request_still_goes_out_are_not_its_answer() -
 
     async def test() -> None:
         async with serving(answer, early=True) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             assert (await heard(connections)).body == WORDS
             large = bytes(64 * 1024 * 1024)
             assert (await heard(connections, large)).body == WORDS

@@ -12,11 +12,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from engine.providers.attempts import Cause
 from engine.providers.http import pool
-from engine.providers.http.base import ConnectionFailedError
-from engine.providers.http.connect import Way, failure_of
 from engine.providers.http.connection import Connection
+from engine.providers.http.connector import Connector, failure_of
+from engine.providers.http.transport import ConnectionFailedError, Fault
 from tests.engine.providers.conftest import Bench, call
 from tests.protocol_server.settings import Settings
 
@@ -60,14 +59,14 @@ def test_a_connection_that_failed_for_want_of_one_is_no_try(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One may be left when a call looks, and be gone when it connects."""
-    connect, failures = Way.connect, [errno.EMFILE, errno.ENFILE] * 10
+    connect, failures = Connector.connect, [errno.EMFILE, errno.ENFILE] * 10
 
-    async def failing(way: Way, make: Callable[[], Connection]) -> Connection:
+    async def failing(way: Connector, make: Callable[[], Connection]) -> Connection:
         if failures:
             raise ConnectionFailedError(failure_of(OSError(failures.pop(), "-")))
         return await connect(way, make)
 
-    monkeypatch.setattr(Way, "connect", failing)
+    monkeypatch.setattr(Connector, "connect", failing)
     done = bench.call()
     assert done.reply is not None, done.error
     assert done.outcomes == ["answer"]
@@ -76,10 +75,10 @@ def test_a_connection_that_failed_for_want_of_one_is_no_try(
 
 def test_a_name_that_nobody_can_look_up_for_want_of_one_is_not_unknown() -> None:
     unknown = socket.gaierror(socket.EAI_NONAME, "-")
-    assert failure_of(unknown).cause is Cause.UNKNOWN_HOST
+    assert failure_of(unknown).fault is Fault.UNKNOWN_HOST
     with none_left():
         found = failure_of(unknown)
-    assert found.cause is Cause.NO_FILES
+    assert found.fault is Fault.NO_FILES
 
 
 def test_all_accounts_together_keep_below_the_limit(

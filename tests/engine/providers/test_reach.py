@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.providers.attempts import Cause
-from engine.providers.http.base import Door
-from engine.providers.reachability import Reach
+from engine.providers.http.transport import HostPort
+from engine.providers.reachability import Reachability
 from tests.engine.providers.conftest import FakeTime
 
-ONE = Door("one.example", 443, local=False)
-TWO = Door("two.example", 443, local=False)
-HERE = Door("127.0.0.1", 8000, local=True)
+ONE = HostPort("one.example", 443, local=False)
+TWO = HostPort("two.example", 443, local=False)
+HERE = HostPort("127.0.0.1", 8000, local=True)
 DOWN = "network down, probing"
 
 
@@ -25,14 +25,14 @@ class Knocking:
     answers: list[bool]
     knocked: list[str] = field(default_factory=list)
 
-    async def __call__(self, door: Door) -> bool:
-        self.knocked.append(door.host)
+    async def __call__(self, host_port: HostPort) -> bool:
+        self.knocked.append(host_port.host)
         return self.answers.pop(0)
 
 
-def reach(time: FakeTime, *answers: bool) -> tuple[Reach, Knocking]:
+def reach(time: FakeTime, *answers: bool) -> tuple[Reachability, Knocking]:
     knocking = Knocking(list(answers))
-    return Reach(clock=time.clock, sleep=time.sleep, knock=knocking), knocking
+    return Reachability(clock=time.clock, sleep=time.sleep, probe=knocking), knocking
 
 
 @pytest.mark.parametrize("cause", [Cause.NETWORK, Cause.UNKNOWN_HOST])
@@ -85,7 +85,7 @@ def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime
         known.failed(ONE, Cause.NETWORK)
 
     async def run() -> list[bool]:
-        waiting = [known.wait(door, longest_s=3600) for door in (ONE, TWO, ONE)]
+        waiting = [known.wait(host_port, longest_s=3600) for host_port in (ONE, TWO, ONE)]
         return await asyncio.gather(*waiting)
 
     assert asyncio.run(run()) == [True, True, True]

@@ -613,7 +613,7 @@ def test_a_server_that_goes_away_is_waited_for_without_spending_tries(bench: Ben
                 await asyncio.to_thread(bench.server.accept)
             await sleep(seconds)
 
-        object.__setattr__(accounts.reach, "_sleep", back_after_a_while)
+        object.__setattr__(accounts.reachability, "_sleep", back_after_a_while)
         done = await call(model)
         await accounts.close()
         return done

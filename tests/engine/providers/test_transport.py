@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.providers.attempts import SPEAKS_TLS, Cause, Failure, Kind, sort
-from engine.providers.endpoint import Address
-from engine.providers.http.base import ConnectionFailedError
-from engine.providers.http.connect import failure_of, system_trust
-from engine.providers.http.pool import Connections
+from engine.providers.attempts import Kind, sort, transport_failure
+from engine.providers.http.connector import failure_of, system_trust
+from engine.providers.http.pool import ConnectionPool
+from engine.providers.http.transport import (
+    SPEAKS_TLS,
+    Address,
+    ConnectionFailedError,
+    Fault,
+    TransportFailure,
+)
 from tests.engine.providers.loopback import (
     HEAD,
     WORDS,
@@ -39,7 +44,7 @@ SILENT = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks(WORDS)
 """The beginning of an answer whose end does not come."""
 
 
-async def failing(connections: Connections) -> Failure:
+async def failing(connections: ConnectionPool) -> TransportFailure:
     with pytest.raises(ConnectionFailedError) as caught:
         await heard(connections)
     return caught.value.failure
@@ -56,7 +61,7 @@ def test_a_request_is_what_it_should_be_to_the_byte() -> None:
     async def test() -> None:
         async with serving(saying(sized())) as served:
             address = Address(served.address().url, {"Accept": "x", "User-Agent": "crosswind"})
-            connections = Connections(address)
+            connections = ConnectionPool(address)
             await connections.post({"user-agent": "mine"}, b"{1}", Ear().answered)
             await connections.close()
             [visit] = served.visits
@@ -76,7 +81,7 @@ def test_a_request_is_what_it_should_be_to_the_byte() -> None:
 def test_one_connection_carries_one_request_after_the_other(answer: bytes) -> None:
     async def test() -> None:
         async with serving(saying(answer)) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(5):
                 assert (await heard(connections)).body == WORDS
             await connections.close()
@@ -94,7 +99,7 @@ def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
             await visit.say(sized())
 
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(3):
                 await asyncio.gather(*(heard(connections) for _ in range(8)))
             await connections.close()
@@ -116,7 +121,7 @@ def test_as_many_connections_as_requests_at_once_and_no_more() -> None:
 def test_a_connection_that_is_not_fit_for_another_request_gets_none(answer: bytes) -> None:
     async def test() -> None:
         async with serving(saying(answer)) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             for _ in range(3):
                 assert (await heard(connections)).body == WORDS
             assert served.connections == 3
@@ -145,7 +150,7 @@ def test_what_comes_when_nobody_asked_is_no_answer_to_the_next_request(surplus: 
                 ended.set()
 
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             assert (await heard(connections)).body == WORDS
             await ended.wait()
             assert (await heard(connections)).body == WORDS
@@ -165,7 +170,7 @@ def test_a_connection_is_closed_when_it_has_waited_too_long() -> None:
             gone.set()
 
         async with serving(answer) as served:
-            connections = Connections(served.address(), keep_alive_s=0.02)
+            connections = ConnectionPool(served.address(), keep_alive_s=0.02)
             await heard(connections)
             await gone.wait()
             await connections.close()
@@ -187,7 +192,7 @@ def test_a_cancelled_request_ends_its_connection_and_no_other() -> None:
                 await visit.say(sized())
 
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             task = asyncio.create_task(connections.post({}, b"long", ear.answered))
             await ear.begun.wait()
             await heard(connections)
@@ -213,7 +218,7 @@ def test_closing_ends_what_is_in_the_air_and_leaves_nothing_open() -> None:
             gone.put_nowait(visit.body)
 
         async with serving(answer) as served:
-            connections = Connections(served.address())
+            connections = ConnectionPool(served.address())
             task = asyncio.create_task(connections.post({}, b"long", ear.answered))
             await ear.begun.wait()
             await heard(connections, b"idle")
@@ -235,7 +240,7 @@ def test_a_server_whose_certificate_is_trusted_is_spoken_to() -> None:
     async def test() -> None:
         async with serving(saying(chunked(WORDS)), tls=True) as served:
             for host in ("127.0.0.1", "localhost"):
-                connections = Connections(served.address("https", host), trust=trusting)
+                connections = ConnectionPool(served.address("https", host), trust=trusting)
                 for _ in range(2):
                     assert (await heard(connections)).body == WORDS
                 await connections.close()
@@ -247,8 +252,8 @@ def test_a_server_whose_certificate_is_trusted_is_spoken_to() -> None:
 def test_a_server_whose_certificate_is_not_trusted_hears_nothing() -> None:
     async def test() -> None:
         async with serving(saying(sized()), tls=True) as served:
-            connections = Connections(served.address("https"), trust=ssl.create_default_context)
-            assert await failing(connections) == Failure(Cause.CERTIFICATE)
+            connections = ConnectionPool(served.address("https"), trust=ssl.create_default_context)
+            assert await failing(connections) == TransportFailure(Fault.CERTIFICATE)
             await connections.close()
             assert not served.visits
 
@@ -271,13 +276,13 @@ def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
 
     async def test() -> None:
         async with serving(saying(sized()), tls=True) as served:
-            connections = Connections(served.address("https"), trust=system_trust)
+            connections = ConnectionPool(served.address("https"), trust=system_trust)
             for _ in range(2):
                 failure = await failing(connections)
-                if failure.cause is Cause.NO_TRUST:
+                if failure.fault is Fault.NO_TRUST:
                     assert failure.message.startswith(f"{variable} is {path}: ")
                 else:  # a folder without a certificate is read, and trusts nobody
-                    assert failure.cause is Cause.CERTIFICATE
+                    assert failure.fault is Fault.CERTIFICATE
                     assert variable == "SSL_CERT_DIR"
             await connections.close()
             assert not served.visits
@@ -289,8 +294,8 @@ def test_a_stale_name_of_certificates_fails_the_call_and_says_which(
 def test_a_reply_over_tls_that_is_cut_is_a_broken_connection() -> None:
     async def test() -> None:
         async with serving(saying(SILENT, close=True), tls=True) as served:
-            connections = Connections(served.address("https"), trust=trusting)
-            assert await failing(connections) == Failure(Cause.BROKEN)
+            connections = ConnectionPool(served.address("https"), trust=trusting)
+            assert await failing(connections) == TransportFailure(Fault.BROKEN)
             await connections.close()
 
     run(test())
@@ -300,9 +305,9 @@ def test_a_host_that_takes_no_part_in_tls_is_not_waited_for_for_ever() -> None:
     async def test() -> None:
         async with serving(saying()) as served:
             address = served.address("https")
-            connections = Connections(address, trust=trusting, connect_s=0.05)
+            connections = ConnectionPool(address, trust=trusting, connect_s=0.05)
             words = f"127.0.0.1:{served.port} does not answer in TLS: does it speak it?"
-            assert await failing(connections) == Failure(Cause.NO_CONNECTION, words)
+            assert await failing(connections) == TransportFailure(Fault.NO_CONNECTION, words)
             await connections.close()
 
     run(test())
@@ -319,11 +324,11 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
     async def test() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        connections = Connections(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
+        connections = ConnectionPool(Address(f"https://127.0.0.1:{port}/v1", {}), trust=trusting)
         failure = await failing(connections)
         words = f"127.0.0.1:{port} does not speak TLS: write http:// in base_url, or another port"
-        assert failure == Failure(Cause.TLS, words)
-        assert sort(failure) is Kind.FATAL_TARGET
+        assert failure == TransportFailure(Fault.TLS, words)
+        assert sort(transport_failure(failure)) is Kind.FATAL_TARGET
         await connections.close()
         server.close()
 
@@ -333,9 +338,9 @@ def test_https_to_a_port_without_tls_is_said_at_once() -> None:
 def test_http_to_a_port_with_tls_that_only_hangs_up_is_found_out_by_a_greeting() -> None:
     async def test() -> None:
         async with serving(saying(sized()), tls=True) as served:
-            connections = Connections(served.address("http"))
-            assert (await failing(connections)).cause is Cause.BROKEN
-            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
+            connections = ConnectionPool(served.address("http"))
+            assert (await failing(connections)).fault is Fault.BROKEN
+            assert await failing(connections) == TransportFailure(Fault.TLS, SPEAKS_TLS)
             await connections.close()
             assert not served.visits
 
@@ -345,8 +350,8 @@ def test_http_to_a_port_with_tls_that_only_hangs_up_is_found_out_by_a_greeting()
 def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> None:
     async def test() -> None:
         async with serving(saying(b"\x15\x03\x01\x00\x02\x02\x46", close=True)) as served:
-            connections = Connections(served.address())
-            assert await failing(connections) == Failure(Cause.TLS, SPEAKS_TLS)
+            connections = ConnectionPool(served.address())
+            assert await failing(connections) == TransportFailure(Fault.TLS, SPEAKS_TLS)
             await connections.close()
 
     run(test())
@@ -355,9 +360,11 @@ def test_http_to_a_port_with_tls_that_says_so_in_its_own_way_is_understood() -> 
 def test_a_server_that_hangs_up_and_speaks_no_tls_is_greeted_once() -> None:
     async def test() -> None:
         async with serving(saying(close=True)) as served:
-            connections = Connections(served.address(), connect_s=0.1)
+            connections = ConnectionPool(served.address(), connect_s=0.1)
             for _ in range(3):
-                assert await failing(connections) == Failure(Cause.BROKEN, "the server closed it")
+                assert await failing(connections) == TransportFailure(
+                    Fault.BROKEN, "the server closed it"
+                )
             await connections.close()
             assert len(served.visits) == 3
             assert served.connections == 4
@@ -398,7 +405,7 @@ def test_a_proxy_is_told_the_whole_address_of_what_it_is_to_ask(
     async def test() -> None:
         async with serving(saying(sized())) as served:
             monkeypatch.setenv("HTTP_PROXY", f"http://me:p%40ss@127.0.0.1:{served.port}")
-            connections = Connections(Address("http://server.example/v1/words", {}))
+            connections = ConnectionPool(Address("http://server.example/v1/words", {}))
             for _ in range(2):
                 assert (await heard(connections)).body == WORDS
             await connections.close()
@@ -421,7 +428,7 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
                 scheme, host = ("https", "localhost") if tls else ("http", "me:pw@127.0.0.1")
                 monkeypatch.setenv("HTTPS_PROXY", f"{scheme}://{host}:{between.port}")
                 address = Address("https://server.example/v1/words", {"X-Key": "sk-own"})
-                connections = Connections(address, trust=trusting)
+                connections = ConnectionPool(address, trust=trusting)
                 for _ in range(2):
                     assert (await heard(connections)).body == WORDS
                 await connections.close()
@@ -442,28 +449,28 @@ def test_through_a_proxy_tls_is_spoken_with_the_server_itself(
     [
         (
             sized(b"", status=b"407 Proxy Authentication Required"),
-            Failure(Cause.PROXY, status=407),
+            TransportFailure(Fault.PROXY, status=407),
         ),
-        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", Failure(Cause.PROXY, status=502)),
-        (b"", Failure(Cause.BROKEN, "the server closed it")),
-        (b"HTTP/1.1 200", Failure(Cause.BROKEN, "the server closed it")),
-        (b"hello\r\n\r\n", Failure(Cause.BROKEN)),
-        (b"HTTP/1.1 200 OK\r\n\r\n", Failure(Cause.NO_CONNECTION)),
-        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, Failure(Cause.TLS)),
+        (b"HTTP/1.0 502 Bad Gateway\r\n\r\n", TransportFailure(Fault.PROXY, status=502)),
+        (b"", TransportFailure(Fault.BROKEN, "the server closed it")),
+        (b"HTTP/1.1 200", TransportFailure(Fault.BROKEN, "the server closed it")),
+        (b"hello\r\n\r\n", TransportFailure(Fault.BROKEN)),
+        (b"HTTP/1.1 200 OK\r\n\r\n", TransportFailure(Fault.NO_CONNECTION)),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-More: 1\r\n" * 50_000, TransportFailure(Fault.TLS)),
     ],
     ids=["407", "502", "nothing", "half a line", "something else", "yes and away", "endless"],
 )
 def test_a_proxy_that_opens_no_way_is_told_from_the_server(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: Failure
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, failure: TransportFailure
 ) -> None:
     async def test() -> None:
         async with serving(saying(answer, close=True)) as served:
             monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{served.port}")
-            connections = Connections(Address("https://server.example/v1", {}), trust=trusting)
+            connections = ConnectionPool(Address("https://server.example/v1", {}), trust=trusting)
             found = await failing(connections)
             await connections.close()
-            assert (found.cause, found.status) == (failure.cause, failure.status)
-            assert failure.cause in {Cause.NO_CONNECTION, Cause.TLS} or found == failure
+            assert (found.fault, found.status) == (failure.fault, failure.status)
+            assert failure.fault in {Fault.NO_CONNECTION, Fault.TLS} or found == failure
 
     run(test())
 
@@ -474,7 +481,7 @@ def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(InputError, match="proxy"):
-        Connections(Address("https://server.example/v1", {}))
+        ConnectionPool(Address("https://server.example/v1", {}))
 
 
 # No connection
@@ -484,8 +491,8 @@ def test_a_port_where_nobody_listens_refuses() -> None:
     async def test() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-        connections = Connections(Served(port).address())
-        assert await failing(connections) == Failure(Cause.NO_CONNECTION, "econnrefused")
+        connections = ConnectionPool(Served(port).address())
+        assert await failing(connections) == TransportFailure(Fault.NO_CONNECTION, "econnrefused")
         await connections.close()
 
     run(test())
@@ -493,11 +500,11 @@ def test_a_port_where_nobody_listens_refuses() -> None:
 
 def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> None:
     async def test() -> None:
-        connections = Connections(Address("http://a..example/v1", {}))
+        connections = ConnectionPool(Address("http://a..example/v1", {}))
         lookups = set()
         for _ in range(2):
-            assert await failing(connections) == Failure(Cause.UNKNOWN_HOST)
-            lookups.add(connections._way._lookup)
+            assert await failing(connections) == TransportFailure(Fault.UNKNOWN_HOST)
+            lookups.add(connections._connector._lookup)
         assert len(lookups) == 2
         await connections.close()
 
@@ -507,12 +514,12 @@ def test_a_host_that_nobody_knows_is_asked_for_again_with_the_next_request() -> 
 def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
     async def test() -> None:
         async with serving(saying(sized())) as served:
-            connections = Connections(served.address(host="localhost"))
+            connections = ConnectionPool(served.address(host="localhost"))
             lookups = set()
 
             async def ask() -> None:
                 await heard(connections)
-                lookups.add(connections._way._lookup)
+                lookups.add(connections._connector._lookup)
 
             await asyncio.gather(*(ask() for _ in range(8)))
             assert served.connections == 8
@@ -525,20 +532,20 @@ def test_however_many_connect_at_once_a_name_is_looked_up_once() -> None:
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "-"), Failure(Cause.UNKNOWN_HOST)),
-        (socket.gaierror(socket.EAI_AGAIN, "-"), Failure(Cause.NETWORK)),
-        (OSError(errno.ENETUNREACH, "-"), Failure(Cause.NETWORK, "enetunreach")),
-        (OSError(errno.ETIMEDOUT, "-"), Failure(Cause.NO_CONNECTION, "etimedout")),
-        (OSError("several reasons"), Failure(Cause.NO_CONNECTION)),
-        (TimeoutError(), Failure(Cause.NO_CONNECTION, "it does not answer")),
+        (socket.gaierror(socket.EAI_NONAME, "-"), TransportFailure(Fault.UNKNOWN_HOST)),
+        (socket.gaierror(socket.EAI_AGAIN, "-"), TransportFailure(Fault.NETWORK)),
+        (OSError(errno.ENETUNREACH, "-"), TransportFailure(Fault.NETWORK, "enetunreach")),
+        (OSError(errno.ETIMEDOUT, "-"), TransportFailure(Fault.NO_CONNECTION, "etimedout")),
+        (OSError("several reasons"), TransportFailure(Fault.NO_CONNECTION)),
+        (TimeoutError(), TransportFailure(Fault.NO_CONNECTION, "it does not answer")),
         (
             ssl.SSLEOFError(8, "-"),
-            Failure(Cause.NO_CONNECTION, "it hung up before TLS was agreed on"),
+            TransportFailure(Fault.NO_CONNECTION, "it hung up before TLS was agreed on"),
         ),
-        (ssl.SSLError(1, "-"), Failure(Cause.TLS, "the server: tls")),
+        (ssl.SSLError(1, "-"), TransportFailure(Fault.TLS, "the server: tls")),
     ],
 )
-def test_why_no_connection_came_about(error: OSError, failure: Failure) -> None:
+def test_why_no_connection_came_about(error: OSError, failure: TransportFailure) -> None:
     assert failure_of(error) == failure
 
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from engine.moments import Moment, reached
-from engine.providers.attempts import Cause, Failure, failure_in, status_failure
-from engine.providers.http.base import ConnectionFailedError, Line, OnBody
+from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
+from engine.providers.http.transport import ConnectionFailedError, OnBody, Transport
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.base import Hearing, InStreamError
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
@@ -189,7 +189,7 @@ class Heard:
 
 
 async def exchange(
-    line: Line,
+    transport: Transport,
     headers: Mapping[str, str],
     body: bytes,
     heard: Heard,
@@ -205,14 +205,14 @@ async def exchange(
     reached(Moment.SENDING)
     try:
         async with watch.alarm:
-            await line.post(headers, body, ear.answered)
+            await transport.post(headers, body, ear.answered)
             ear.ended(now())
     except _EnoughError:
         ear.ended(now())
     except TimeoutError:
         heard.failure = Failure(Cause.STALLED, watch.words)
     except ConnectionFailedError as error:
-        heard.failure = error.failure
+        heard.failure = transport_failure(error.failure)
     except BrokenStreamError as error:
         heard.failure = Failure(Cause.BROKEN, str(error))
     except OversizedError as error:

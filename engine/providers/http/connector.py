@@ -1,0 +1,295 @@
+"""Connects to a server: its name looked up, a socket, a proxy's tunnel where there is one, TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import os
+import re
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import aiohappyeyeballs
+from aiohappyeyeballs import AddrInfoType
+
+from engine.providers.http.connection import LARGEST_HEAD, Connection
+from engine.providers.http.descriptors import for_want_of_any
+from engine.providers.http.transport import (
+    CLOSED,
+    ConnectionFailedError,
+    Fault,
+    HostPort,
+    TransportFailure,
+    error_name,
+)
+
+NEXT_ADDRESS_S: Final = 0.25
+"""After which the next address of a host is tried as well, as RFC 8305 says."""
+NAMES_KEPT_S: Final = 60.0
+
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)[ \r]")
+_NO_FILES: Final = TransportFailure(Fault.NO_FILES)
+_NO_ROUTE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH})
+_NOT_TLS: Final = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"}
+    | {"PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"}
+)
+"""What OpenSSL says of a response that is none of TLS."""
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+class Connector:
+    """To one server, through a proxy if one is given. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        proxy: str | None,
+        *,
+        connect_s: float,
+        trust: Callable[[], ssl.SSLContext],
+    ) -> None:
+        self._server = urlsplit(url)
+        self._proxy = None if proxy is None else urlsplit(proxy)
+        self._connect_s = connect_s
+        self._trust = trust
+        self._trust_lock = asyncio.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._first = HostPort.of(url if proxy is None else proxy)
+        """What the socket is connected to."""
+        self._lookup: asyncio.Task[Sequence[AddrInfoType]] | None = None
+        self._stale_at = 0.0
+
+    @property
+    def target(self) -> str:
+        """What the first line of a request names: a proxy is told the whole address."""
+        parts = self._server
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return path if self._proxy is None or self._tunnelled else f"http://{parts.netloc}{path}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the connection adds to every request."""
+        password = {} if self._tunnelled else self._proxy_password
+        return {"Host": self._server.netloc, **password}
+
+    async def connect(self, make: Callable[[], Connection]) -> Connection:
+        """Raises `ConnectionFailedError`."""
+        await self._load_trust()
+        in_tls = False
+
+        def tls_begins() -> None:
+            nonlocal in_tls
+            in_tls = True
+
+        try:
+            async with asyncio.timeout(self._connect_s):
+                if self._tunnelled:
+                    return await self._through_tunnel(make(), tls_begins)
+                return (await self._opened(make, tls_begins))[1]
+        except (OSError, UnicodeError) as error:
+            failure = failure_of(error, self._tls_peer)
+            if in_tls and isinstance(error, TimeoutError):
+                words = f"{self._tls_peer} does not answer in TLS: does it speak it?"
+                failure = TransportFailure(Fault.NO_CONNECTION, words)
+        # outside of the handler, so that the foreign error does not hang on to this one
+        raise ConnectionFailedError(failure)
+
+    @property
+    def _tls_peer(self) -> str:
+        """With whom TLS is spoken, as people write it; a proxy that speaks it comes first."""
+        secured = self._proxy if self._proxy and self._proxy.scheme == "https" else self._server
+        return str(HostPort.of(secured.geturl()))
+
+    async def _load_trust(self) -> None:
+        """Once, as it takes long, however many connect at the same time."""
+        async with self._trust_lock:
+            if not self._secure or self._context is not None:
+                return
+            try:
+                self._context = await asyncio.to_thread(self._trust)
+            except OSError as error:
+                failure = _NO_FILES if for_want_of_any(error) else no_trust(error)
+            else:
+                return
+        raise ConnectionFailedError(failure)
+
+    @property
+    def _tunnelled(self) -> bool:
+        return self._proxy is not None and self._server.scheme == "https"
+
+    @property
+    def _secure(self) -> bool:
+        return "https" in {self._server.scheme, self._proxy and self._proxy.scheme}
+
+    @property
+    def _proxy_password(self) -> Mapping[str, str]:
+        proxy = self._proxy
+        if proxy is None or proxy.username is None:
+            return {}
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+    async def _opened(
+        self, make: Callable[[], P], tls_begins: Callable[[], None]
+    ) -> tuple[asyncio.Transport, P]:
+        """Connected with what comes first, be it the proxy."""
+        sock = await aiohappyeyeballs.start_connection(
+            await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
+        )
+        secured = (self._proxy or self._server).scheme == "https"
+        if secured:
+            tls_begins()
+        return await asyncio.get_running_loop().create_connection(
+            make,
+            sock=sock,
+            ssl=self._context if secured else None,
+            server_hostname=_certified_name(self._first.host) if secured else None,
+        )
+
+    async def _addresses(self) -> Sequence[AddrInfoType]:
+        """A thousand conversations that connect at once look the name up once."""
+        loop = asyncio.get_running_loop()
+        known = self._lookup
+        if known is None or (known.done() and (_failed(known) or loop.time() > self._stale_at)):
+            host, port = self._first.host, self._first.port
+            looking_up = loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+            )
+            known = self._lookup = loop.create_task(looking_up)
+            self._stale_at = loop.time() + NAMES_KEPT_S
+        return await asyncio.shield(known)
+
+    async def _through_tunnel(
+        self, connection: Connection, tls_begins: Callable[[], None]
+    ) -> Connection:
+        server = self._server
+        target = server.netloc if server.port else f"{server.netloc}:443"
+        transport, tunnel = await self._opened(ProxyTunnel, tls_begins)
+        try:
+            await tunnel.open(transport, target, self._proxy_password)
+            tls_begins()
+            context = self._context or self._trust()
+            secured = await asyncio.get_running_loop().start_tls(
+                transport, connection, context, server_hostname=_certified_name(server.hostname)
+            )
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None:
+            raise ConnectionFailedError(CLOSED)
+        connection.connection_made(secured)
+        return connection
+
+
+class ProxyTunnel(asyncio.Protocol):
+    """Asks a proxy for a tunnel. Afterwards the connection is for whoever takes it over."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def open(
+        self, transport: asyncio.WriteTransport, target: str, password: Mapping[str, str]
+    ) -> None:
+        """Raises `ConnectionFailedError`."""
+        headers = {"Host": target, "User-Agent": "crosswind", **password}
+        lines = [f"CONNECT {target} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
+        transport.write("\r\n".join([*lines, "", ""]).encode())
+        match = _STATUS.match(await self._answer)
+        if match is None:
+            raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
+        if match[1] != b"200":
+            raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))
+
+    def data_received(self, data: bytes) -> None:
+        self._head += data
+        whole = b"\r\n\r\n" in self._head or len(self._head) > LARGEST_HEAD
+        if whole and not self._answer.done():
+            self._answer.set_result(self._head)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._answer.done():
+            failure = CLOSED if exc is None else TransportFailure(Fault.BROKEN, error_name(exc))
+            self._answer.set_exception(ConnectionFailedError(failure))
+
+
+def _failed(lookup: asyncio.Task[Sequence[AddrInfoType]]) -> bool:
+    return lookup.cancelled() or lookup.exception() is not None
+
+
+def _certified_name(host: str | None) -> str:
+    """As certificates name it: without the dot that ends an absolute name."""
+    return (host or "").rstrip(".")
+
+
+@cache
+def system_trust() -> ssl.SSLContext:
+    """The certificates that the official clients trust: those of the operating system, or those
+    that `SSL_CERT_FILE` or `SSL_CERT_DIR` names. Raises `OSError` where they cannot be read."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def no_trust(error: OSError) -> TransportFailure:
+    """Why there is nothing to check certificates against."""
+    name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), None)
+    what = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or ""
+    named = what if name is None else f"{name} is {os.environ[name]}: {what}"
+    return TransportFailure(Fault.NO_TRUST, named)
+
+
+def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> TransportFailure:
+    """Why no connection came about, in words that hold nothing of the request."""
+    match error:
+        case _ if for_want_of_any(error):
+            return _NO_FILES
+        case ssl.SSLCertVerificationError():
+            return TransportFailure(Fault.CERTIFICATE)
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError():
+            words = "it hung up before TLS was agreed on"
+            return TransportFailure(Fault.NO_CONNECTION, words)
+        case ssl.SSLError() if getattr(error, "reason", "") in _NOT_TLS:
+            words = f"{peer} does not speak TLS: write http:// in base_url, or another port"
+            return TransportFailure(Fault.TLS, words)
+        case ssl.SSLError():
+            return TransportFailure(Fault.TLS, f"{peer}: {error_name(error)}")
+        case socket.gaierror():
+            again = error.errno == socket.EAI_AGAIN
+            return TransportFailure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
+        case UnicodeError():
+            return TransportFailure(Fault.UNKNOWN_HOST)
+        case TimeoutError() if error.errno is None:
+            return TransportFailure(Fault.NO_CONNECTION, "it does not answer")
+        case _:
+            fault = Fault.NETWORK if error.errno in _NO_ROUTE else Fault.NO_CONNECTION
+            return TransportFailure(fault, error_name(error))
+
+
+async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
+    """Whether anybody there accepts one. Nothing is sent."""
+    return await _opens(host_port, None, longest_s)
+
+
+async def speaks_tls(host_port: HostPort, *, longest_s: float) -> bool:
+    """Whether anybody there answers a greeting in TLS, whoever it is. Nothing else is sent."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return await _opens(host_port, context, longest_s)
+
+
+async def _opens(host_port: HostPort, context: ssl.SSLContext | None, longest_s: float) -> bool:
+    try:
+        async with asyncio.timeout(longest_s):
+            _, writer = await asyncio.open_connection(host_port.host, host_port.port, ssl=context)
+    except (OSError, UnicodeError):
+        return False
+    writer.transport.abort()
+    return True
