@@ -14,6 +14,7 @@ import socket
 import stat
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -107,10 +108,8 @@ class Server:
     def _open_door(self) -> None:
         private_folder(self.path.parent)
         reached(Moment.BINDING)
-        listening = _bound(self.path)
+        listening, self._inode = _listening_at(self.path)
         reached(Moment.BOUND)
-        self._inode = self.path.lstat().st_ino
-        listening.listen(128)
         self._listening = listening
         self._attend_door(listening)
 
@@ -120,10 +119,7 @@ class Server:
     def _look(self) -> None:
         """A socket whose file is gone is reached by nobody who comes."""
         if not self._is_in_place():
-            if self._listening is not None:
-                self._leave_door(self._listening)
-                self._listening.close()
-                self._listening = None
+            self._close_door()
             with contextlib.suppress(UnsafeFolderError, OSError):
                 self._open_door()
                 _log.info("listens again at %s", self.path)
@@ -140,21 +136,22 @@ class Server:
         """Answer what is at hand, say goodbye with the last board, and take the socket away."""
         if self._looking is not None:
             self._looking.cancel()
-        if self._listening is None:
-            return
-        self._leave_door(self._listening)
-        self._listening.close()
-        self._listening = None
+        if self._is_in_place():
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        self._close_door()
         if self._arriving:
             await asyncio.wait(self._arriving)
-        with contextlib.suppress(OSError):
-            if self.path.lstat().st_ino == self._inode:
-                self.path.unlink()
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
         await self._part(encode_goodbye(self._engine.board()))
         for task in self._work:
             task.cancel()
+
+    @property
+    def listens(self) -> bool:
+        """Whether somebody who comes is let in."""
+        return self._listening is not None
 
     @property
     def watchers(self) -> int:
@@ -183,6 +180,12 @@ class Server:
         if self._reopening is not None:
             self._reopening.cancel()
 
+    def _close_door(self) -> None:
+        if self._listening is not None:
+            self._leave_door(self._listening)
+            self._listening.close()
+            self._listening = None
+
     def _let_in(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -197,7 +200,12 @@ class Server:
         connected.settimeout(0)
         arriving = loop.create_task(_connected(self._meet, connected))
         self._arriving.add(arriving)
-        arriving.add_done_callback(self._arriving.discard)
+        arriving.add_done_callback(partial(self._arrived, connected))
+
+    def _arrived(self, connected: socket.socket, arriving: asyncio.Task[object]) -> None:
+        self._arriving.discard(arriving)
+        if arriving.cancelled():  # maybe before it began, and then nobody else closes it
+            connected.close()
 
     def _meet(self) -> asyncio.Protocol:
         watcher = _Watcher(self._respond, self._uid_of, self._watchers)
@@ -365,7 +373,9 @@ class _Watcher(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-def _bound(path: Path) -> socket.socket:
+def _listening_at(path: Path) -> tuple[socket.socket, int]:
+    """A socket that is there only once it is listened at, so that whoever finds it is let in, and
+    the inode of its file. Raises `UnsafeFolderError`."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise UnsafeFolderError(
             f"{path} is too long for a socket: at most {LONGEST_PATH} bytes; set TMPDIR to a "
@@ -374,11 +384,15 @@ def _bound(path: Path) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise UnsafeFolderError(f"{path} is there and is not a socket: remove it")
-        path.unlink()
+    unfinished = path.with_suffix(".new")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening.bind(os.fspath(path))
-        path.chmod(0o600)
+        unfinished.unlink(missing_ok=True)
+        listening.bind(os.fspath(unfinished))
+        unfinished.chmod(0o600)
+        inode = unfinished.lstat().st_ino
+        listening.listen(128)
+        unfinished.rename(path)
     except OSError as error:
         listening.close()
         raise UnsafeFolderError(
@@ -386,4 +400,4 @@ def _bound(path: Path) -> socket.socket:
             "there; check the disk's space and who may write there"
         ) from error
     listening.settimeout(0)
-    return listening
+    return listening, inode

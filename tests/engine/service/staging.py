@@ -108,10 +108,7 @@ class Stage:
         """As far as a watcher can tell."""
 
         async def die() -> None:
-            listening, self.server._listening = self.server._listening, None
-            assert listening is not None
-            self.server._leave_door(listening)
-            listening.close()
+            self.server._close_door()
             await self.drop_watchers()
 
         self.holder = None
@@ -172,7 +169,11 @@ class Stranger:
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(5)
-        self.socket.connect(str(path))
+        try:
+            self.socket.connect(str(path))
+        except BaseException:
+            self.socket.close()
+            raise
         self._heard = self.socket.makefile("rb")
 
     def say(self, line: bytes) -> None:

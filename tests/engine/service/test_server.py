@@ -18,6 +18,8 @@ import pytest
 
 from engine.errors import StoreError
 from engine.link import Answer, Command, EngineState, Request
+from engine.moments import Moment
+from engine.service import server
 from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD
 from engine.service.socket import UnsafeFolderError
@@ -50,10 +52,40 @@ def test_a_socket_that_somebody_deletes_is_there_again(stage: Stage) -> None:
     until(stage.path.exists)
     Stranger(stage.path).close()
     assert stage.path.stat().st_mode & 0o777 == 0o600
-    stage.path.unlink()
-    stage.path.parent.rmdir()
+    stage.path.parent.rename(stage.path.parent.with_name("gone"))  # both at once
     until(stage.path.exists)
     Stranger(stage.path).close()
+
+
+def test_whoever_finds_the_socket_is_let_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there only when it is listened at."""
+    came: list[Moment] = []
+
+    def come(moment: Moment) -> None:
+        if stage.path.exists():
+            Stranger(stage.path).close()
+            came.append(moment)
+
+    monkeypatch.setattr(server, "reached", come)
+    stage.start()
+    assert came == [Moment.BOUND]
+
+
+def test_watchers_are_told_goodbye_where_the_socket_is_gone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0.01)
+    stage.start()
+    stranger = Stranger(stage.path)
+    stranger.ask(ask="hello")
+    assert stranger.hear()["ok"]
+    stage.path.parent.rename(stage.path.parent.with_name("gone"))
+    stage.path.parent.write_text("in its way")
+    until(lambda: not stage.server.listens)
+    stage.stop()
+    assert stranger.hear()["goodbye"]
+    assert stranger.hear() is None
+    stranger.close()
 
 
 def test_what_is_no_socket_is_left_where_it_is(stage: Stage) -> None:
