@@ -23,6 +23,7 @@ from engine.pipeline.report import Report, added_up
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
 from tui.app import CrosswindApp
+from tui.services.engine_control import Backend
 
 DOCS = Path(__file__).parent
 SIZE = (120, 40)
@@ -64,7 +65,7 @@ async def draw_finished(session: Session, watch: Watch) -> None:
     def report(benchmark: str) -> Report:
         return added_up(session.workspace, session.config, session.store_path, benchmark)
 
-    app = CrosswindApp(watch, place="Benchmarks", theme=THEME, report=report)
+    app = CrosswindApp(watch, place="Benchmarks", theme=THEME, backend=Backend(report=report))
     async with app.run_test(size=SIZE) as pilot:
 
         async def press(*keys: str) -> None:

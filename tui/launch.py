@@ -7,12 +7,10 @@ import argparse
 import gc
 import os
 import shlex
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Stage
@@ -33,7 +31,8 @@ from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.format import money
 from tui.navigation import PLACES
-from tui.services.preferences import Memory
+from tui.services.engine_control import Backend
+from tui.services.preferences import Memory, ViewMemory
 
 if TYPE_CHECKING:
     from engine.cli.running import Prepared
@@ -224,18 +223,15 @@ def _show(
     app = CrosswindApp(
         watch,
         place=place,
-        start=start,
+        backend=Backend(start, cost, make, report),
         started=started,
-        cost=cost,
-        make=make,
         describe=describe,
         memory=Memory.of(os.environ),
         slow=face.slow,
-        report=report,
         attach=f"crosswind watch{_on(workspace)}",
     )
     collect_seldom()
-    app.run(mouse=face.mouse and app.choices.mouse is not False)
+    app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
     if app.fault is not None:
         raise app.fault
     if app.return_code:
@@ -244,9 +240,6 @@ def _show(
 
 def _place(reach: Reach, *, at_work: bool) -> str:
     """Where one was the last time, while a run went on or while none did."""
-    from tui.navigation import PLACES
-    from tui.services.preferences import ViewMemory
-
     kept = ViewMemory.beside(Memory.of(os.environ).path, reach.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
     if place is not None and place in {each.name for each in PLACES}:
@@ -302,24 +295,3 @@ def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None)
     else:
         tell(f"results: `crosswind results{on}`")
     return FAILED if failed else DONE
-
-
-_SCREENS: Final = (
-    "tui.screens.search",
-    *(place.screen.partition(":")[0] for place in PLACES),
-    "tui.screens.go_to",
-    "tui.screens.help",
-)
-"""One key away from everywhere."""
-
-
-def preload() -> threading.Thread:
-    """On a thread of its own; a key that needs one of them meanwhile waits for that one alone."""
-    thread = threading.Thread(target=_load, name="preload", daemon=True)
-    thread.start()
-    return thread
-
-
-def _load() -> None:
-    for module in _SCREENS:
-        import_module(module)

@@ -1,20 +1,30 @@
-"""Going from screen to screen, and back; the screens that are one key away from everywhere."""
+"""Going from screen to screen, and back: the one registry of screens.
+
+Screens are named here as `module:Class` and imported when they are first opened: the first frame
+would wait for them, and two that lead to each other would import each other."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
+from textual.screen import Screen
 
 from engine.benchmark import ConversationKey
-from engine.watch import Watch
-from tui.screens.watching import WatchingScreen
+from engine.link import Board
+from tui.state.related import Among, MessagePlace, Subject
 
 if TYPE_CHECKING:
+    from engine.store.browsing import Filter
+    from engine.store.reader import Reader
+    from tui.services.engine_control import Leaving
     from tui.state.filters import FoundId
+    from tui.state.live import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +34,8 @@ class Place:
     key: str
     name: str
     screen: str
-    """`module:Class`; made with the watch and nothing else."""
+    """`module:Class`; made with the shell and nothing else."""
     meaning: str
-
-    def open(self, watch: Watch) -> WatchingScreen:
-        module, _, name = self.screen.partition(":")
-        screen = getattr(import_module(module), name)(watch)
-        if not isinstance(screen, WatchingScreen):
-            raise TypeError(f"{self.screen} does not show a run")
-        return screen
 
 
 PLACES: Final = (
@@ -65,68 +68,141 @@ PLACES: Final = (
 """By their keys. A new one is a line."""
 
 
-class Navigating(App[None]):
-    """An app with places, each with a stack of screens of its own that stays as it was left."""
+SCREENS: Final = {
+    "compare": "tui.screens.compare:CompareScreen",
+    "conversation": "tui.screens.conversation:ConversationScreen",
+    "filter": "tui.screens.filter:FilterScreen",
+    "find": "tui.screens.find:FindScreen",
+    "go to": "tui.screens.go_to:GoToScreen",
+    "help": "tui.screens.help:HelpScreen",
+    "judge again": "tui.screens.rejudge:judge_again",
+    "play again": "tui.screens.rejudge:play_again",
+    "quit": "tui.screens.quit:QuitScreen",
+    "scenario": "tui.screens.scenario:ScenarioScreen",
+    "search": "tui.screens.search:SearchScreen",
+    "stop": "tui.screens.quit:StopScreen",
+    "stop another's": "tui.screens.quit:StopOthersScreen",
+    "verdicts": "tui.screens.verdicts:VerdictsScreen",
+    "wall": "tui.screens.wall:WallScreen",
+}
+"""What is opened over another screen, and the dialogs that ask before they open one."""
 
-    DEFAULT_MODE = "home"
 
-    def __init__(self, watch: Watch, home: str) -> None:
-        super().__init__()
-        self._watch = watch
+def load(where: str) -> Any:
+    """What `module:name` names, imported now."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+def preload() -> Thread:
+    """Import what is one key away from everywhere, on a thread of its own; a key that needs one of
+    them meanwhile waits for that one alone."""
+    thread = Thread(target=_preload, name="preload", daemon=True)
+    thread.start()
+    return thread
+
+
+def _preload() -> None:
+    over_all = (SCREENS[name] for name in ("search", "conversation", "go to", "help"))
+    for where in (*(place.screen for place in PLACES), *over_all):
+        load(where)
+
+
+class Navigator:
+    """Shows screens: places, each with a stack of screens of its own that stays as it was left, and
+    what is opened over them."""
+
+    def __init__(
+        self,
+        app: App[None],
+        home: str,
+        shell: Callable[[], object],
+        look: Callable[[], None],
+    ) -> None:
+        """`home` is the place that is shown first and that leads nowhere but out. `shell` gives
+        what each screen is made with, and is not called before the first is opened. `look` has
+        what is shown drawn, without waiting for the next tick."""
+        self._app = app
         self._home = home
-        """The place that is shown first, and that leads nowhere but out."""
+        self._shell = shell
+        self._look = look
         self._trail: list[str] = []
         """Places that lie behind the one that is shown, the last one last, each once."""
         for place in PLACES:
-            self.add_mode(self._mode(place.name), partial(place.open, watch))
-
-    @property
-    def watched(self) -> Watch:
-        return self._watch
+            app.add_mode(self._mode(place.name), partial(self._make, place.screen))
 
     @property
     def place(self) -> str:
         """The name of the one that is shown."""
-        return self._home if self.current_mode == self.DEFAULT_MODE else self.current_mode
+        mode = self._app.current_mode
+        return self._home if mode == self._app.DEFAULT_MODE else mode
 
     @property
     def at_root(self) -> bool:
         """Whether there is nothing to go back to."""
-        return len(self.screen_stack) <= 1 and not self._trail
+        return len(self._app.screen_stack) <= 1 and not self._trail
 
     def go(self, name: str) -> None:
         """To a place, as it was left; where one is there already, to its first screen."""
         here = self.place
         if name == here:
-            while len(self.screen_stack) > 1:
-                self.pop_screen()
+            while len(self._app.screen_stack) > 1:
+                self._app.pop_screen()
             return
         self._trail = [each for each in self._trail if each not in {name, here}] + [here]
         self._switch(name)
 
     def back(self) -> None:
         """One screen up, or to the place before this one. At the root, nothing."""
-        if len(self.screen_stack) > 1:
-            self.pop_screen()
+        if len(self._app.screen_stack) > 1:
+            self._app.pop_screen()
         elif self._trail:
             self._switch(self._trail.pop())
 
     def _mode(self, name: str) -> str:
-        return self.DEFAULT_MODE if name == self._home else name
+        return self._app.DEFAULT_MODE if name == self._home else name
 
     def _switch(self, name: str) -> None:
-        self.switch_mode(self._mode(name))
-        self.screen.refresh_bindings()
-        self.look()
+        self._app.switch_mode(self._mode(name))
+        self._app.screen.refresh_bindings()
+        self._look()
 
-    def look(self) -> None:
-        """Have what is shown drawn, without waiting for the next tick."""
+    def show(self, screen: Screen[Any], then: Callable[[Any], None] | None = None) -> None:
+        """Over what is shown; `then` is called with what it ends with."""
+        self._app.push_screen(screen, then)
 
-    def open_conversation(self, benchmark: str, key: ConversationKey) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.conversation import ConversationScreen
+    def _make(self, where: str, *given: object, **named: object) -> Screen[Any]:
+        made = load(where)(self._shell(), *given, **named)
+        assert isinstance(made, Screen)  # noqa: S101  (the registry names nothing else)
+        return made
 
-        self.push_screen(ConversationScreen(self._watch, benchmark, key))
+    def _open(self, name: str, *given: object, **named: object) -> None:
+        self._app.push_screen(self._make(SCREENS[name], *given, **named))
+
+    def _ask(self, name: str, then: Callable[[Any], None], *given: object, **named: object) -> None:
+        """Dialogs ask no more than what they are given: they are made without the shell."""
+        self._app.push_screen(load(SCREENS[name])(*given, **named), then)
+
+    def open_conversation(
+        self,
+        benchmark: str,
+        key: ConversationKey,
+        *,
+        among: Among | None = None,
+        at: MessagePlace | None = None,
+    ) -> None:
+        """`among` are the conversations before and after it; `at` is where to begin to read."""
+        self._open("conversation", benchmark, key, among=among, at=at)
+
+    def open_scenario(
+        self, benchmark: str, scenario_id: str, *, cursor: ConversationKey | None = None
+    ) -> None:
+        """The cursor begins on `cursor`, or on what there is of the scenario first."""
+        self._open("scenario", benchmark, scenario_id, cursor=cursor)
+
+    def open_comparison(self, left: Shown, right: Shown | None = None) -> None:
+        """Side by side; without `right`, with the nearest that there is."""
+        self._open("compare", left, right)
 
     def open_found(self, found: FoundId | None) -> None:
         """What a person chose among ids."""
@@ -139,20 +215,69 @@ class Navigating(App[None]):
 
     def open_search(self) -> None:
         """Of all transcripts."""
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.search import SearchScreen
-
-        self.push_screen(SearchScreen(self._watch))
+        self._open("search")
 
     def open_verdicts(self, typed: str) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.verdicts import VerdictsScreen
+        """Those that a filter line holds, over what is shown."""
+        self._open("verdicts", typed)
+        self._look()
 
-        self.push_screen(VerdictsScreen(self._watch, typed))
-        self.look()
+    def open_wall(self) -> None:
+        """As many conversations as there is room for, as they are spoken."""
+        self._open("wall")
 
-    def open_scenario(self, benchmark: str, scenario_id: str) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.scenario import ScenarioScreen
+    def open_help(self) -> None:
+        """What every key does on the screen that is shown; once."""
+        help_screen = load(SCREENS["help"])
+        if not isinstance(self._app.screen, help_screen):
+            self._app.push_screen(help_screen(self._app.screen))
 
-        self.push_screen(ScenarioScreen(self._watch, benchmark, scenario_id))
+    def ask_id(self, reader: Reader) -> None:
+        """Which scenario or conversation to open, by its id."""
+        self._ask("go to", self.open_found, reader)
+
+    def ask_filter(
+        self,
+        typed: str,
+        earlier: Sequence[str],
+        want: Callable[[Filter], None],
+        then: Callable[[str | None], None],
+    ) -> None:
+        """For a filter line, answered by `want` while it is typed; `earlier` are those of before.
+        `then` has the whole line, or None where the dialog is left."""
+        self._ask("filter", then, typed, earlier, want)
+
+    def ask_pattern(
+        self,
+        typed: str,
+        find: Callable[[str], Awaitable[int]],
+        then: Callable[[str | None], None],
+    ) -> None:
+        """For what to find in a transcript. `find` gives the number of places, or raises
+        `PatternFault`."""
+        self._ask("find", then, typed, find)
+
+    def ask_how_to_leave(
+        self, board: Board, *, own: bool, then: Callable[[Leaving | None], None]
+    ) -> None:
+        self._ask("quit", then, board, own=own)
+
+    def ask_how_to_stop(
+        self, board: Board, *, own: bool, then: Callable[[Leaving | None], None]
+    ) -> None:
+        """For the run that goes on; where it is not this app's `own`, for the word as well."""
+        self._ask("stop" if own else "stop another's", then, board)
+
+    @property
+    def asks_how_it_ends(self) -> bool:
+        """Whether a dialog is shown that asks what is to become of the run."""
+        dialogs = tuple(load(SCREENS[name]) for name in ("quit", "stop another's"))
+        return isinstance(self._app.screen, dialogs)
+
+    def judge_again(self, subjects: Sequence[Subject]) -> None:
+        """Ask by whom; then show the old verdicts and the new ones as they come."""
+        load(SCREENS["judge again"])(self._shell(), subjects)
+
+    def play_again(self, subjects: Sequence[Subject]) -> None:
+        """Ask whether to; the playings that are there stay."""
+        load(SCREENS["play again"])(self._shell(), subjects)

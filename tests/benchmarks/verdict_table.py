@@ -26,6 +26,7 @@ from engine.store.browsing import Column
 from engine.watch import Watch, describe_benchmarks
 from tui.app import CrosswindApp
 from tui.screens.verdicts import VerdictsScreen
+from tui.shell import Shell
 from tui.widgets.table import WideTable
 
 ROUNDS: Final = 5
@@ -54,12 +55,12 @@ async def measure(watch: Watch) -> Figures:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.app.workers.wait_for_complete()
         for _ in range(ROUNDS):
-            await _one_round(pilot, watch, figures)
+            await _one_round(pilot, app.shell, figures)
     return figures
 
 
-async def _one_round(pilot: Pilot[None], watch: Watch, figures: Figures) -> None:
-    screen = VerdictsScreen(watch)
+async def _one_round(pilot: Pilot[None], shell: Shell, figures: Figures) -> None:
+    screen = VerdictsScreen(shell)
     with figures.timed("open, all rows there"):
         pilot.app.push_screen(screen)
         await _until(lambda: screen.is_running and len(screen.query_one(WideTable).rows) > 0)

@@ -275,7 +275,7 @@ class Measured(CrosswindApp):
     def on_mount(self) -> None:
         super().on_mount()
         if self._by_itself:
-            self.open_conversation(BENCHMARK, key_of(0))
+            self.navigator.open_conversation(BENCHMARK, key_of(0))
         self.run_worker(self._measure(), group="measuring")
 
     async def _measure(self) -> None:
@@ -291,13 +291,14 @@ class Measured(CrosswindApp):
         if profile is not None and self._profile is not None:
             profile.disable()
             profile.dump_stats(self._profile)
+        board = self.shell.ticker.board
         found = {
             "cpu": cpu / took,
             "loop": own / took,
             "late": late,
             "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "facts": self.watched.progress.seq,
-            "speaking": len(self.board.speaking) if self.board else 0,
+            "facts": self.shell.watch.progress.seq,
+            "speaking": len(board.speaking) if board else 0,
         }
         (self._folder / "found.json").write_text(json.dumps(found))
         self.exit()

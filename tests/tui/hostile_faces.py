@@ -44,6 +44,7 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
 from tui.launch import _goodbye
 from tui.services.display import Inert, _acts
+from tui.services.engine_control import Backend
 
 SPEAKING: Final = ConversationKey("m01_s002_v01", TARGETS[1])
 FAULT: Final = InputError(
@@ -129,12 +130,14 @@ def show(folder: Path) -> int:
         app = WatchedApp(
             watch,
             attach=f"crosswind watch --workspace {session.workspace.root}",
-            start=refuse,
-            cost=lambda order: PricedOrder(
-                order, (HOSTILE, HOSTILE), (f"{order.evaluator} costs {HOSTILE}",)
+            backend=Backend(
+                refuse,
+                lambda order: PricedOrder(
+                    order, (HOSTILE, HOSTILE), (f"{order.evaluator} costs {HOSTILE}",)
+                ),
+                refuse_to_make,
+                lambda name: report(session, name),
             ),
-            make=refuse_to_make,
-            report=lambda name: report(session, name),
         )
         app.alarm = folder / "alarms"
         app.run()

@@ -14,13 +14,14 @@ from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
 from engine.store.records import Quote
-from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import key_name, own_bindings
 from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
+from tui.services.engine_control import Backend
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
 
@@ -34,7 +35,7 @@ HOSTILE = (
 async def open_conversation(theatre: Theatre, pilot: Pilot[None]) -> None:
     take = await theatre.play()
     await theatre.judge(take)
-    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await theatre.tick(pilot)
 
 
@@ -144,7 +145,9 @@ def test_a_run_that_this_app_started_is_its_own(theatre: Theatre) -> None:
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.STOP]
 
-    theatre.perform(script, app=CrosswindApp(theatre.watch, moment=theatre.moment, start=start))
+    theatre.perform(
+        script, app=CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(start))
+    )
 
 
 @pytest.mark.parametrize("state", [EngineState.STOPPED, None])
@@ -310,7 +313,7 @@ def test_text_that_means_harm_is_only_shown(theatre: Theatre, size: tuple[int, i
         await theatre.tick(pilot)
         assert stands_still(on_screen(pilot))
 
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await theatre.tick(pilot)
         for key in ("L", "t", "pagedown", "c", "end"):
             await pilot.press(key)

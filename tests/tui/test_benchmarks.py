@@ -16,6 +16,7 @@ from tui.app import CrosswindApp
 from tui.screens.dialogs import NameScreen
 from tui.screens.live import LiveScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.services.engine_control import Backend
 
 
 async def at_benchmarks(theatre: Theatre, pilot: Pilot[None]) -> None:
@@ -119,7 +120,7 @@ def test_b_starts_an_engine_where_none_is(theatre: Theatre) -> None:
         started.append(order)
         return ENGINE
 
-    app = CrosswindApp(theatre.watch, start=start, moment=theatre.moment)
+    app = CrosswindApp(theatre.watch, backend=Backend(start), moment=theatre.moment)
     theatre.perform(script, app=app)
 
 
@@ -146,7 +147,9 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         assert "2 benchmarks" in on_screen(pilot)
         assert "second" in on_screen(pilot)
 
-    theatre.perform(script, app=CrosswindApp(theatre.watch, make=make, moment=theatre.moment))
+    theatre.perform(
+        script, app=CrosswindApp(theatre.watch, backend=Backend(make=make), moment=theatre.moment)
+    )
 
 
 def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:

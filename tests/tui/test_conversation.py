@@ -9,7 +9,7 @@ from engine.benchmark import Speaker
 from engine.link import EngineState
 from engine.store.records import Quote
 from engine.store.rows import MessageRow
-from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.widgets.ink import Ink
@@ -19,7 +19,7 @@ WIDE, NARROW = (130, 40), (80, 24)
 
 
 async def open_on(theatre: Theatre, pilot: Pilot[None], take: Take) -> None:
-    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await theatre.tick(pilot)
 
 

@@ -104,7 +104,7 @@ def test_other_screens_are_loaded_behind_the_first_frame(
 
 def test_no_key_to_a_place_loads_anything_after_that() -> None:
     program = (
-        "import sys; from tui.launch import preload; import tui.app; preload().join()\n"
+        "import sys; from tui.navigation import preload; import tui.app; preload().join()\n"
         "loaded = set(sys.modules)\n"
         "import tui.screens.search, tui.screens.problems, tui.screens.conversation\n"
         "import tui.screens.results, tui.screens.live, tui.screens.verdicts, tui.screens.help\n"

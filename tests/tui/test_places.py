@@ -21,7 +21,7 @@ from tui.screens.search import SearchScreen
 
 def where(pilot: Pilot[None]) -> str:
     assert isinstance(pilot.app, CrosswindApp)
-    return pilot.app.place
+    return pilot.app.navigator.place
 
 
 def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:

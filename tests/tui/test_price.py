@@ -13,10 +13,11 @@ from textual.pilot import Pilot
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order, PricedOrder, PriceRange
-from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines
+from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines, shell
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.screens.rejudge import JudgeAgainScreen
+from tui.services.engine_control import Backend
 
 QUOTE = PriceRange(0.11, 4.35, 1.2, binding=True)
 TOTAL = (
@@ -54,11 +55,11 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
         return 1
 
     theatre.link.state = EngineState.STOPPED
-    app = CrosswindApp(theatre.watch, moment=theatre.moment, start=start, cost=priced)
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(start, priced))
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)
-        app.start_engine(Order((BENCHMARK,)))
+        app.engine.start(Order((BENCHMARK,)))
         while "all together" not in on_screen(pilot):
             await pilot.pause()
         shown = " ".join(line.strip() for line in screen_lines(app))
@@ -73,12 +74,12 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
 
 
 def test_what_is_to_follow_a_run_at_work_is_asked_as_well(theatre: Theatre) -> None:
-    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=priced)
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=priced))
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
-        app.ask(Request(Command.RUN, order=Order((BENCHMARK,))))
+        app.engine.ask(Request(Command.RUN, order=Order((BENCHMARK,))))
         while "all together" not in on_screen(pilot):
             await pilot.pause()
         assert theatre.link.requests == []
@@ -99,11 +100,13 @@ def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -
         return replace(priced(order), notes=(NOTE,))
 
     theatre.link.state = EngineState.STOPPED
-    app = CrosswindApp(theatre.watch, moment=theatre.moment, start=lambda _order: 1, cost=noted)
+    app = CrosswindApp(
+        theatre.watch, moment=theatre.moment, backend=Backend(lambda _order: 1, noted)
+    )
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.tick(pilot)
-        app.start_engine(Order((BENCHMARK,)))
+        app.engine.start(Order((BENCHMARK,)))
         while "all together" not in on_screen(pilot):
             await pilot.pause()
         assert f"note: {NOTE}" in " ".join(" ".join(screen_lines_of(pilot)).split())
@@ -122,13 +125,13 @@ def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
         may_be_known.wait(20)
         return replace(priced(order), notes=(NOTE,))
 
-    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=slow)
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=slow))
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.tick(pilot)
-        await app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await theatre.tick(pilot)
         await pilot.press("r")
         while "working out calls and price" not in on_screen(pilot):
@@ -154,13 +157,13 @@ def test_what_would_fail_is_said_and_nothing_is_asked_for(theatre: Theatre) -> N
     def refused(_order: Order) -> PricedOrder:
         raise InputError(Problem("api.example.org refuses the key EXAMPLE_KEY (401)"))
 
-    app = CrosswindApp(theatre.watch, moment=theatre.moment, cost=refused)
+    app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=refused))
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         take = await theatre.play()
         await theatre.tick(pilot)
-        await app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await theatre.tick(pilot)
         await pilot.press("r")
         while "refuses the key EXAMPLE_KEY" not in on_screen(pilot):

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.link import Command, EngineState, Request, Row
 from engine.store.records import Quote
-from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.find import FindScreen
@@ -45,7 +45,7 @@ async def read_one(theatre: Theatre, pilot: Pilot[None], reply: str) -> None:
     await theatre.prepare()
     take = await theatre.play(reply=reply)
     await theatre.judge(take, quotes=(Quote("I am sure", 1),))
-    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await settled(theatre, pilot)
 
 
@@ -100,7 +100,7 @@ def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre
         again = await theatre.play(1, number=1, reply="I still stay with it.")
         await theatre.judge(again)
         shown = Shown(BENCHMARK, again.key, 1)
-        await pilot.app.push_screen(CompareScreen(theatre.watch, shown))
+        await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
         await settled(theatre, pilot)
         assert "take 1" in on_screen(pilot)
         await pilot.press("right_square_bracket")
@@ -129,7 +129,7 @@ def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
         await theatre.prepare()
         await theatre.judge(await theatre.play())
         await theatre.end(await theatre.begin(1, TARGETS[1]), StopReason.TARGET_FAILED)
-        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m01_s001_v01"))
+        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
         await settled(theatre, pilot)
         assert " steadfast [✓]" in on_screen(pilot)
         assert " pushover   !" in on_screen(pilot)
@@ -158,13 +158,13 @@ def test_a_scenario_is_a_grid_of_outcomes_that_leads_down(
 def test_what_was_not_played_and_what_is_not_there_are_said(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m01_s001"))
+        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001"))
         await settled(theatre, pilot)
         assert "steadfast [—]" in on_screen(pilot)
         await pilot.press("enter", "r", "R", "C", "right", "G")
         await settled(theatre, pilot)
         assert "not been played" in on_screen(pilot)
-        await pilot.app.push_screen(ScenarioScreen(theatre.watch, BENCHMARK, "m09_s001"))
+        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m09_s001"))
         await settled(theatre, pilot)
         assert "There is no such scenario" in on_screen(pilot)
 
@@ -176,7 +176,7 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
         await theatre.prepare()
         for number in (1, 2):
             await theatre.play(number, reply="The \x1b[31m nurse knows her patients.")
-        await pilot.app.push_screen(SearchScreen(theatre.watch))
+        await pilot.app.push_screen(SearchScreen(shell(pilot)))
         await pilot.press(*"nurse by:target")
         await settled(theatre, pilot)
         assert "4 messages, the newest first" in on_screen(pilot)
@@ -208,7 +208,7 @@ def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_othe
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take, passed=True, justification="It held.")
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("r")
         await settled(theatre, pilot)
@@ -244,7 +244,7 @@ def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre
         await theatre.prepare()
         take = await theatre.play()
         subjects = [Subject(BENCHMARK, take.key)]
-        await pilot.app.push_screen(JudgedAgainScreen(theatre.watch, subjects, None))
+        await pilot.app.push_screen(JudgedAgainScreen(shell(pilot), subjects, None))
         await settled(theatre, pilot)
         assert "Judged again  by those" in on_screen(pilot)
         assert "none yet" in on_screen(pilot)
@@ -268,7 +268,7 @@ def test_an_engine_that_refuses_to_judge_again_is_not_waited_for(theatre: Theatr
         take = await theatre.play()
         await theatre.judge(take)
         theatre.link.refuses = "the run is stopping; ask again when it has ended"
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("r")
         await settled(theatre, pilot)
@@ -290,7 +290,7 @@ def test_an_engine_that_ends_before_all_is_judged_is_not_waited_for(theatre: The
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take)
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("r")
         await settled(theatre, pilot)
@@ -312,7 +312,7 @@ def test_without_an_engine_judging_again_says_that_it_cannot_be_done(theatre: Th
         await theatre.prepare()
         take = await theatre.play()
         await theatre.judge(take)
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("r")
         await settled(theatre, pilot)
@@ -347,7 +347,7 @@ def test_a_new_take_is_read_beside_the_one_before(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         take = await theatre.play(reply="before")
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         again = await theatre.begin(number=1)
         await theatre.said(again, 1, Speaker.USER, "once more")
@@ -367,7 +367,7 @@ def test_a_conversation_that_is_held_still_says_what_it_does_not_show(theatre: T
         await theatre.prepare()
         take = await theatre.begin()
         await theatre.said(take, 1, Speaker.USER, "are you sure?")
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("space")
         await theatre.said(take, 1, Speaker.TARGET, "I am.")
@@ -393,7 +393,7 @@ def test_a_conversation_is_told_again_at_the_pace_at_which_it_was_spoken(theatre
             theatre.at += timedelta(seconds=100)
             await theatre.said(take, turn, Speaker.TARGET, f"answer {turn} " * 5)
         await theatre.end(take)
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         assert "answer 2" in told(pilot)
         await pilot.press("p")
@@ -435,7 +435,7 @@ def test_a_replay_ends_by_itself_and_what_was_never_timed_is_told_at_a_reading_p
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         take = await theatre.play()
-        await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+        await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
         await settled(theatre, pilot)
         await pilot.press("p")
         await settled(theatre, pilot)

@@ -34,6 +34,7 @@ from tui.results.standing import ONE_LINE_FROM, says_rows, standing_rows
 from tui.results.text import Behind, line_of
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.services.engine_control import Backend
 from tui.services.preferences import Memory
 from tui.widgets.ink import Ink, length
 from tui.widgets.plot import Curve, load, plot
@@ -113,7 +114,9 @@ class Sums:
 
 
 def app_with(theatre: Theatre, report: Callable[[str], Report]) -> CrosswindApp:
-    return CrosswindApp(theatre.watch, theme="crosswind-dark", moment=theatre.moment, report=report)
+    return CrosswindApp(
+        theatre.watch, theme="crosswind-dark", moment=theatre.moment, backend=Backend(report=report)
+    )
 
 
 async def at_results(theatre: Theatre, pilot: Pilot[None]) -> None:
@@ -541,7 +544,9 @@ def test_where_one_looked_last_is_kept_for_the_next_time(theatre: Theatre, tmp_p
 
     def app() -> CrosswindApp:
         sums = Sums(a_report())
-        return CrosswindApp(theatre.watch, moment=theatre.moment, report=sums, memory=memory)
+        return CrosswindApp(
+            theatre.watch, moment=theatre.moment, backend=Backend(report=sums), memory=memory
+        )
 
     async def choose(pilot: Pilot[None]) -> None:
         await at_results(theatre, pilot)

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, StopReason
 from engine.cli.arguments import parse
 from engine.link import EngineState
-from tests.tui.theatre import BENCHMARK, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import farewell
 from tui.screens.conversation import ConversationScreen
@@ -63,7 +63,7 @@ async def at_conversation(theatre: Theatre, pilot: Pilot[None], text: str = "hel
     await theatre.said(take, 1, Speaker.TARGET, "I would not.")
     await theatre.end(take)
     await theatre.judge(take)
-    await pilot.app.push_screen(ConversationScreen(theatre.watch, BENCHMARK, take.key))
+    await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
     await theatre.tick(pilot)
     return Subject(BENCHMARK, take.key)
 
@@ -272,7 +272,7 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
     assert kept.path == home / ".config" / "crosswind" / "app.json"
 
     again = CrosswindApp(theatre.watch, memory=kept)
-    assert (again.theme, again.place) == ("crosswind-light", "Problems")
+    assert (again.theme, again.navigator.place) == ("crosswind-light", "Problems")
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "\x00", '{"theme": 3, "place": "../x"}', "[" * 10**5])
@@ -290,7 +290,7 @@ def test_a_damaged_memory_is_left_aside_with_a_notice(
 
     app = CrosswindApp(theatre.watch, memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
-    assert app.place == "Live"
+    assert app.navigator.place == "Live"
 
 
 class SpokenTo(CrosswindApp):

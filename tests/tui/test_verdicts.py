@@ -470,10 +470,10 @@ def test_filter_lines_order_and_stars_are_there_the_next_time(
         await pilot.press("enter")
         await theatre.tick(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
-        starred = app().views.stars[0]
+        starred = app().preferences.views.stars[0]
         assert str(starred.key) in on_screen(pilot)
         await pilot.press("asterisk")
-        assert not app().views.stars
+        assert not app().preferences.views.stars
 
     theatre.perform(first, app=app())
     theatre.perform(second, app=app())
@@ -499,12 +499,12 @@ def test_the_app_comes_back_to_the_place_and_the_row(theatre: Theatre, tmp_path:
         assert under_cursor(pilot) == SECOND
 
     theatre.perform(first, app=app())
-    assert app().views.place_at_work == "Verdicts"
-    assert app().views.place is None
+    assert app().preferences.views.place_at_work == "Verdicts"
+    assert app().preferences.views.place is None
     theatre.perform(second, app=app())
     theatre.link.state = EngineState.STOPPED
     theatre.perform(second, app=app())
-    assert app().views.place == "Verdicts"
+    assert app().preferences.views.place == "Verdicts"
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from engine.store.rows import (
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.services.ticker import Moment
+from tui.shell import Shell
 from tui.widgets.transcript import Transcript
 
 BENCHMARK = "steadiness"
@@ -402,6 +403,12 @@ def a_scenario(number: int) -> Scenario:
         landmarks=tuple(Landmark(turn, text) for turn, text in enumerate(LANDMARKS, 1)),
         demographic={"age": "Adult (18+)"},
     )
+
+
+def shell(pilot: Pilot[None]) -> Shell:
+    """What the screens of this app are made with."""
+    assert isinstance(pilot.app, CrosswindApp)
+    return pilot.app.shell
 
 
 def screen_lines(app: CrosswindApp) -> list[str]:

@@ -17,12 +17,14 @@ from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board, Command, Request
 from engine.pipeline.order import Order
 from engine.progress import Tally
-from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
 from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+from tui.screens.dialogs import NameScreen
 from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin
+from tui.shell import Shell
 from tui.state.feeds import StandingFeed, Standings
 from tui.state.run_status import current_benchmark, situation
 from tui.widgets.ink import Ink, Line, Piece, fitted, pad, spread
@@ -42,15 +44,15 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         key("o", "new", "new", "make a benchmark"),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._list = Entries(id="benchmarks")
         self._detail = Lines(id="detail", high=True)
         self._board: Board | None = None
         self._infos: Sequence[BenchmarkInfo] | None = None
         """As they were drawn."""
-        self._standings = StandingFeed(watch.reader)
+        self._standings = StandingFeed(shell.watch.reader)
         self._changed = True
 
     def compose(self) -> ComposeResult:
@@ -95,29 +97,26 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._run(*(info.name for info in self.watched.benchmarks))
 
     def action_new(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.dialogs import NameScreen
-
         taken = [info.name for info in self.watched.benchmarks]
         self.app.push_screen(NameScreen(taken), self._make)
 
     def _make(self, name: str | None) -> None:
         if name is not None:
-            self.shell.make_benchmark(name)
+            self.shell.engine.make_benchmark(name)
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """The one that is worked on is watched live; of another one there are verdicts to read."""
         if message.key == current_benchmark(self.watched):
-            self.shell.go("Live")
+            self.shell.navigator.go("Live")
         else:
-            self.shell.open_verdicts(f'benchmark:"={message.key}"')
+            self.shell.navigator.open_verdicts(f'benchmark:"={message.key}"')
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
     def _run(self, *names: str) -> None:
         if names:
-            self.shell.ask(Request(Command.RUN, order=Order(benchmarks=names)))
+            self.shell.engine.ask(Request(Command.RUN, order=Order(benchmarks=names)))
 
     @property
     def _info(self) -> BenchmarkInfo | None:

@@ -13,11 +13,10 @@ from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Kin
-from engine.watch import Watch
 from tui.bindings import key
 from tui.screens.watching import WatchingScreen, heading
-from tui.services.engine_control import judge_again
 from tui.services.ticker import Moment
+from tui.shell import Shell
 from tui.state.live import Shown
 from tui.state.related import Subject, partners, relation, standing
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
@@ -44,9 +43,9 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         key("enter", "open", "open", "read the one at the right by itself"),
     ]
 
-    def __init__(self, watch: Watch, left: Shown, right: Shown | None = None) -> None:
+    def __init__(self, shell: Shell, left: Shown, right: Shown | None = None) -> None:
         """Without `right`, the nearest that there is."""
-        super().__init__(watch)
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._texts = SideBySide(id="story")
@@ -99,11 +98,13 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 
     def action_judge_again(self) -> None:
         sides = [self._left] if self._right is None else [self._left, self._right]
-        judge_again(self, list(dict.fromkeys(Subject(each.benchmark, each.key) for each in sides)))
+        self.shell.navigator.judge_again(
+            list(dict.fromkeys(Subject(each.benchmark, each.key) for each in sides))
+        )
 
     def action_open(self) -> None:
         if self._right is not None:
-            self.shell.open_conversation(self._right.benchmark, self._right.key)
+            self.shell.navigator.open_conversation(self._right.benchmark, self._right.key)
 
     def _step(self, by: int) -> None:
         shown = [self._shown(each) for each in self._partners]

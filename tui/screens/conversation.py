@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.benchmark import ConversationKey, Scenario, Speaker
+from engine.benchmark import ConversationKey, Scenario
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
@@ -25,15 +25,15 @@ from engine.scripted import (
 )
 from engine.statistics.rates import headline
 from engine.store.records import StoredTake, StoredVerdict
-from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, count, scripted_words, verdict
-from tui.screens.watching import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE, WatchingScreen
-from tui.services.engine_control import judge_again, play_again
+from tui.screens.sizes import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE
+from tui.screens.watching import WatchingScreen
 from tui.services.replay import Rehearsal
 from tui.services.ticker import Moment, begin_instead
+from tui.shell import Shell
 from tui.state.live import Missed, Shown
-from tui.state.related import Among, Subject
+from tui.state.related import Among, MessagePlace, Subject
 from tui.state.transcript import (
     VERDICT_INKS,
     Dialogue,
@@ -50,16 +50,6 @@ from tui.widgets.ink import Ink, Piece, Styled
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript
-
-
-class At(NamedTuple):
-    """A message of a conversation."""
-
-    take: int
-    turn: int
-    speaker: Speaker
-    needle: str = ""
-    """What was searched for and occurs in it."""
 
 
 class ConversationScreen(WatchingScreen, inherit_bindings=False):
@@ -92,15 +82,15 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(
         self,
-        watch: Watch,
+        shell: Shell,
         benchmark: str,
         key: ConversationKey,
         *,
         among: Among | None = None,
-        at: At | None = None,
+        at: MessagePlace | None = None,
     ) -> None:
         """`among` are the conversations before and after it; `at` is where to begin to read."""
-        super().__init__(watch)
+        super().__init__(shell)
         self._among = among
         self._at = at
         self._needle = "" if at is None else at.needle
@@ -112,7 +102,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._side = Transcript(follow=False, id="side")
         self._benchmark = benchmark
         self._key = key
-        self._info = next((info for info in watch.benchmarks if info.name == benchmark), None)
+        self._info = next((info for info in shell.watch.benchmarks if info.name == benchmark), None)
         self._takes: Sequence[StoredTake] = ()
         self._verdicts: Sequence[StoredVerdict] = ()
         self._number: int | None = None if at is None else at.take
@@ -227,9 +217,6 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self.notify("No quote of a judge was found in this transcript.", markup=False)
 
     def action_find(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.find import FindScreen
-
         def decided(typed: str | None) -> None:
             self._needle = typed or ""
             if not typed:
@@ -237,7 +224,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 self._reload = True
             self.refresh_bindings()
 
-        self.app.push_screen(FindScreen(self._needle, self._find), decided)
+        self.shell.navigator.ask_pattern(self._needle, self._find, decided)
 
     def action_next_found(self) -> None:
         self._go_to_found(1)
@@ -252,26 +239,18 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._step(-1)
 
     def action_scenario(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.scenario import ScenarioScreen
-
         scenario = self._key.scenario_id
-        self.app.push_screen(
-            ScenarioScreen(self.watched, self._benchmark, scenario, cursor=self._key)
-        )
+        self.shell.navigator.open_scenario(self._benchmark, scenario, cursor=self._key)
 
     def action_compare(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.compare import CompareScreen
-
         if self._dialogue is not None:
-            self.app.push_screen(CompareScreen(self.watched, self._dialogue.shown))
+            self.shell.navigator.open_comparison(self._dialogue.shown)
 
     def action_judge_again(self) -> None:
-        judge_again(self, [self.subject])
+        self.shell.navigator.judge_again([self.subject])
 
     def action_play_again(self) -> None:
-        play_again(self, [self.subject])
+        self.shell.navigator.play_again([self.subject])
 
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
@@ -453,7 +432,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece(f"  {self._rehearsal.words}", Ink.WARN))
         if self._missed is not None:
             title.append(Piece(f"  {self._missed.words}", Ink.WARN))
-        if self.subject in self.shell.views.stars:
+        if self.subject in self.shell.preferences.views.stars:
             title.append(Piece("  ★", Ink.WARN))
         if self._needle:
             title.append(Piece(f"  {self._found_words()}", Ink.ACCENT))

@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from tui.bindings import Deed, deeds_by_place
 from tui.screens.dialogs import Overlay
-from tui.screens.watching import BREAKPOINTS_DOWN
+from tui.screens.sizes import BREAKPOINTS_DOWN
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Lines
 

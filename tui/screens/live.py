@@ -17,12 +17,14 @@ from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, Speech, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Answer, Board, Command, Request, Row
-from engine.watch import BenchmarkInfo, Watch
+from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
-from tui.screens.watching import ROOM_FOR_NOTICE, WatchingScreen
+from tui.screens.sizes import ROOM_FOR_NOTICE
+from tui.screens.watching import WatchingScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin
+from tui.shell import Shell
 from tui.state.explanations import explain
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.live import (
@@ -96,8 +98,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         key("left,h", "to_conversation", "to the conversation", show=False),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._strip = StageStrip(id="stages")
         self._targets = TargetBoard(id="board")
@@ -106,12 +108,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._talk = Transcript(follow=True, id="transcript")
         self._verdicts_title = OneLine(id="verdicts-title", fill=True)
         self._clock = RunClock()
-        self._clock.hear(list(watch.progress.notes))
+        self._clock.hear(list(shell.watch.progress.notes))
         self._spotlight = Spotlight()
         self._dialogue: Dialogue | None = None
         self._problem: str | None = None
         """Why the conversation cannot be read."""
-        self._feed = VerdictFeed(watch.reader, current_benchmark(watch))
+        self._feed = VerdictFeed(shell.watch.reader, current_benchmark(shell.watch))
         self._table = VerdictTable(self._feed, id="table")
         self._board: Board | None = None
         self._seconds = 0.0
@@ -120,7 +122,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         """None while the display moves."""
         self._stillness = Stillness()
         self._paces = Paces()
-        self._standings = StandingFeed(watch.reader)
+        self._standings = StandingFeed(shell.watch.reader)
         self._target_ids: Sequence[str] = ()
         """Of the targets on the board."""
         self._at_once: int | None = None
@@ -165,7 +167,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self._thoughts = bool(self.shell.choices.thoughts)
+        self._thoughts = bool(self.shell.preferences.choices.thoughts)
         self._talk.focus()
 
     def hear(self, facts: Sequence[Fact]) -> None:
@@ -214,17 +216,14 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if shown is None:
             self.shell.tell("There is no conversation to open yet.")
         else:
-            self.shell.open_conversation(shown.benchmark, shown.key)
+            self.shell.navigator.open_conversation(shown.benchmark, shown.key)
 
     def action_pin(self) -> None:
         self._spotlight.mode = self._spotlight.mode.next
         self.shell.tell(f"{self._spotlight.mode.word}: {self._spotlight.mode.meaning}")
 
     def action_wall(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.wall import WallScreen
-
-        self.app.push_screen(WallScreen(self.watched))
+        self.shell.navigator.open_wall()
 
     def action_next_conversation(self) -> None:
         self._step(1)
@@ -238,7 +237,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
         self._reload = True
-        self.shell.choose(replace(self.shell.choices, thoughts=self._thoughts))
+        self.shell.preferences.choose(
+            replace(self.shell.preferences.choices, thoughts=self._thoughts)
+        )
 
     def action_concurrency(self, step: int) -> None:
         known = self._board.concurrency.get(Stage.SIMULATE) if self._board else None
@@ -248,7 +249,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         elif now + step >= 1:
             self._at_once = now + step
             request = Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=now + step)
-            self.shell.ask(request, self._concurrency_changed)
+            self.shell.engine.ask(request, self._concurrency_changed)
 
     def _concurrency_changed(self, answer: Answer) -> None:
         self.shell.tell(answer.text, bad=not answer.accepted)
@@ -259,14 +260,14 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         parked = self._board.parked if self._board else {}
         chosen = self._target_in_focus
         for target in [chosen] if chosen in parked else list(parked):
-            self.shell.ask(Request(Command.UNPARK, target=target))
+            self.shell.engine.ask(Request(Command.UNPARK, target=target))
 
     def action_again(self) -> None:
         """What failed of what the cursor is on: a target, or a conversation."""
         benchmark, target = current_benchmark(self.watched), self._target_in_focus
         if target is not None:
             if self._failed_of(benchmark, target):
-                self.shell.ask(Request(Command.RETRY, target=target))
+                self.shell.engine.ask(Request(Command.RETRY, target=target))
             else:
                 self.shell.tell(f"Nothing of {target} has failed.")
             return
@@ -275,10 +276,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell("There is nothing here to try again: Tab goes to the targets.")
         else:
             row = Row.of(subject.benchmark, subject.key)
-            self.shell.ask(Request(Command.RETRY, rows=(row,)))
+            self.shell.engine.ask(Request(Command.RETRY, rows=(row,)))
 
     def action_again_all(self) -> None:
-        self.shell.ask(Request(Command.RETRY))
+        self.shell.engine.ask(Request(Command.RETRY))
 
     @property
     def _target_in_focus(self) -> str | None:
@@ -506,18 +507,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._verdicts_title.show(title, more)
 
     def on_target_board_opened(self, message: TargetBoard.Opened) -> None:
-        from tui.screens.verdicts import VerdictsScreen
-
         typed = f'target:"={self._target_ids[message.place]}"'
         if len(self.watched.benchmarks) > 1:
             typed = f'benchmark:"={self._feed.benchmark}" {typed}'
-        self.app.push_screen(VerdictsScreen(self.watched, typed))
+        self.shell.navigator.open_verdicts(typed)
 
     def on_verdict_table_opened(self, message: VerdictTable.Opened) -> None:
-        # Imported here, since the other screen is seldom the first thing that is needed.
-        from tui.screens.conversation import ConversationScreen
-
-        self.app.push_screen(ConversationScreen(self.watched, self._feed.benchmark, message.key))
+        self.shell.navigator.open_conversation(self._feed.benchmark, message.key)
 
 
 def _focus_mark(*, has_focus: bool) -> Piece:

@@ -17,12 +17,12 @@ from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
 from engine.store.records import FailedUnit, StoredAttempt
-from engine.watch import Watch
 from tui.bindings import key
 from tui.format import STAGE_NAMES, count
 from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin_instead
+from tui.shell import Shell
 from tui.state.related import Subject
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Line, Piece, pad
@@ -47,8 +47,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         key("m", "mark", "mark", "mark this row, or take the mark away"),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._list = Entries(id="problems")
         self._detail = Transcript(follow=False, id="detail")
@@ -117,16 +117,16 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def action_again(self) -> None:
         rows = self._chosen()
         if isinstance(self._list.cursor, str) and not self._list.marked:
-            self.shell.ask(Request(Command.UNPARK, target=self._list.cursor))
+            self.shell.engine.ask(Request(Command.UNPARK, target=self._list.cursor))
         elif rows:
             self._list.marked.clear()
             self._list.redraw()
-            self.shell.ask(Request(Command.RETRY, rows=tuple(map(_row, rows))))
+            self.shell.engine.ask(Request(Command.RETRY, rows=tuple(map(_row, rows))))
 
     def action_again_all(self) -> None:
         if self._failed:
             rows = tuple(_row(unit) for unit in self._failed.values())
-            self.shell.ask(Request(Command.RETRY, rows=rows))
+            self.shell.engine.ask(Request(Command.RETRY, rows=rows))
 
     def action_mark(self) -> None:
         self._list.toggle_mark()
@@ -233,9 +233,9 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def _open_unit(self, unit: FailedUnit) -> None:
         if unit.stage in _PLAYED:
-            self.shell.open_conversation(unit.benchmark, ConversationKey.parse(unit.unit))
+            self.shell.navigator.open_conversation(unit.benchmark, ConversationKey.parse(unit.unit))
         elif unit.stage is Stage.GEN_SCENARIOS:
-            self.shell.open_scenario(unit.benchmark, unit.unit)
+            self.shell.navigator.open_scenario(unit.benchmark, unit.unit)
         else:
             self.shell.tell("Its reason, whole, stands below the list.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
@@ -14,18 +13,10 @@ from textual.widgets import Input
 from engine.link import Board
 from tui.format import count
 from tui.screens.dialogs import Overlay, TypingScreen
-from tui.screens.watching import BREAKPOINTS_DOWN
+from tui.screens.sizes import BREAKPOINTS_DOWN
+from tui.services.engine_control import Leaving
 from tui.widgets.ink import Ink, Line, Piece, pad
 from tui.widgets.lines import Choices, Lines, OneLine
-
-
-class Leaving(Enum):
-    """What a person can decide; in the order in which it is offered."""
-
-    RUNNING = "leave it running"
-    AFTER_SPOKEN = "stop after what is being spoken"
-    NOW = "stop now"
-    STAY = "stay"
 
 
 class Offer(NamedTuple):

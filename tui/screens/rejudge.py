@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
@@ -21,11 +21,12 @@ from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Answer, Board, Command, EngineState, Request, Row
 from engine.pipeline.order import PriceRange
 from engine.store.records import StoredVerdict
-from engine.watch import BenchmarkInfo, Watch
+from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import count, verdict
 from tui.screens.dialogs import Overlay
-from tui.screens.watching import BREAKPOINTS_DOWN, WatchingScreen, heading
+from tui.screens.sizes import BREAKPOINTS_DOWN
+from tui.screens.watching import WatchingScreen, heading
 from tui.services.engine_control import order_for
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import Moment, begin, begin_instead
@@ -66,17 +67,17 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
     ]
 
-    def __init__(self, watch: Watch, subjects: Sequence[Subject], evaluator: str | None) -> None:
+    def __init__(self, shell: Shell, subjects: Sequence[Subject], evaluator: str | None) -> None:
         """What is in the store now is old, what comes is new. Raises `StoreError`."""
-        super().__init__(watch)
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._sides = SideBySide(id="detail")
         self._evaluator = evaluator
-        self._after = watch.reader.last_seq()
-        takes = watch.reader.browser().takes_that_count(subjects)
+        self._after = shell.watch.reader.last_seq()
+        takes = shell.watch.reader.browser().takes_that_count(subjects)
         self._subjects = {takes[each]: each for each in subjects if each in takes}
         """By the take that is judged."""
         self._pairs: dict[int, _Pair] = {}
@@ -176,14 +177,9 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def on_wide_table_opened(self, message: WideTable.Opened) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.conversation import ConversationScreen
-
         place = self._table.place_of(message.row) or 0
         among = Among(self.watched.reader.browser(), self._table.rows, place)
-        self.app.push_screen(
-            ConversationScreen(self.watched, *self._subjects[message.row], among=among)
-        )
+        self.shell.navigator.open_conversation(*self._subjects[message.row], among=among)
 
     async def _look(self) -> None:
         try:
@@ -352,13 +348,13 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
-    def __init__(self, watch: Watch, shell: Shell, command: Command, rows: tuple[Row, ...]) -> None:
+    def __init__(self, shell: Shell, command: Command, rows: tuple[Row, ...]) -> None:
         """`command` is `EVALUATE` or `SIMULATE`."""
         super().__init__()
         self._shell = shell
         self._command = command
         self._rows = rows
-        infos = {info.name: info for info in watch.benchmarks}
+        infos = {info.name: info for info in shell.watch.benchmarks}
         self._candidates = _candidates(infos.get(rows[0].benchmark), command)
         self._list = Choices(list(map(_line, self._candidates)), id="found")
         self._note = OneLine(id="note")
@@ -417,7 +413,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         if order is None:
             return
         try:
-            priced = await asyncio.to_thread(self._shell.cost, order)
+            priced = await asyncio.to_thread(self._shell.engine.cost, order)
         except CrosswindError as error:
             self._prices[candidate.name] = [Piece(one_line(str(error)), Ink.BAD)]
             self._show_price()
@@ -451,3 +447,41 @@ def _line(candidate: Candidate) -> Line:
         Piece(" " + pad(candidate.words, 42) + " ", Ink.STRONG),
         Piece(candidate.note, Ink.MUTED),
     ]
+
+
+def judge_again(shell: Shell, subjects: Sequence[Subject]) -> None:
+    """Ask by whom; then show the old verdicts and the new ones as they come."""
+
+    def decided(request: Request | None) -> None:
+        if request is None:
+            return
+        try:
+            watching = JudgedAgainScreen(shell, subjects, request.evaluator)
+        except StoreError as error:
+            shell.tell(str(error), bad=True)
+            return
+        shell.navigator.show(watching)
+        shell.engine.ask(request, watching.answered)
+
+    _ask(shell, Command.EVALUATE, subjects, decided)
+
+
+def play_again(shell: Shell, subjects: Sequence[Subject]) -> None:
+    """Ask whether to; the playings that are there stay."""
+
+    def decided(request: Request | None) -> None:
+        if request is not None:
+            shell.engine.ask(request)
+
+    _ask(shell, Command.SIMULATE, subjects, decided)
+
+
+def _ask(
+    shell: Shell,
+    command: Command,
+    subjects: Sequence[Subject],
+    decided: Callable[[Request | None], None],
+) -> None:
+    if subjects:
+        rows = tuple(Row.of(subject.benchmark, subject.key) for subject in subjects)
+        shell.navigator.show(JudgeAgainScreen(shell, command, rows), decided)

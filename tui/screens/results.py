@@ -17,7 +17,6 @@ from engine.display import one_line
 from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
-from engine.watch import Watch
 from tui.bindings import key
 from tui.results.agreement import agreement_rows
 from tui.results.differences import pairs_rows, people_rows
@@ -26,9 +25,11 @@ from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.text import Behind, line_of
 from tui.results.validation import validation_rows
-from tui.screens.watching import BREAKPOINTS_ACROSS, WatchingScreen, heading
+from tui.screens.sizes import BREAKPOINTS_ACROSS
+from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
+from tui.shell import Shell
 from tui.widgets import plot
 from tui.widgets.cursor import CursorView
 from tui.widgets.heat_map import HeatMap
@@ -68,8 +69,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         key("u", "merge", "add up", "add up anew, with what was judged since"),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._standing = Sheet(id="standing", fit=True)
         self._says = Sheet(id="says")
@@ -113,7 +114,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return [] if self._name is None else [ShellCommand("c", words)]
 
     def on_mount(self) -> None:
-        choices = self.shell.choices
+        choices = self.shell.preferences.choices
         self._name = choices.benchmark
         if choices.section in SECTIONS:
             self._section = choices.section
@@ -133,7 +134,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def draw(self, board: Board | None, moment: Moment) -> None:
         del board
         self._moment = moment
-        self._at_work = self.shell.engine_is_at_work
+        self._at_work = self.shell.engine.at_work
         if not self.is_running:
             return
         if self._name not in self._names:
@@ -154,7 +155,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._name not in names or len(names) < 2:
             return
         self._name = names[(names.index(self._name) + step) % len(names)]
-        self.shell.choose(replace(self.shell.choices, benchmark=self._name))
+        self.shell.preferences.choose(replace(self.shell.preferences.choices, benchmark=self._name))
         self._show(from_top=True)
 
     def action_merge(self) -> None:
@@ -212,7 +213,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            self._reports[name] = await asyncio.to_thread(self.shell.report, name)
+            self._reports[name] = await asyncio.to_thread(self.shell.engine.report, name)
             self._made[name] = asked
             self._faults.pop(name, None)
         except CrosswindError as error:
@@ -229,7 +230,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             return
         branches = [one.played for one in report.validations]
         known = [*self._names, *branches]
-        self.shell.open_verdicts(line_of(behind, report.analysis, known))
+        self.shell.navigator.open_verdicts(line_of(behind, report.analysis, known))
 
     # What is drawn
 
@@ -242,7 +243,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _choose(self, section: str) -> None:
         had_focus = self.focused in {self._sheet, self._heat}
         self._section = section
-        self.shell.choose(replace(self.shell.choices, section=section))
+        self.shell.preferences.choose(replace(self.shell.preferences.choices, section=section))
         self._show_section(from_top=True)
         if had_focus:
             (self._heat if section == METRICS else self._sheet).focus()

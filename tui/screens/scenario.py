@@ -15,13 +15,12 @@ from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Kin
-from engine.watch import Watch
 from tui.bindings import key
 from tui.format import UNKNOWN, count
 from tui.screens.watching import WatchingScreen, heading
-from tui.services.engine_control import judge_again, play_again
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
+from tui.shell import Shell
 from tui.state.live import Shown
 from tui.state.related import Among, Subject, counting, standing
 from tui.state.transcript import verdict_blocks
@@ -44,14 +43,14 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     def __init__(
         self,
-        watch: Watch,
+        shell: Shell,
         benchmark: str,
         scenario_id: str,
         *,
         cursor: ConversationKey | None = None,
     ) -> None:
         """The cursor begins on `cursor`, or on what there is of the scenario first."""
-        super().__init__(watch)
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._grid = OutcomeGrid(id="rows")
@@ -111,34 +110,26 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         if found is None:
             self.shell.tell("It has not been played yet.")
             return
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.conversation import ConversationScreen
-
         played = [each for spot in self._spots() if (each := self._at(spot)) is not None]
         rows = array("q", [each.take_seq for each in played])
         among = Among(self.watched.reader.browser(), rows, played.index(found))
-        self.app.push_screen(
-            ConversationScreen(self.watched, self._benchmark, found.key, among=among)
-        )
+        self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
         self._draw_lines()
 
     def action_compare(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.compare import CompareScreen
-
         found = self._at(self._grid.cursor)
         if found is not None:
             shown = Shown(self._benchmark, found.key, found.number)
-            self.app.push_screen(CompareScreen(self.watched, shown))
+            self.shell.navigator.open_comparison(shown)
 
     def action_judge_again(self) -> None:
-        judge_again(self, [] if self.subject is None else [self.subject])
+        self.shell.navigator.judge_again([] if self.subject is None else [self.subject])
 
     def action_play_again(self) -> None:
-        play_again(self, [] if self.subject is None else [self.subject])
+        self.shell.navigator.play_again([] if self.subject is None else [self.subject])
 
     def _load(self) -> None:
         reader = self.watched.reader

@@ -18,14 +18,13 @@ from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
-from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, count
-from tui.screens.conversation import At, ConversationScreen
 from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin, begin_instead
-from tui.state.related import Subject
+from tui.shell import Shell
+from tui.state.related import MessagePlace, Subject
 from tui.widgets.blocks import Block, Passage, Rule
 from tui.widgets.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
@@ -73,8 +72,8 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         key("escape", "back", "back", "back to where you came from"),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._line = Input(placeholder=_HELP, id="typed")
         self._line.cursor_blink = False
@@ -146,15 +145,15 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._list.focus()
 
     def action_back(self) -> None:
-        self.shell.back()
+        self.shell.navigator.back()
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         hit = self._hit
         if hit is None:
             return
         del message
-        at = At(hit.take, hit.turn, hit.speaker, _needle(hit))
-        self.app.push_screen(ConversationScreen(self.watched, hit.benchmark, hit.key, at=at))
+        at = MessagePlace(hit.take, hit.turn, hit.speaker, _needle(hit))
+        self.shell.navigator.open_conversation(hit.benchmark, hit.key, at=at)
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()

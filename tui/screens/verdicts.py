@@ -17,14 +17,13 @@ from engine.link import Board
 from engine.store.browsing import BrowsedRow, Browser, Column, Filter, Found, Sorting
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
-from engine.watch import Watch
 from tui.bindings import key
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
 from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen, heading
-from tui.services.engine_control import judge_again, play_again
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import Moment, begin, begin_instead
+from tui.shell import Shell
 from tui.state.filters import FilterFault, parse
 from tui.state.live import Missed, Shown
 from tui.state.related import Among, Subject
@@ -76,15 +75,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
     ]
 
-    def __init__(self, watch: Watch, typed: str = "") -> None:
+    def __init__(self, shell: Shell, typed: str = "") -> None:
         """`typed` is a filter line to begin with."""
-        super().__init__(watch)
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._told = OneLine(id="told")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._detail = Transcript(follow=False, id="detail")
-        self._browser = watch.reader.browser()
+        self._browser = shell.watch.reader.browser()
         """For what is needed at once: a page."""
         self._asked: Browser | None = None
         """For what takes longer, by a connection of its own: the watch does not wait for it."""
@@ -133,7 +132,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        views = self.shell.views
+        views = self.shell.preferences.views
         if self._keeps_order:
             self._come_back_to = views.row
             if views.column in {column.value for column in Column}:
@@ -143,7 +142,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         if self._keeps_order and self._table.rows:
-            self.shell.keep_views(replace(self.shell.views, row=self.subject))
+            self.shell.preferences.keep_views(
+                replace(self.shell.preferences.views, row=self.subject)
+            )
         if self._asked is not None:
             self._asked.close()
             self._asked = None
@@ -173,8 +174,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if not self._begun:
             self._begun = True
             self._find()
-        if self._stars != self.shell.views.stars:
-            self._stars = self.shell.views.stars
+        if self._stars != self.shell.preferences.views.stars:
+            self._stars = self.shell.preferences.views.stars
             self._table.renew_all()
         due = moment.seconds - self._looked_at >= AGAIN_AFTER
         if self._judged and due and not self._looking and self._found:
@@ -185,9 +186,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     # What keys do
 
     def action_filter(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.filter import FilterScreen
-
         before = self._wanted
 
         def decided(typed: str | None) -> None:
@@ -196,8 +194,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             else:
                 self.show_only(typed)
 
-        earlier = self.shell.views.lines
-        self.app.push_screen(FilterScreen(self._typed, earlier, self._want), decided)
+        earlier = self.shell.preferences.views.lines
+        self.shell.navigator.ask_filter(self._typed, earlier, self._want, decided)
 
     def action_clear(self) -> None:
         self._typed = ""
@@ -226,35 +224,26 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_lines()
 
     def action_judge_again(self) -> None:
-        judge_again(self, self._chosen())
+        self.shell.navigator.judge_again(self._chosen())
 
     def action_play_again(self) -> None:
-        play_again(self, self._chosen())
+        self.shell.navigator.play_again(self._chosen())
 
     def action_compare(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.compare import CompareScreen
-
         marked = [take for take in self._table.rows if take in self._table.marked]
         cursor = [] if self._table.cursor is None else [self._table.cursor]
         wanted = marked if len(marked) == 2 else cursor
         rows = self._rows(wanted)
         shown = [Shown(row.benchmark, row.key, row.take) for row in rows]
         if shown:
-            self.app.push_screen(CompareScreen(self.watched, *shown))
+            self.shell.navigator.open_comparison(*shown)
 
     def action_scenario(self) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.scenario import ScenarioScreen
-
         subject = self.subject
         if subject is not None:
             benchmark, conversation = subject
-            self.app.push_screen(
-                ScenarioScreen(
-                    self.watched, benchmark, conversation.scenario_id, cursor=conversation
-                )
-            )
+            scenario = conversation.scenario_id
+            self.shell.navigator.open_scenario(benchmark, scenario, cursor=conversation)
 
     def action_freeze(self) -> None:
         self._missed = Missed() if self._missed is None else None
@@ -276,14 +265,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if place is None or not found:
             self.shell.tell("It is gone from the store: u reads anew what there is.", bad=True)
             return
-        # Imported here, since it is seldom the first thing that is needed.
-        from tui.screens.conversation import ConversationScreen
-
         self._among = Among(self._browser, self._table.rows, place)
         benchmark, conversation = found[0]
-        self.app.push_screen(
-            ConversationScreen(self.watched, benchmark, conversation, among=self._among)
-        )
+        self.shell.navigator.open_conversation(benchmark, conversation, among=self._among)
 
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
@@ -297,8 +281,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """What a filter line holds that is finished."""
         self._typed = typed
         if typed:
-            views = self.shell.views
-            self.shell.keep_views(replace(views, lines=views.with_line(typed)))
+            views = self.shell.preferences.views
+            self.shell.preferences.keep_views(replace(views, lines=views.with_line(typed)))
         try:
             self._want(parse(typed))
         except FilterFault as fault:
@@ -317,7 +301,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._sorting = sorting
         if self._keeps_order:
             column, backwards = sorting.column.value, sorting.backwards
-            self.shell.keep_views(replace(self.shell.views, column=column, backwards=backwards))
+            self.shell.preferences.keep_views(
+                replace(self.shell.preferences.views, column=column, backwards=backwards)
+            )
         self._find()
 
     def _find(self) -> None:
@@ -466,7 +452,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._fault = str(error)
             return {}
         several = len(self.watched.benchmarks) > 1
-        stars = set(self.shell.views.stars)
+        stars = set(self.shell.preferences.views.stars)
         return {
             take: _cells(
                 row,

@@ -17,8 +17,10 @@ from engine.link import Board
 from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
-from tui.screens.watching import SIDE_BY_SIDE, WatchingScreen, heading
+from tui.screens.sizes import SIDE_BY_SIDE
+from tui.screens.watching import WatchingScreen, heading
 from tui.services.ticker import Moment
+from tui.shell import Shell
 from tui.state.live import Missed, Shown, Spotlight
 from tui.state.related import Subject
 from tui.state.transcript import Dialogue, Thoughts
@@ -140,8 +142,8 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
     ]
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch)
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
         self._header = OneLine(id="header")
         self._wall = Container(id="wall")
         self._panes = [Pane() for _ in range(MOST)]
@@ -187,7 +189,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     def on_talk_opened(self) -> None:
         subject = self.subject
         if subject is not None:
-            self.shell.open_conversation(*subject)
+            self.shell.navigator.open_conversation(*subject)
 
     def _arrange(self) -> None:
         across, down = panes_for(*self.app.size)

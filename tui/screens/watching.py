@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from textual.screen import Screen
 
 from engine.facts import Fact
 from engine.link import Board
-from engine.watch import Watch
 from tui.format import READING, scripted_words
+from tui.screens.sizes import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, ROOM_FOR_NOTICE
 from tui.services.shell_commands import ShellCommand, judging_again, showing
 from tui.services.ticker import Moment
 from tui.shell import Shell
 from tui.state.related import Subject
 from tui.widgets.ink import Ink, Line, Piece
-
-SIDE_BY_SIDE: Final = 112
-NOT_TINY: Final = 14
-"""Cells from which on two panes stand side by side, and rows from which on there is more than one
-pane."""
-BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (SIDE_BY_SIDE, "-normal"), (170, "-wide")]
-BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (NOT_TINY, "-short"), (32, "-tall")]
-ROOM_FOR_NOTICE: Final = 72
-"""Cells from which on the whole of a notice fits into the header."""
 
 
 def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
@@ -52,26 +42,20 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     ALLOW_IN_MAXIMIZED_VIEW = "#header, #title, #told, #headings, KeyLine"
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, shell: Shell) -> None:
         super().__init__()
-        self.watched = watch
-
-    @property
-    def shell(self) -> Shell:
-        """The app around it."""
-        app = self.app
-        assert isinstance(app, Shell)  # noqa: S101  (no other app opens these screens)
-        return app
+        self.shell = shell
+        self.watched = shell.watch
 
     def on_mount(self) -> None:
-        self.shell.listeners.add(self)
+        self.shell.ticker.listeners.add(self)
         # before it is laid out for the first time: Textual does it afterwards, and lays it out anew
         both = zip(self.app.size, (BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN), strict=True)
         self.add_class(*(_fitting(size, breakpoints) for size, breakpoints in both))
         self.shell.draw(self)  # so that the first frame is no empty one
 
     def on_unmount(self) -> None:
-        self.shell.listeners.discard(self)
+        self.shell.ticker.listeners.discard(self)
 
     @property
     def subject(self) -> Subject | None:

@@ -2,61 +2,268 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.app import App
 
 from engine.benchmark import ConversationKey, Stage
-from engine.errors import StoreError
-from engine.link import Command, Request, Row
-from engine.pipeline.order import Order
+from engine.errors import CrosswindError, InputError
+from engine.link import Answer, Board, Command, EngineLink, EngineState, Request, Row
+from engine.pipeline.order import Order, PricedOrder
 from engine.store.records import FailedUnit
-from tui.screens.watching import WatchingScreen
-from tui.state.related import Subject
+from engine.watch import BenchmarkInfo, Watch
+from tui.screens.dialogs import ChoiceScreen, Offer
+from tui.services.ticker import Ticker
+
+if TYPE_CHECKING:
+    from engine.pipeline.report import Report
+
+PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
+"""Commands whose dialog says what they cost."""
+QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
+"""Commands before which a person is asked whether they may cost what they cost."""
+GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
+
+Then = Callable[[Answer], None]
 
 
-def judge_again(screen: WatchingScreen, subjects: Sequence[Subject]) -> None:
-    """Ask by whom; then show the old verdicts and the new ones as they come."""
-    # Imported here, since it is seldom the first thing that is needed.
-    from tui.screens.rejudge import JudgeAgainScreen, JudgedAgainScreen
+class Leaving(Enum):
+    """What a person can decide about a run; in the order in which it is offered."""
 
-    if not subjects:
-        return
+    RUNNING = "leave it running"
+    AFTER_SPOKEN = "stop after what is being spoken"
+    NOW = "stop now"
+    STAY = "stay"
 
-    def decided(request: Request | None) -> None:
-        if request is None:
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What is done beside the app. Each takes a while and raises `CrosswindError`; None where it
+    cannot be done here."""
+
+    start: Callable[[Order | None], int] | None = None
+    """Starts an engine, with nothing to do yet where there is no order; its process id, once it is
+    ready."""
+    cost: Callable[[Order], PricedOrder | None] | None = None
+    """What an order would be paid; None where it is free."""
+    make: Callable[[str], BenchmarkInfo] | None = None
+    """Makes a benchmark of that name."""
+    report: Callable[[str], Report] | None = None
+    """Adds up what the verdicts of a benchmark say."""
+
+
+class EngineControl:
+    """The engine at work, or the one that is started where there is none. Whatever takes a while is
+    done beside the screen's loop."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        watch: Watch,
+        ticker: Ticker,
+        backend: Backend,
+        *,
+        tell: Callable[..., None],
+        look: Callable[[], None],
+        started: int | None = None,
+    ) -> None:
+        """`tell` shows a notice, `look` has what has changed drawn. `started` is the process id of
+        the last engine that this app started: its run may be stopped by a short key, any other only
+        by a word."""
+        self._app = app
+        self._watch = watch
+        self._ticker = ticker
+        self._backend = backend
+        self._tell = tell
+        self._look = look
+        self._started = started
+        self._question_asked: str | None = None
+        """What of the engine's was asked last."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether there is an engine that takes commands."""
+        board = self._ticker.board
+        return board is not None and board.state not in GONE
+
+    def is_own(self, board: Board) -> bool:
+        """Whether the engine at work was started by this app, and not by somebody else."""
+        return board.engine is not None and board.engine.pid == self._started
+
+    def ask(self, request: Request, then: Then | None = None) -> None:
+        """Ask the engine. What it says is shown; where `then` is given, it is called with the
+        answer instead, and with a refusal where nobody could be asked. Where none is at work, one
+        is started for what is work."""
+        link, show = self._watch.link, then or self._show
+        if link is None or not self.at_work:
+            self._start_for(request, show)
             return
+        order = self._order_for(request) if request.command in QUOTED else None
+        if order is not None and order.benchmarks:
+            self._begin(self._ask_agreed(link, request, order, show))
+        else:
+            self._begin(self._ask(link, request, show))
+
+    def start(self, order: Order, request: Request | None = None, then: Then | None = None) -> None:
+        """Have an engine work on this where none is at work; `request` is what led to it."""
+        show = then or self._show
+        if self._backend.start is None:
+            names = " ".join(order.benchmarks)
+            why = f"No engine is at work here: `crosswind run {names}` starts one."
+            show(Answer(accepted=False, text=why))
+        else:
+            self._begin(self._start(self._backend.start, order, request, show))
+
+    def pause(self) -> None:
+        """Pause, or go on; where no engine is at work, have one do what is left."""
+        board = self._ticker.board
+        if board is None or not self.at_work:
+            self.start(Order(benchmarks=tuple(info.name for info in self._watch.benchmarks)))
+            return
+        paused = board.state is EngineState.PAUSED
+        self.ask(Request(Command.RESUME if paused else Command.PAUSE))
+
+    def stop(self, decision: Leaving | None, then: Then | None = None) -> None:
+        """As a person decided; where they did not, the run goes on."""
+        if decision is Leaving.AFTER_SPOKEN:
+            self.ask(Request(Command.STOP))
+        elif decision is Leaving.NOW:
+            self.ask(Request(Command.STOP_NOW), then)
+
+    def show_question(self, stop: Callable[[], None]) -> None:
+        """Show once what the engine waits for an answer to. `stop` asks how to stop it."""
+        board = self._ticker.board
+        question = None if board is None else board.question
+        if question == self._question_asked:
+            return
+        self._question_asked = question
+        if question is None:
+            return
+        go = Offer("y", "go on", "agree to that")
+        end = Offer("s", "stop", "asks how; the next run goes on from there")
+        later = Offer("l", "later", "it waits: P lets it go on, x stops it")
+
+        def decided(offer: Offer | None) -> None:
+            if offer == go:
+                self.ask(Request(Command.RESUME))
+            elif offer == end:
+                stop()
+
+        self._app.push_screen(ChoiceScreen(question, (go, end, later)), decided)
+
+    def cost(self, order: Order) -> PricedOrder | None:
+        """What it would call and cost; None where nothing is paid for. It takes a while: not for
+        the screen's loop. Raises `CrosswindError`."""
+        return None if self._backend.cost is None else self._backend.cost(order)
+
+    def report(self, benchmark: str) -> Report:
+        """What its verdicts say now. It takes a while: not for the screen's loop. Raises
+        `CrosswindError`."""
+        if self._backend.report is None:
+            raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
+        return self._backend.report(benchmark)
+
+    def make_benchmark(self, name: str) -> None:
+        """Make a benchmark in the workspace, with a file to describe it in."""
+        if self._backend.make is None:
+            self._tell(f"`crosswind new {name}` makes it.", bad=True)
+        else:
+            self._begin(self._make_benchmark(self._backend.make, name))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        self._app.run_worker(work, group="ask")
+
+    def _order_for(self, request: Request) -> Order | None:
+        failed = request.command is Command.RETRY
+        return order_for(request, self._watch.reader.failed_units() if failed else ())
+
+    def _start_for(self, request: Request, show: Then) -> None:
+        order = self._order_for(request)
+        if order is None:
+            self._tell("No engine is at work.")
+        elif request.command is Command.RETRY and not order.only:
+            self._tell("Nothing has failed.")
+        else:
+            self.start(order, request, show)
+
+    async def _ask(self, link: EngineLink, request: Request, show: Then) -> None:
+        show(await asyncio.to_thread(link.ask, request))
+        self._look()
+
+    async def _ask_agreed(
+        self, link: EngineLink, request: Request, order: Order, show: Then
+    ) -> None:
+        """What is to follow what is at work costs money as well."""
         try:
-            watching = JudgedAgainScreen(screen.watched, subjects, request.evaluator)
-        except StoreError as error:
-            screen.shell.tell(str(error), bad=True)
+            agreed = await self._agreed(order)
+        except CrosswindError as error:
+            show(Answer(accepted=False, text=str(error)))
             return
-        screen.app.push_screen(watching)
-        screen.shell.ask(request, watching.answered)
+        if agreed is not None:
+            named = None if request.order is None else agreed
+            await self._ask(link, replace(request, order=named, quote=agreed.quote), show)
 
-    screen.app.push_screen(
-        JudgeAgainScreen(screen.watched, screen.shell, Command.EVALUATE, rows_of(subjects)), decided
-    )
+    def _show(self, answer: Answer) -> None:
+        """What the engine says, where it says something."""
+        if answer.text or not answer.accepted:
+            self._tell(answer.text or "The engine refused.", bad=not answer.accepted)
 
+    async def _start(
+        self,
+        start: Callable[[Order | None], int],
+        order: Order,
+        request: Request | None,
+        show: Then,
+    ) -> None:
+        """With the order, or with nothing to do and then asked for what led to this."""
+        try:
+            # whoever asks for conversations to be judged or played again was shown the price
+            shown = request is not None and request.command in PRICED
+            agreed = order if shown else await self._agreed(order)
+            if agreed is None:
+                return
+            if request is not None and not shown:
+                request = replace(request, quote=agreed.quote)
+            self._tell("An engine is being started.")
+            self._started = await asyncio.to_thread(start, agreed if request is None else None)
+        except CrosswindError as error:
+            show(Answer(accepted=False, text=str(error)))
+            return
+        if request is not None and self._watch.link is not None:
+            await self._ask(self._watch.link, request, show)
+        self._look()
 
-def play_again(screen: WatchingScreen, subjects: Sequence[Subject]) -> None:
-    """Ask whether to; the playings that are there stay."""
-    # Imported here, since it is seldom the first thing that is needed.
-    from tui.screens.rejudge import JudgeAgainScreen
+    async def _agreed(self, order: Order) -> Order | None:
+        """The order as a person lets it cost what it costs; None where they do not. Raises
+        `CrosswindError`."""
+        priced = await asyncio.to_thread(self.cost, order)
+        if priced is None:
+            return order
+        go = Offer("y", "go on", "it begins")
+        leave = Offer("n", "leave it", "nothing is called")
+        names = order.benchmarks
+        what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
+        asked = [f"Begin with {what}?", *(line.strip() for line in priced.total)]
+        asked += [f"note: {note}" for note in priced.notes]
+        chosen = await self._app.push_screen_wait(ChoiceScreen(asked, (go, leave)))
+        return priced.order if chosen == go else None
 
-    if not subjects:
-        return
-
-    def decided(request: Request | None) -> None:
-        if request is not None:
-            screen.shell.ask(request)
-
-    screen.app.push_screen(
-        JudgeAgainScreen(screen.watched, screen.shell, Command.SIMULATE, rows_of(subjects)), decided
-    )
-
-
-def rows_of(subjects: Sequence[Subject]) -> tuple[Row, ...]:
-    return tuple(Row.of(subject.benchmark, subject.key) for subject in subjects)
+    async def _make_benchmark(self, make: Callable[[str], BenchmarkInfo], name: str) -> None:
+        try:
+            made = await asyncio.to_thread(make, name)
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
+            return
+        self._watch.benchmarks = [*self._watch.benchmarks, made]
+        self._tell(
+            f"{name} is made: describe in its benchmark.yaml what it measures, then press b."
+        )
+        self._look()
 
 
 def order_for(request: Request, failed: Sequence[FailedUnit] = ()) -> Order | None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Final
+from typing import Any, Final
 
 from textual.app import App, SuspendNotSupported
 
@@ -23,8 +23,9 @@ from engine.errors import CrosswindError
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.watch import Watch
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
-from tui.navigation import Navigating
+from tui.navigation import Navigator
 from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen
 from tui.services.preferences import cache_folder, write_private
@@ -236,18 +237,26 @@ _AT_MOST: Final = 1000
 """Files of one name, before another folder is wanted."""
 
 
-class Taking(Navigating):
-    """An app whose texts can be taken elsewhere."""
+class Exporter:
+    """Takes what is shown elsewhere: the conversation that a screen is about, or the screen."""
 
-    def tell(self, text: str, *, bad: bool = False) -> None:
-        raise NotImplementedError
+    def __init__(
+        self, app: App[Any], watch: Watch, navigator: Navigator, tell: Callable[..., None]
+    ) -> None:
+        """`tell` shows a notice."""
+        self._app = app
+        self._watch = watch
+        self._navigator = navigator
+        self._tell = tell
 
     @property
     def subject(self) -> Subject | None:
-        screen = self.screen
+        """The conversation that the screen shown is about."""
+        screen = self._app.screen
         return screen.subject if isinstance(screen, WatchingScreen) else None
 
-    def action_copy(self) -> None:
+    def copy(self) -> None:
+        """Ask what to copy, where there is more than the screen."""
         subject = self.subject
         commands = {
             Offer(command.key, f"crosswind {command.words[0]}", " ".join(command.words[1:])): line
@@ -265,9 +274,9 @@ class Taking(Navigating):
             elif offer is not None:
                 self._copy(self._text_of(offer, subject))
 
-        self.push_screen(ChoiceScreen("Copy what?", offers), chosen)
+        self._app.push_screen(ChoiceScreen("Copy what?", offers), chosen)
 
-    def action_page(self) -> None:
+    def page(self) -> None:
         """The conversation, or else the screen, in the pager."""
         subject = self.subject
         if subject is None:
@@ -276,16 +285,17 @@ class Taking(Navigating):
             name = f"{_file_name(subject)}.md"
             self._away(self._page(name, lambda: as_markdown(self._watch.reader, subject)))
 
-    def action_export(self) -> None:
+    def export(self) -> None:
+        """Ask what to write into a file of the working folder."""
         subject = self.subject
         offers = [PICTURE] if subject is None else [MARKDOWN, JSON, PICTURE]
-        self.push_screen(
+        self._app.push_screen(
             ChoiceScreen("Write what into a file?", offers),
             lambda chosen: None if chosen is None else self._export(chosen, subject),
         )
 
     def _command_lines(self) -> list[tuple[ShellCommand, str]]:
-        screen = self.screen
+        screen = self._app.screen
         commands = screen.commands if isinstance(screen, WatchingScreen) else ()
         workspace = self._watch.reader.path.parent
         return [(command, command.line(workspace)) for command in commands]
@@ -301,7 +311,7 @@ class Taking(Navigating):
         return lambda: as_markdown(reader, subject)
 
     def _screen_text(self) -> str:
-        strips = self.screen._compositor.render_strips(self.size)  # noqa: SLF001  (no public way to its text)
+        strips = self._app.screen._compositor.render_strips(self._app.size)  # noqa: SLF001  (no public way to its text)
         return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
 
     def _copy(self, make: Callable[[], str]) -> None:
@@ -309,20 +319,20 @@ class Taking(Navigating):
 
     async def _copied(self, make: Callable[[], str]) -> None:
         text = make()
-        copied = await copy(text, os.environ, self.copy_to_clipboard)
-        self.tell(str(copied))
+        copied = await copy(text, os.environ, self._app.copy_to_clipboard)
+        self._tell(str(copied))
 
     async def _page(self, name: str, make: Callable[[], str]) -> None:
-        # Imported here, since it is seldom the first thing that is needed.
-
         path = cache_folder(os.environ) / name
         await asyncio.to_thread(write_private, path, make())
-        await show_file(self, path)
+        await show_file(self._app, path)
 
     def _export(self, chosen: Offer, subject: Subject | None) -> None:
         reader = self._watch.reader
         if chosen is PICTURE or subject is None:
-            self._away(self._exported(f"crosswind-{self.place.lower()}", ".svg", self._picture))
+            self._away(
+                self._exported(f"crosswind-{self._navigator.place.lower()}", ".svg", self._picture)
+            )
         elif chosen is JSON:
             name = _file_name(subject)
             self._away(self._exported(name, ".json", lambda: as_json(reader, subject)))
@@ -331,22 +341,22 @@ class Taking(Navigating):
             self._away(self._exported(name, ".md", lambda: as_markdown(reader, subject)))
 
     def _picture(self) -> str:
-        return self.export_screenshot(title="Crosswind")
+        return self._app.export_screenshot(title="Crosswind")
 
     async def _exported(self, name: str, suffix: str, make: Callable[[], str]) -> None:
         path = await asyncio.to_thread(write_new, Path.cwd(), name, suffix, make())
-        self.tell(f"Written: {path}")
+        self._tell(f"Written: {path}")
 
     def _away(self, doing: Coroutine[object, object, None]) -> None:
-        self.run_worker(self._guarded(doing), group="taking")
+        self._app.run_worker(self._guarded(doing), group="taking")
 
     async def _guarded(self, doing: Coroutine[object, object, None]) -> None:
         try:
             await doing
         except CrosswindError as error:
-            self.tell(str(error), bad=True)
+            self._tell(str(error), bad=True)
         except OSError as error:
-            self.tell(f"{error.filename}: {error.strerror}", bad=True)
+            self._tell(f"{error.filename}: {error.strerror}", bad=True)
 
 
 def write_new(folder: Path, name: str, suffix: str, text: str) -> Path:
@@ -386,7 +396,7 @@ def viewer(environ: Mapping[str, str]) -> list[str] | None:
     return None
 
 
-async def show_file(app: App[None], path: Path, environ: Mapping[str, str] = os.environ) -> None:
+async def show_file(app: App[Any], path: Path, environ: Mapping[str, str] = os.environ) -> None:
     """Hand the terminal over until the program ends. Raises `PagerError`."""
     words = viewer(environ)
     if words is None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from textual.app import App
 from textual.command import Hit, Hits, Provider
 from textual.types import IgnoreReturnCallbackType
 
 from engine.display import one_line
 from engine.errors import StoreError
-from tui.navigation import Navigating
+from tui.screens.watching import WatchingScreen
 from tui.services.display import content, unmarked
-from tui.services.starring import Starring
+from tui.shell import Shell
 from tui.state.filters import find
 from tui.themes import PREFIX, THEMES
 
@@ -27,15 +28,21 @@ class Named(NamedTuple):
     act: IgnoreReturnCallbackType
 
 
+def shell_of(app: App[Any]) -> Shell | None:
+    """The palette lies over a screen, or over a dialog that lies over one."""
+    screens = (each for each in reversed(app.screen_stack) if isinstance(each, WatchingScreen))
+    return next((screen.shell for screen in screens), None)
+
+
 class FoundNames(Provider):
     """Those in whose names or kinds the letters occur that were typed."""
 
     async def search(self, query: str) -> Hits:
-        app = self.app
-        if not isinstance(app, Starring):
+        shell = shell_of(self.app)
+        if shell is None:
             return
         matcher = self.matcher(query)
-        for named in _all(app):
+        for named in _all(shell):
             score = matcher.match(named.text)
             if score > 0:
                 yield Hit(
@@ -47,21 +54,21 @@ class FoundNames(Provider):
                 )
 
 
-def _all(app: Starring) -> Iterator[Named]:
-    benchmarks = app.watched.benchmarks
+def _all(shell: Shell) -> Iterator[Named]:
+    benchmarks = shell.watch.benchmarks
     for info in benchmarks:
         typed = f'benchmark:"={info.name}"'
-        verdicts = partial(app.open_verdicts, typed)
+        verdicts = partial(shell.navigator.open_verdicts, typed)
         yield Named(f"Verdicts of {one_line(info.name)}", "a benchmark", verdicts)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
-        verdicts = partial(app.open_verdicts, f'target:"={target}"')
+        verdicts = partial(shell.navigator.open_verdicts, f'target:"={target}"')
         yield Named(f"Verdicts on {one_line(target)}", "a target", verdicts)
-    for line in app.views.lines:
-        verdicts = partial(app.open_verdicts, line)
+    for line in shell.preferences.views.lines:
+        verdicts = partial(shell.navigator.open_verdicts, line)
         yield Named(f"Verdicts: {one_line(line)}", "a filter line of before", verdicts)
     for theme in THEMES:
         name = theme.name.removeprefix(PREFIX)
-        yield Named(f"Theme: {name}", "colours", partial(app.use_theme, theme.name))
+        yield Named(f"Theme: {name}", "colours", partial(shell.use_theme, theme.name))
 
 
 SCORE = 0.5
@@ -74,18 +81,18 @@ class FoundIds(Provider):
     """What begins like the words that were typed."""
 
     async def search(self, query: str) -> Hits:
-        app = self.app
-        if not isinstance(app, Navigating) or len(query) < FEWEST:
+        shell = shell_of(self.app)
+        if shell is None or len(query) < FEWEST:
             return
         try:
-            found = await asyncio.to_thread(find, app.watched.reader, query, 12)
+            found = await asyncio.to_thread(find, shell.watch.reader, query, 12)
         except StoreError:
             return
         for each in found:
             yield Hit(
                 SCORE,
                 content(each.id),
-                partial(app.open_found, each),
+                partial(shell.navigator.open_found, each),
                 text=each.id,
                 help=unmarked(f"{each.kind} of {each.benchmark}"),
             )

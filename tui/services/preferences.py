@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
@@ -234,3 +235,75 @@ class Memory:
 
 def _flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
+
+
+class Preferences:
+    """What a person chose and set up, kept where there is a memory, else for this time alone."""
+
+    def __init__(self, memory: Memory | None, workspace: Path, tell: Callable[[str], None]) -> None:
+        """`tell` shows what a person should know about the files."""
+        self._memory = memory
+        self._workspace = workspace
+        self._tell = tell
+        self._choices = Choices() if memory is None else memory.choices
+        self._views: Views | None = None
+
+    @property
+    def choices(self) -> Choices:
+        """What a person chose, here or the last time."""
+        return self._choices
+
+    def choose(self, choices: Choices) -> None:
+        """Keep these for the next time."""
+        self._choices = choices
+        if self._memory is not None:
+            self._memory.keep(choices)
+        self.tell_notices()
+
+    @cached_property
+    def _view_memory(self) -> ViewMemory | None:
+        """Read when it is first asked for, which is seldom at the start."""
+        if self._memory is None:
+            return None
+        return ViewMemory.beside(self._memory.path, self._workspace)
+
+    @property
+    def views(self) -> Views:
+        """What a person set up for this workspace, here or the last time."""
+        if self._views is None:
+            memory = self._view_memory
+            self._views = Views() if memory is None else memory.views
+            self._tell_notice(memory)
+        return self._views
+
+    def keep_views(self, views: Views) -> None:
+        """Keep these for the next time that it is opened."""
+        self._views = views
+        if self._view_memory is not None:
+            self._view_memory.keep(views)
+            self._tell_notice(self._view_memory)
+
+    def keep_place(self, place: str, *, at_work: bool) -> None:
+        """The place that was shown last; another one for workspaces whose engine is `at_work`."""
+        if self._memory is None:
+            return
+        self._memory.keep(replace(self._choices, place=place))
+        if at_work:
+            self.keep_views(replace(self.views, place_at_work=place))
+        else:
+            self.keep_views(replace(self.views, place=place))
+
+    def turn_star(self, subject: Subject) -> bool:
+        """Give a conversation a star, or take it away; whether it has one now."""
+        stars = self.views.with_star_turned(subject)
+        self.keep_views(replace(self.views, stars=stars))
+        return subject in stars
+
+    def tell_notices(self) -> None:
+        """Of the file that choices are kept in."""
+        self._tell_notice(self._memory)
+
+    def _tell_notice(self, memory: Memory | ViewMemory | None) -> None:
+        if memory is not None and memory.notice is not None:
+            self._tell(memory.notice)
+            memory.notice = None

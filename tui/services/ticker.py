@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -78,11 +78,14 @@ class Ticker:
     def __init__(self, watch: Watch, moment: Callable[[], Moment] = now) -> None:
         self.pace = Pace()
         self.board: Board | None = None
+        """As of the last look; None where no engine is known."""
+        self.listeners: set[Watching] = set()
+        """Screens that hear of facts, whether they are shown or not."""
         self._watch = watch
         self._moment = moment
 
-    def tick(self, screens: Sequence[object], others: Collection[Watching] = ()) -> None:
-        """Let all of them hear and the last of `screens` draw. Raises `StoreError`."""
+    def tick(self, screens: Sequence[object]) -> None:
+        """Let these and all listeners hear, and the last of `screens` draw. Raises `StoreError`."""
         moment = self._moment()
         if not self.pace.due(moment.seconds):
             return
@@ -90,7 +93,7 @@ class Ticker:
         self._look()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
-            for screen in {*watching, *others}:
+            for screen in {*watching, *self.listeners}:
                 screen.hear(facts)
         if watching and watching[-1] is screens[-1]:
             watching[-1].draw(self.board, moment)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.benchmark import ConversationKey, StopReason
+from engine.benchmark import ConversationKey, Speaker, StopReason
 from tui.format import verdict
 from tui.widgets.ink import Ink, Piece
 
@@ -127,3 +127,13 @@ class Among:
                 return Subject(*found[0])
             place += by
         return None
+
+
+class MessagePlace(NamedTuple):
+    """A message of a conversation."""
+
+    take: int
+    turn: int
+    speaker: Speaker
+    needle: str = ""
+    """What was searched for and occurs in it."""
