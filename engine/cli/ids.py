@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from engine.benchmark import ConversationKey, base_id
 from engine.branches import Branch
@@ -23,24 +24,31 @@ class Named:
     """`metric`, `scenario` or `conversation`."""
 
 
+ALL: Final = -1
+"""No limit."""
+NEAR: Final = 2_000
+"""Ids that are looked through for one that was meant: of those that begin alike, where there are
+more."""
+LONGEST: Final = 500
+"""Characters of an id: none that is longer was meant for one."""
+
+
 def find(reader: Reader, text: str, *, benchmark: str | None = None) -> Named:
     """The one thing that has this id, or whose id alone begins so.
 
     Raises `InputError` where there is none or more than one, and says what comes near.
     """
-    known = [Named(*row) for row in reader.find_ids("", limit=-1) if _looked_at(row[0], benchmark)]
-    exact = [one for one in known if one.id == text]
-    found = exact or [one for one in known if one.id.startswith(text)]
+    begun = _beginning(reader, text, benchmark)
+    exact = [one for one in begun if one.id == text]
+    found = exact or begun
     if len(found) == 1:
         return found[0]
     if not found:
-        near = nearest_word(text, {one.id for one in known})
+        near = _nearest(reader, text, benchmark)
         hint = f"did you mean {near}?" if near else "`crosswind search` finds by words"
         raise InputError(Problem(f"there is nothing with the id {text!r}", hint=hint))
     if exact:
-        names = ", ".join(sorted({one.benchmark for one in found}))
-        hint = "say which with --benchmark"
-        raise InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
+        raise _in_several(text, {one.benchmark for one in found})
     listed = ", ".join(sorted({one.id for one in found})[:8])
     raise InputError(Problem(f"{text!r} begins {len(found)} ids", hint=f"such as {listed}"))
 
@@ -60,24 +68,47 @@ def conversations(
     return {name: frozenset(keys) for name, keys in found.items()}
 
 
-def _looked_at(name: str, benchmark: str | None) -> bool:
-    """A validation run has the ids of its original once more, so it must be named."""
-    return Branch.parse(name) is None if benchmark is None else name == benchmark
-
-
 def _played(reader: Reader, text: str, benchmark: str | None) -> dict[str, set[ConversationKey]]:
     """Of a conversation itself, of a scenario, of a base scenario's variants, of a metric."""
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
-    for name in reader.benchmarks():
-        if not _looked_at(name, benchmark):
+    for one in _beginning(reader, text, benchmark):
+        if one.kind != "conversation":
             continue
-        for take in reader.takes(name):
-            key = take.key
-            mine = {str(key), key.scenario_id, base_id(key.scenario_id)}
-            if text in mine or key.scenario_id.startswith(f"{text}_s"):
-                found[name].add(key)
+        key = ConversationKey.parse(one.id)
+        mine = {one.id, key.scenario_id, base_id(key.scenario_id)}
+        if text in mine or key.scenario_id.startswith(f"{text}_s"):
+            found[one.benchmark].add(key)
     if len(found) > 1:
-        names = ", ".join(sorted(found))
-        hint = "say which with --benchmark"
-        raise InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
+        raise _in_several(text, found)
     return found
+
+
+def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
+    names = ", ".join(sorted(benchmarks))
+    hint = "say which with --benchmark"
+    return InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
+
+
+def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = ALL) -> list[Named]:
+    """What has an id that begins so. A validation run has the ids of its original once more, so it
+    must be named."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of a command line that are no text begin no id
+        return []
+    rows = reader.find_ids(text, limit)
+    looked_at = {benchmark}
+    if benchmark is None:
+        looked_at = {name for name in {row[0] for row in rows} if Branch.parse(name) is None}
+    return [Named(*row) for row in rows if row[0] in looked_at]
+
+
+def _nearest(reader: Reader, text: str, benchmark: str | None) -> str | None:
+    """Among all ids, or where those are too many, among those that begin alike."""
+    ids: set[str] = set()
+    for length in range(len(text) if len(text) <= LONGEST else 0):
+        found = {one.id for one in _beginning(reader, text[:length], benchmark, NEAR)}
+        ids = found or ids
+        if len(found) < NEAR:
+            break
+    return nearest_word(text, ids)
