@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.providers.attempts import Cause, failure_in
 from engine.providers.capabilities import BOUNDS, Step
@@ -20,6 +20,12 @@ from engine.providers.protocols.base import (
     turns,
 )
 from engine.providers.served import Named
+
+if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
+    from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+    Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
 VERSION: Final = "2026-10-21"
 """What this module is written for."""
@@ -60,20 +66,24 @@ class AnthropicDialect:
         said = turns(ask)
         system = BREAK.join(turn.text for turn in said if turn.role is Speaks.SYSTEM)
         output = _output_config(ask)
-        body: dict[str, Any] = {
+        params = ask.params
+        body: MessageCreateParamsStreaming = {
             "model": ask.model,
             "max_tokens": _limit(ask),
-            "system": system or None,
             "messages": _messages(said, ask, len(system)),
             "stream": True,
-            "temperature": ask.params.temperature,
-            "top_p": ask.params.top_p,
-            "output_config": output or None,
         }
+        if system:
+            body["system"] = system
+        if output:
+            body["output_config"] = output
+        # the newest version has no words for these: they go with an older one
+        sampling = {"temperature": params.temperature, "top_p": params.top_p}
+        asked = {name: value for name, value in sampling.items() if value is not None}
         return {
             name: value
-            for name, value in body.items()
-            if value is not None and (name in {"max_tokens", "system"} or ask.takes(name))
+            for name, value in {**body, **asked}.items()
+            if name in {"max_tokens", "system"} or ask.takes(name)
         }
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
@@ -98,17 +108,17 @@ def _samples(ask: Ask) -> bool:
     return any(value is not None and ask.takes(name) for name, value in asked.items())
 
 
-def _output_config(ask: Ask) -> dict[str, Any]:
-    config: dict[str, Any] = {}
+def _output_config(ask: Ask) -> OutputConfigParam:
+    config: OutputConfigParam = {}
     if ask.schema is not None and ask.learned.step is Step.JSON_SCHEMA:
         schema = plain_schema(ask.schema, bounded=ask.first_party and ask.takes(BOUNDS))
         config["format"] = {"type": "json_schema", "schema": schema}
     if ask.params.reasoning_effort is not None and ask.takes("reasoning_effort"):
-        config["effort"] = ask.params.reasoning_effort
+        config["effort"] = cast("Effort", ask.params.reasoning_effort)
     return config
 
 
-def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[dict[str, Any]]:
+def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[MessageParam]:
     """The turns of user and assistant. Empty texts are left out, as they are refused."""
     rows: list[tuple[Speaks, list[str]]] = []
     for turn in said:
@@ -120,10 +130,14 @@ def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[dict[str, Any
         else:
             rows.append((turn.role, texts))
     marked = _kept_place(rows, ask, before)
-    return [
-        {"role": role.value, "content": _content(texts, marked[1] if n == marked[0] else None)}
-        for n, (role, texts) in enumerate(rows)
-    ]
+    found: list[MessageParam] = []
+    for n, (role, texts) in enumerate(rows):
+        content = _content(texts, marked[1] if n == marked[0] else None)
+        if role is Speaks.ASSISTANT:
+            found.append({"role": "assistant", "content": content})
+        else:
+            found.append({"role": "user", "content": content})
+    return found
 
 
 def _kept_place(
@@ -139,13 +153,18 @@ def _kept_place(
     return texts[-1][0], texts[-1][1]
 
 
-def _content(texts: Sequence[str], marked: int | None) -> str | list[dict[str, Any]]:
+def _content(texts: Sequence[str], marked: int | None) -> str | list[TextBlockParam]:
     """One text; or, where a part of it is to be kept, two blocks. The break belongs to the second,
     so that the first is the same when it comes again without it."""
     if marked is None:
         return BREAK.join(texts)
-    kept = {"type": "text", "text": BREAK.join(texts[: marked + 1])}
-    blocks = [{**kept, "cache_control": {"type": "ephemeral"}}]
+    blocks: list[TextBlockParam] = [
+        {
+            "type": "text",
+            "text": BREAK.join(texts[: marked + 1]),
+            "cache_control": {"type": "ephemeral"},
+        }
+    ]
     if texts[marked + 1 :]:
         blocks.append({"type": "text", "text": BREAK + BREAK.join(texts[marked + 1 :])})
     return blocks

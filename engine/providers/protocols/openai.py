@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import BOUNDS, Step
-from engine.providers.model import Finish, JsonSchema
-from engine.providers.protocols.base import Ask, InStreamError, Tokens, count, parsed, turns
+from engine.providers.model import Finish, JsonSchema, Speaks
+from engine.providers.protocols.base import Ask, InStreamError, Tokens, Turn, count, parsed, turns
 from engine.providers.served import LONGEST_NAME, Named, amount
+
+if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
+    from openai.types import ReasoningEffort
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.chat.completion_create_params import (
+        CompletionCreateParamsStreaming,
+        ResponseFormat,
+    )
 
 _FINISHES: Final[Mapping[str, Finish]] = {
     "length": Finish.LENGTH,
@@ -52,22 +60,26 @@ class OpenAIDialect:
         return {}
 
     def body(self, ask: Ask) -> dict[str, Any]:
-        body: dict[str, Any] = {
+        params = ask.params
+        body: CompletionCreateParamsStreaming = {
             "model": ask.model,
-            "messages": [{"role": turn.role.value, "content": turn.text} for turn in turns(ask)],
+            "messages": [_message(turn) for turn in turns(ask)],
             "stream": True,
             "stream_options": {"include_usage": True},
-            "temperature": ask.params.temperature,
-            "top_p": ask.params.top_p,
-            "reasoning_effort": ask.params.reasoning_effort,
-            "seed": None if ask.params.seed is None else ask.seed,
-            "response_format": _response_format(ask),
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            # some servers know efforts that OpenAI does not
+            "reasoning_effort": cast("ReasoningEffort", params.reasoning_effort),
+            "seed": None if params.seed is None else ask.seed,
         }
+        response_format = _response_format(ask)
+        if response_format is not None:
+            body["response_format"] = response_format
         if ask.cache is not None and ask.first_party:
             body["prompt_cache_key"] = f"crosswind-{ask.seed:x}"
         limit = _limit_name(ask)
         if limit is not None:
-            body[limit] = ask.params.max_tokens
+            body[limit] = params.max_tokens
         return {
             name: value for name, value in body.items() if value is not None and ask.takes(name)
         }
@@ -79,16 +91,26 @@ class OpenAIDialect:
         return OpenAIHearing()
 
 
-def _limit_name(ask: Ask) -> str | None:
+def _message(turn: Turn) -> ChatCompletionMessageParam:
+    match turn.role:
+        case Speaks.SYSTEM:
+            return {"role": "system", "content": turn.text}
+        case Speaks.USER:
+            return {"role": "user", "content": turn.text}
+        case Speaks.ASSISTANT:
+            return {"role": "assistant", "content": turn.text}
+
+
+def _limit_name(ask: Ask) -> Literal["max_tokens", "max_completion_tokens"] | None:
     """OpenAI itself has renamed the limit and refuses the old name for new models; compatible
     servers mostly know the old one."""
-    names = ["max_tokens", "max_completion_tokens"]
-    if ask.first_party:
-        names.reverse()
-    return next((name for name in names if ask.takes(name)), None)
+    old, new = ask.takes("max_tokens"), ask.takes("max_completion_tokens")
+    if new and (ask.first_party or not old):
+        return "max_completion_tokens"
+    return "max_tokens" if old else None
 
 
-def _response_format(ask: Ask) -> dict[str, Any] | None:
+def _response_format(ask: Ask) -> ResponseFormat | None:
     if ask.schema is None or ask.learned.step is Step.PROMPT:
         return None
     if ask.learned.step is Step.JSON_OBJECT:
@@ -96,8 +118,10 @@ def _response_format(ask: Ask) -> dict[str, Any] | None:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", str(ask.schema.get("title", "")))[:64] or "answer"
     bounded = ask.first_party and not ask.model.startswith(_FINE_TUNED) and ask.takes(BOUNDS)
     schema = strict_schema(ask.schema, bounded=bounded)
-    shape = {"name": name, "strict": True, "schema": schema}
-    return {"type": "json_schema", "json_schema": shape}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "strict": True, "schema": schema},
+    }
 
 
 def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
