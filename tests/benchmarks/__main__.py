@@ -31,6 +31,7 @@ Row = tuple[str, str, str]
 PACKAGES: Final = ("crosswind", "httpx2", "aiohttp", "openai", "pydantic", "textual")
 SCRIPTS: Final = {
     "calls": ("tests.benchmarks.providers",),
+    "transports": ("tests.benchmarks.transports",),
     "offline": ("tests.benchmarks.offline_run",),
     "text": ("tests.benchmarks.live_text",),
     "watching": ("tests.benchmarks.watching",),

@@ -15,11 +15,21 @@ from engine.providers.http.connection import LARGEST_HEAD, READ_AT_ONCE
 from engine.providers.http.decoding import DECODED_AT_ONCE, MOST_MEMBERS
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import (
-    SPEAKS_TLS,
+    CLOSED,
     ConnectionFailedError,
     Fault,
     OnBody,
     TransportFailure,
+)
+from tests.engine.providers.answers import (
+    BROKEN,
+    CHUNKED,
+    NOT_WHOLE,
+    RESET,
+    UNTIL_CLOSED,
+    WHOLE,
+    packed,
+    raw_deflated,
 )
 from tests.engine.providers.loopback import (
     HEAD,
@@ -37,11 +47,6 @@ from tests.engine.providers.loopback import (
     sized,
 )
 
-BROKEN: Final = TransportFailure(Fault.BROKEN)
-CLOSED: Final = TransportFailure(Fault.BROKEN, "the server closed it")
-RESET: Final = TransportFailure(Fault.BROKEN, "econnreset")
-CHUNKED: Final = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-
 
 async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | TransportFailure]]:
     """Ask so often, one time after the other."""
@@ -57,51 +62,11 @@ async def asked(answer: Answer, times: int = 1) -> tuple[Served, list[Ear | Tran
     return served, results
 
 
-def raw_deflated(body: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(body) + packer.flush()
-
-
-def packed(coding: bytes, body: bytes) -> bytes:
-    return sized(body, b"Content-Encoding: %b\r\n" % coding)
-
-
-WHOLE: Final = {
-    "content-length": sized(),
-    "chunked": chunked(WORDS),
-    "chunk for chunk": chunked(*(WORDS[n : n + 1] for n in range(len(WORDS)))),
-    "chunk extension": CHUNKED + b"%x;name=value\r\n%b\r\n0\r\n\r\n" % (len(WORDS), WORDS),
-    "trailer": CHUNKED + chunks(WORDS) + b"0\r\nX-Trailer: 1\r\n\r\n",
-    "100": b"HTTP/1.1 100 Continue\r\n\r\n" + sized(),
-    "103": b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + chunked(WORDS),
-    "line feeds alone": sized().replace(b"\r\n", b"\n"),
-    "empty line before it": b"\r\n" + sized(),
-    "no reason": sized(status=b"200"),
-    "header that is not ASCII": sized(headers=b"X-Name: \xe9\xff\r\n"),
-    "many headers": sized(headers=b"".join(b"X-%d: %d\r\n" % (n, n) for n in range(500))),
-    "identity": packed(b"identity", WORDS),
-    "gzip": packed(b"gzip", gzip.compress(WORDS)),
-    "gzip of several members": packed(
-        b"gzip", b"".join(gzip.compress(WORDS[n : n + 7]) for n in range(0, len(WORDS), 7))
-    ),
-    "gzip with zeros and something else behind": packed(
-        b"gzip", gzip.compress(WORDS[:9]) + gzip.compress(WORDS[9:]) + bytes(600) + b"end"
-    ),
-    "gzip of empty members": packed(
-        b"gzip", gzip.compress(b"") * 500 + gzip.compress(WORDS) + gzip.compress(b"") * 500
-    ),
-    "deflate": packed(b"deflate", zlib.compress(WORDS)),
-    "deflate without a header": packed(b"deflate", raw_deflated(WORDS)),
-    "until it closes": HEAD + b"\r\n" + WORDS,
-    "HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\n" + WORDS,
-}
-
-
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("in_bytes", [False, True], ids=["at once", "byte by byte"])
 def test_an_answer_is_heard_to_its_end_however_it_is_framed(name: str, in_bytes: bool) -> None:
     answer = WHOLE[name]
-    close = name in {"until it closes", "HTTP/1.0"}
+    close = name in UNTIL_CLOSED
     parts = [answer[n : n + 1] for n in range(len(answer))] if in_bytes else [answer]
     _, [ear] = asyncio.run(asked(saying(*parts, close=close)))
     assert isinstance(ear, Ear)
@@ -116,31 +81,6 @@ def test_headers_are_known_by_their_names_in_lower_case_and_put_together() -> No
     assert ear.headers["x-request-id"] == "req_1"
     assert ear.headers["x-twice"] == "a, b"
     assert "x-early" not in ear.headers
-
-
-NOT_WHOLE: Final = {
-    "nothing": (b"", CLOSED),
-    "half a first line": (b"HTTP/1.1 200 O", CLOSED),
-    "half a head": (HEAD, CLOSED),
-    "a head alone": (CHUNKED, BROKEN),
-    "half of the chunks": (CHUNKED + chunks(WORDS), BROKEN),
-    "a byte less than it said": (sized()[:-1], BROKEN),
-    "a chunk without a size": (CHUNKED + b"no number\r\n", BROKEN),
-    "a chunk of any size": (CHUNKED + b"f" * 20 + b"\r\n", BROKEN),
-    "something else": (b"hello\r\n\r\n", BROKEN),
-    "TLS": (b"\x15\x03\x01\x00\x02\x02\x46", TransportFailure(Fault.TLS, SPEAKS_TLS)),
-    "HTTP/2": (b"HTTP/2 200\r\n\r\n", BROKEN),
-    "a header without a colon": (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", BROKEN),
-    "less than nothing": (HEAD + b"Content-Length: -5\r\n\r\n", BROKEN),
-    "two lengths": (HEAD + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", BROKEN),
-    "two ends": (CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\nabc"), BROKEN),
-    "another protocol": (
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-        BROKEN,
-    ),
-    "no gzip": (packed(b"gzip", WORDS), BROKEN),
-    "an unknown coding": (packed(b"br", WORDS), BROKEN),
-}
 
 
 @pytest.mark.parametrize("name", NOT_WHOLE)
