@@ -177,3 +177,10 @@ def test_the_first_frame_waits_only_for_what_is_on_it(tmp_path: Path) -> None:
     first = set(found.read_text("utf-8").splitlines()[0].split())
     assert "tui.screens.benchmarks" in first
     assert not first & {*LATER, "openai", "anthropic", *NETWORK}
+
+
+def test_the_state_of_the_app_knows_nothing_of_textual() -> None:
+    state = ENGINE.parent / "tui" / "state"
+    rooms = [f"tui.state.{path.stem}" for path in state.glob("*.py") if path.stem != "__init__"]
+    assert rooms
+    assert "textual" not in loaded("import " + ", ".join(rooms))

@@ -17,9 +17,9 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.live import DWELL, PATIENCE, ROUND
-from tui.widgets.stage_strip import StageState, StageView
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable
 

@@ -17,11 +17,10 @@ from engine.link import Board, EngineState, Limit, Wait
 from engine.progress import FEWEST_TO_JUDGE, Progress, Tally, TargetProgress
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, count, duration, money
+from tui.state.board import Spending, StageState, StageView, TargetView
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, Situation
 from tui.widgets.ink import Ink, Line, Piece, fitted
-from tui.widgets.stage_strip import StageState, StageView
-from tui.widgets.target_board import Spending, TargetView
 
 PATIENCE: Final = 5.0
 """Seconds without a sign of life, until it is said what is waited for."""

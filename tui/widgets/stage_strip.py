@@ -3,72 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
+from tui.state.board import StageState, StageView
 from tui.widgets.base import LineView
 from tui.widgets.ink import Ink, Line, Piece, length, pad
 
 ROOMY = 21
 """Cells for a stage from which on it has a bar of its own."""
-
-
-class StageState(Enum):
-    """A glyph, a word and an ink."""
-
-    WAITING = ("·", "waiting", Ink.MUTED)
-    RUNNING = ("▸", "running", Ink.ACCENT)
-    PAUSED = ("‖", "paused", Ink.WARN)
-    DONE = ("✓", "done", Ink.GOOD)
-    FAILED = ("!", "failed", Ink.BAD)
-
-    @property
-    def glyph(self) -> str:
-        return self.value[0]
-
-    @property
-    def word(self) -> str:
-        return self.value[1]
-
-    @property
-    def ink(self) -> Ink:
-        return self.value[2]
-
-
-@dataclass(frozen=True, slots=True)
-class StageView:
-    """What the strip shows of a stage."""
-
-    name: str
-    state: StageState
-    done: int
-    total: int
-    failed: int = 0
-    at_once: int | None = None
-    """How many rows of it are worked on at once, at most, while it runs."""
-    waiting: int = 0
-    """Rows that could be worked on and are not yet, where that is worth a word."""
-
-    @property
-    def count(self) -> str:
-        return f"{self.done}/{self.total}" if self.total else ""
-
-    @property
-    def word(self) -> str:
-        return f"{self.failed} failed" if self.failed else self.state.word
-
-    def words(self, room: int) -> str:
-        """As many as there is room for."""
-        if self.at_once is None or self.state is not StageState.RUNNING:
-            return self.word
-        paces = [f"{self.at_once} at once"]
-        if self.waiting:
-            waiting = f"{self.waiting} wait"
-            paces = [f"{paces[0]}, {waiting}", waiting]
-        wholes = [f"{self.word}, {pace}" for pace in paces]
-        shortest = [] if self.failed else [paces[-1]]
-        fitting = (words for words in (*wholes, *shortest) if len(words) <= room)
-        return next(fitting, self.word)
 
 
 class StageStrip(LineView):

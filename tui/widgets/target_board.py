@@ -6,22 +6,19 @@ where something keeps it. The cursor is on a target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
 from engine.benchmark import Track
-from engine.progress import Score
 from tui.format import UNKNOWN, bar, interval_rate, rate
+from tui.state.board import Spending, TargetView
 from tui.widgets.cursor import CursorView
 from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
-
-if TYPE_CHECKING:
-    from engine.statistics.rates import Rate
 
 WHOLE: Final = 150
 """Cells from which on a target fits on one line with all there is to say."""
@@ -33,63 +30,6 @@ USUAL_RATE: Final = 21
 """Cells that a rate takes with its interval: what comes first may be shorter, and would move."""
 LONGEST_NAME: Final = 20
 SHORT_NAME: Final = 14
-
-
-@dataclass(frozen=True, slots=True)
-class TargetView:
-    """What the board shows of a target, in words where it can be."""
-
-    name: str
-    simulated: int
-    to_simulate: int
-    running: int
-    failed: int
-    judged: int
-    to_judge: int
-    positive: Score = field(default_factory=Score)
-    negative: Score = field(default_factory=Score)
-    rates: Mapping[Track, Rate] = field(default_factory=dict)
-    """With their intervals, which are worked out less often than scores come."""
-    tokens: str = UNKNOWN
-    """A second."""
-    spend: str = UNKNOWN
-    left: str = UNKNOWN
-    left_about: str = UNKNOWN
-    """Between what and what."""
-    trend: str = ""
-    """How fast it was lately, in signs of rising height."""
-    at_rest: bool = False
-    """Whether nothing is at work: what runs was cut off."""
-    still: str | None = None
-    """What it has waited for, and how long, where nothing moves."""
-    held: str | None = None
-    """Why it is not called, or called later."""
-    limited: str | None = None
-    """That more calls would be made if its server took them."""
-    others: str | None = None
-    """How many replies came from which other model than the one that was asked."""
-    problem: str | None = None
-    """The last one."""
-
-    @property
-    def is_done(self) -> bool:
-        return self.simulated == self.to_simulate
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What a run has cost of what it may."""
-
-    spent: str
-    budget: str
-    share: float
-    """0 to 1, or beyond."""
-    left: str | None = None
-    """What the rest will cost, as far as it can be told."""
-    enough: bool = True
-    """Whether that fits into the limit."""
-    limit: str = "the budget"
-    """What the run is kept to."""
 
 
 class TargetBoard(CursorView):
