@@ -24,6 +24,7 @@ def _command(arguments: argparse.Namespace) -> int:
         if why is not None:
             tell(why)
         return dispatch(arguments)
+    # what has no screen loads nothing of Textual, which takes longer than most commands
     from tui.launch import open_app
 
     return open_app(arguments)

@@ -160,24 +160,10 @@ class CrosswindApp(Gated, inherit_bindings=False):
         self.navigator = Navigator(self, home, lambda: self.shell, self.look)
         self.exporter = Exporter(self, watch, self.navigator, self.tell)
         self.engine = EngineControl(
-            self,
-            watch,
-            self._ticker,
-            backend or Backend(),
-            tell=self.tell,
-            look=self.tick,
-            started=started,
+            self, watch, self._ticker, backend or Backend(), self.tell, self.tick, started
         )
-        self.shell = Shell(
-            watch,
-            self._ticker,
-            self.engine,
-            self.preferences,
-            self.navigator,
-            self.tell,
-            self.draw,
-            self.use_theme,
-        )
+        services = (self._ticker, self.engine, self.preferences, self.navigator)
+        self.shell = Shell(watch, *services, self.tell, self.draw, self.use_theme)
         self._attach_command = attach or f"crosswind watch --workspace {workspace}"
         self._describe = describe
         self._typed: list[events.Key] | None = None if describe is None else []
@@ -193,10 +179,13 @@ class CrosswindApp(Gated, inherit_bindings=False):
         self.set_class(slow, THIN)
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
+        self._dress(theme or self._kept_theme(kept) or theme_for(self.console.color_system))
+
+    def _dress(self, theme: str) -> None:
         for ours in THEMES:
             self.register_theme(ours)
         self.animation_level = "none"
-        self.theme = theme or self._kept_theme(kept) or theme_for(self.console.color_system)
+        self.theme = theme
         self.stylesheet = ParsedOnce(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:

@@ -67,7 +67,6 @@ class EngineControl:
         watch: Watch,
         ticker: Ticker,
         backend: Backend,
-        *,
         tell: Callable[..., None],
         look: Callable[[], None],
         started: int | None = None,

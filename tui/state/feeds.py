@@ -14,6 +14,7 @@ from engine.benchmark import ConversationKey, Track
 from engine.errors import StoreError
 from engine.facts import Fact, VerdictGiven
 from engine.store.reader import Reader
+from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 
 if TYPE_CHECKING:
@@ -139,7 +140,6 @@ def _read(store: Path, benchmark: str) -> Standings:
     for it."""
     # Imported here, since nothing is scored at the start and it takes its time.
     from engine.pipeline.standing import standings
-    from engine.store.reading import open_reader
 
     if not store.exists():
         return {}
