@@ -1,4 +1,4 @@
-"""One request and its reply, heard to the end under watch, or what became of it instead."""
+"""One request and its reply, read to its end under deadlines, or what became of it instead."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem
 
 
 @dataclass(slots=True)
-class Voice:
+class ReplyBuffer:
     """The reply as it is spoken: passed on word by word, thoughts kept apart."""
 
     on_text: OnText | None
@@ -43,7 +43,7 @@ class Voice:
     _half: str = ""
     """The first half of a character whose second half comes with the next piece."""
 
-    def heard(self, piece: str) -> None:
+    def add(self, piece: str) -> None:
         """One piece, which is empty where the model moved without a word."""
         if self.first_token_at is None:
             self.first_token_at = self.clock()
@@ -61,10 +61,10 @@ class Voice:
             self._say("\ufffd")
         found = unopened("".join(self.spoken))
         if found is not None:
-            thought, reply = found
+            thought, words = found
             self.splitter.thoughts.append(thought)
             self.void()
-            self._say(reply)
+            self._say(words)
 
     def void(self) -> None:
         """What was said does not count."""
@@ -95,7 +95,7 @@ def _mended(words: str) -> str:
     return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-class Watch:
+class Deadlines:
     """The deadlines of one request. Only words and thoughts move them: what servers send to keep a
     connection alive would keep it alive for ever."""
 
@@ -136,11 +136,11 @@ class Watch:
 
 
 @dataclass(slots=True)
-class Heard:
+class CallResult:
     """What is known of a request when it is over."""
 
     hearing: Hearing
-    voice: Voice
+    reply: ReplyBuffer
     status: int | None = None
     request_id: str | None = None
     """The server's own name for it."""
@@ -176,11 +176,11 @@ class Heard:
 
     @property
     def text(self) -> str:
-        return "".join(self.voice.spoken)
+        return "".join(self.reply.spoken)
 
     @property
     def reasoning(self) -> str | None:
-        thoughts = "".join([*self.hearing.thoughts, *self.voice.splitter.thoughts]).strip()
+        thoughts = "".join([*self.hearing.thoughts, *self.reply.splitter.thoughts]).strip()
         return _mended(thoughts) or None
 
     @property
@@ -192,48 +192,50 @@ async def exchange(
     transport: Transport,
     headers: Mapping[str, str],
     body: bytes,
-    heard: Heard,
+    result: CallResult,
     *,
     patience: Patience,
     now: Callable[[], datetime],
     accepted: Callable[[], None],
 ) -> None:
-    """Send the request and hear its reply into `heard`, with its `failure` where there is one.
+    """Send the request and read its reply into `result`, with its `failure` where there is one.
     `accepted` is called when the server begins to answer."""
-    watch = Watch(patience)
-    ear = _Ear(heard, watch, accepted)
+    deadlines = Deadlines(patience)
+    handler = _ResponseHandler(result, deadlines, accepted)
     reached(Moment.SENDING)
     try:
-        async with watch.alarm:
-            await transport.post(headers, body, ear.answered)
-            ear.ended(now())
+        async with deadlines.alarm:
+            await transport.post(headers, body, handler.answered)
+            handler.ended(now())
     except _EnoughError:
-        ear.ended(now())
+        handler.ended(now())
     except TimeoutError:
-        heard.failure = Failure(Cause.STALLED, watch.words)
+        result.failure = Failure(Cause.STALLED, deadlines.words)
     except ConnectionFailedError as error:
-        heard.failure = transport_failure(error.failure)
+        result.failure = transport_failure(error.failure)
     except BrokenStreamError as error:
-        heard.failure = Failure(Cause.BROKEN, str(error))
+        result.failure = Failure(Cause.BROKEN, str(error))
     except OversizedError as error:
-        heard.failure = Failure(Cause.OVERSIZED, str(error))
+        result.failure = Failure(Cause.OVERSIZED, str(error))
     except InStreamError as error:
-        heard.failure = error.failure
-    if heard.hearing.whole and heard.failure is not None and heard.failure.cause in _TOO_LATE:
-        heard.failure = None
-        heard.voice.ended()
+        result.failure = error.failure
+    if result.hearing.whole and result.failure is not None and result.failure.cause in _TOO_LATE:
+        result.failure = None
+        result.reply.ended()
 
 
 _TOO_LATE: Final = frozenset({Cause.STALLED, Cause.BROKEN})
 """Once a reply has said that it is whole, it does not matter how the connection ends."""
 
 
-class _Ear:
-    """Hears an answer as its bytes come in."""
+class _ResponseHandler:
+    """Reads a response as its bytes come in."""
 
-    def __init__(self, heard: Heard, watch: Watch, accepted: Callable[[], None]) -> None:
-        self._heard = heard
-        self._watch = watch
+    def __init__(
+        self, result: CallResult, deadlines: Deadlines, accepted: Callable[[], None]
+    ) -> None:
+        self._result = result
+        self._deadlines = deadlines
         self._accepted = accepted
         self._decoder = EventDecoder()
         self._any_event = False
@@ -246,9 +248,9 @@ class _Ear:
 
     def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
         reached(Moment.SENT)
-        self._heard.status = status
-        self._heard.request_id = _request_id(headers)
-        self._heard.route = route_of(headers)
+        self._result.status = status
+        self._result.request_id = _request_id(headers)
+        self._result.route = route_of(headers)
         if status != 200 or _is_no_stream(headers):
             self._headers, self._refuses = headers, True
             return self._refused
@@ -256,22 +258,22 @@ class _Ear:
         return self._spoken
 
     def _spoken(self, chunk: bytes) -> None:
-        heard = self._heard
-        if not heard.hearing.ended and (events := self._decoder.feed(chunk)):
+        result = self._result
+        if not result.hearing.ended and (events := self._decoder.feed(chunk)):
             self._any_event = True
-            _hear(events, heard, self._watch)
+            _take_events(events, result, self._deadlines)
             self._refuse_other()
 
     def _refuse_other(self) -> None:
         """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
-        heard = self._heard
-        named = len(heard.hearing.named.models)
-        if heard.meant is None or not heard.meant.only or named == self._named:
+        result = self._result
+        named = len(result.hearing.named.models)
+        if result.meant is None or not result.meant.only or named == self._named:
             return
         self._named = named
-        other = heard.other
+        other = result.other
         if other is not None:
-            words = f"{other} answered in place of {heard.meant.model}"
+            words = f"{other} answered in place of {result.meant.model}"
             raise InStreamError(Failure(Cause.OTHER_MODEL, words))
 
     def _refused(self, chunk: bytes) -> None:
@@ -281,30 +283,30 @@ class _Ear:
 
     def ended(self, now: datetime) -> None:
         """Nothing more comes."""
-        heard = self._heard
+        result = self._result
         if self._refuses:
-            heard.failure = _refusal(heard.status or 0, self._headers, bytes(self._refusal), now)
+            result.failure = _refusal(result.status or 0, self._headers, bytes(self._refusal), now)
             return
         if events := self._decoder.close():
             self._any_event = True
-            _hear(events, heard, self._watch)
+            _take_events(events, result, self._deadlines)
             self._refuse_other()
         if not self._any_event:
-            heard.failure = Failure(Cause.NO_STREAM, "no event in it")
-        elif not heard.hearing.whole:
-            heard.failure = Failure(Cause.UNFINISHED)
+            result.failure = Failure(Cause.NO_STREAM, "no event in it")
+        elif not result.hearing.whole:
+            result.failure = Failure(Cause.UNFINISHED)
         reached(Moment.LAST_WORD)
-        heard.voice.ended()
+        result.reply.ended()
 
 
 class _EnoughError(Exception):
     """A refusal has been heard for long enough."""
 
 
-def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
+def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines) -> None:
     """What came together is passed on as one piece: the later this engine is, the less it has to
     do for each word."""
-    hearing = heard.hearing
+    hearing = result.hearing
     pieces: list[str] = []
     try:
         for data in events:
@@ -315,11 +317,11 @@ def _hear(events: Sequence[str], heard: Heard, watch: Watch) -> None:
                 pieces.append(piece)
     finally:
         if pieces:
-            watch.moved()
-            heard.count_thoughts()
-            heard.voice.heard("".join(pieces))
+            deadlines.moved()
+            result.count_thoughts()
+            result.reply.add("".join(pieces))
         if hearing.whole:
-            watch.ends()
+            deadlines.ends()
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:

@@ -47,7 +47,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """Try once more."""
 
     after_s: float
@@ -71,7 +71,7 @@ class GiveUp:
 
 
 @dataclass(slots=True)
-class Course:
+class RetryState:
     """One call's way through its failures."""
 
     patience: Patience
@@ -85,7 +85,7 @@ class Course:
 
     def next(
         self, failure: Failure, kind: Kind, now: float, *, strikes: int = 0, known: bool = True
-    ) -> Again | GiveUp:
+    ) -> Retry | GiveUp:
         """`strikes` says how often in a row the host was not reached, `known` whether it ever was.
 
         Answers of a kind (`CONTEXT_FULL`, `FILTERED`) do not come here.
@@ -107,7 +107,7 @@ class Course:
                 self.empties += 1
                 if self.empties > self.patience.empties:
                     return GiveUp(f"{words}, {self.empties} times", retryable=True)
-                return Again(0.0, words)
+                return Retry(0.0, words)
             case Kind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
                 if strikes >= _UNKNOWN_HOST_TRIES:
                     return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
@@ -130,7 +130,7 @@ class Course:
         """The last try failed for want of a network, which is waited for elsewhere."""
         self.tries = max(0, self.tries - 1)
 
-    def _again(self, failure: Failure, words: str, now: float) -> Again | GiveUp:
+    def _again(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
         self.tries += 1
         if self._first_failure_at is None:
             self._first_failure_at = now
@@ -139,9 +139,9 @@ class Course:
             return GiveUp(f"{words}, after {_times(self.tries)}", retryable=True)
         asked = failure.retry_after_s or 0.0
         step = f" (try {self.tries + 1} of {self.patience.tries})"
-        return Again(max(asked, self._jitter(self.tries)), words + step, asked)
+        return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
 
-    def _refused(self, failure: Failure, words: str, now: float) -> Again | GiveUp:
+    def _refused(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
         self.refusals += 1
         if self._first_refusal_at is None:
             self._first_refusal_at = now
@@ -149,9 +149,9 @@ class Course:
             return GiveUp(f"{words}, refused {_times(self.refusals)}", retryable=True)
         asked = failure.retry_after_s
         if asked is None:
-            return Again(self._jitter(self.refusals), words)
+            return Retry(self._jitter(self.refusals), words)
         # some servers ask for no wait at all and mean it no better than those that ask for none
-        return Again(max(asked, self._jitter(self.refusals)), words, asked)
+        return Retry(max(asked, self._jitter(self.refusals)), words, asked)
 
     def _jitter(self, number: int) -> float:
         ceiling = self.patience.first_pause_s * 2.0 ** min(number - 1, 30)

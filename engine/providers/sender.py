@@ -14,14 +14,14 @@ from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, Prose, Unanswered
 from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
 from engine.providers.capabilities import Learned, Lesson, Step, lesson
-from engine.providers.exchange import Heard, Voice, exchange
+from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import Ask, Dialect
 from engine.providers.redaction import Redactor
-from engine.providers.retry import Again, Course, GiveUp
+from engine.providers.retry import GiveUp, Retry, RetryState
 from engine.providers.room import FEWEST, Room, room_in
 
 GUESSES_TO_KEEP: Final = 2
@@ -128,7 +128,7 @@ class _Call:
     """Learned from a refusal that did not name its reason; kept if it turns out to help."""
     _passed_over: bool = False
     """Whether that was no refusal, but an answer with no JSON in it."""
-    _priced: tuple[Heard, Usage] | None = None
+    _priced: tuple[CallResult, Usage] | None = None
     """The last attempt and what it used, as looking up a price takes a while."""
 
     @property
@@ -137,25 +137,25 @@ class _Call:
 
     async def through(self) -> Reply:
         accounts = self.sender.accounts
-        course = Course(accounts.patience, accounts.world.chance)
+        retries = RetryState(accounts.patience, accounts.world.chance)
         ticket = self._limiter.ticket()
         while True:
             await self._reachable()
-            heard = await self._in_turn(ticket)
-            failure = heard.failure
+            result = await self._in_turn(ticket)
+            failure = result.failure
             if failure is None:
                 self.account.unanswered[self.ask.model] = None
-                self._settle(heard)
-                return self._reply(heard)
+                self._settle(result)
+                return self._reply(result)
             if failure.cause is Cause.NO_FILES:
                 await self.sender.accounts.world.sleep(LOOK_AGAIN_S)
                 continue
             kind = sort(failure)
             if kind in _ANSWERS:
-                return self._reply(heard, _ANSWERS[kind])
+                return self._reply(result, _ANSWERS[kind])
             if self._learn(failure, kind):
                 continue
-            await self._next(course, failure, kind)
+            await self._next(retries, failure, kind)
 
     async def _reachable(self) -> None:
         """Wait while there is no way to the host."""
@@ -165,7 +165,7 @@ class _Call:
             words = f"{host_port.host} could not be reached for {longest:g} s"
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
 
-    async def _in_turn(self, ticket: int) -> Heard:
+    async def _in_turn(self, ticket: int) -> CallResult:
         """One attempt, when its turn has come."""
         limiter = self._limiter
         self.sender.waits.outside += 1
@@ -177,9 +177,9 @@ class _Call:
         try:
             await self.sender.accounts.turns.begin()
             self._refuse_parked()
-            heard = await self._attempt()
-            signal = _signal(heard)
-            return heard
+            result = await self._attempt()
+            signal = _signal(result)
+            return result
         finally:
             limiter.leave(slot, signal)
 
@@ -200,15 +200,15 @@ class _Call:
         finally:
             waits.end(number)
 
-    async def _attempt(self) -> Heard:
+    async def _attempt(self) -> CallResult:
         await self._until_files()
         world, dialect = self.sender.accounts.world, self.sender.dialect
         self.ask = self._as_learned(self.ask)
         # what is said here comes last: nothing that is written beside it takes its place
         whole = {**self.ask.extra_body, **dialect.body(self.ask)}
         body = json.dumps(whole, ensure_ascii=False)
-        voice = Voice(self.on_text, world.clock)
-        heard = Heard(dialect.hearing(), voice, meant=self.ask.means)
+        reply = ReplyBuffer(self.on_text, world.clock)
+        result = CallResult(dialect.hearing(), reply, meant=self.ask.means)
         began = world.clock()
         outcome = "bug"
         try:
@@ -217,78 +217,78 @@ class _Call:
                 {**dialect.headers(self.ask), **self.headers},
                 # half a character that a model left behind would not encode
                 body.encode("utf-8", "replace"),
-                heard,
+                result,
                 patience=self.sender.accounts.patience,
                 now=world.now,
                 accepted=self._limiter.accepted,
             )
-            outcome = self._concluded(heard)
-            return heard
+            outcome = self._concluded(result)
+            return result
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
         finally:
-            self._tell(outcome, heard, began)
+            self._tell(outcome, result, began)
 
-    def _concluded(self, heard: Heard) -> str:
+    def _concluded(self, result: CallResult) -> str:
         """Draw what follows beside the reply itself; gives the outcome's name."""
         reach, host_port = self.sender.accounts.reachability, self.sender.host_port
-        if heard.status is not None:
+        if result.status is not None:
             reach.worked(host_port)
-        if heard.failure is None and heard.finish is Finish.STOP and not heard.text.strip():
-            heard.failure = Failure(Cause.EMPTY, _thought_only(heard))
-        if heard.failure is None and self._passes_over_form(heard):
-            heard.failure = Failure(Cause.NO_JSON)
-        if heard.failure is None:
+        if result.failure is None and result.finish is Finish.STOP and not result.text.strip():
+            result.failure = Failure(Cause.EMPTY, _thought_only(result))
+        if result.failure is None and self._passes_over_form(result):
+            result.failure = Failure(Cause.NO_JSON)
+        if result.failure is None:
             return "answer"
-        if self._asks_too_much(heard.failure):
-            heard.failure = replace(heard.failure, cause=Cause.LIMIT)
-        heard.voice.void()
-        return sort(heard.failure).outcome
+        if self._asks_too_much(result.failure):
+            result.failure = replace(result.failure, cause=Cause.LIMIT)
+        result.reply.void()
+        return sort(result.failure).outcome
 
-    def _tell(self, outcome: str, heard: Heard, began: float) -> None:
-        if self.on_attempt is None or (heard.failure and heard.failure.cause is Cause.NO_FILES):
+    def _tell(self, outcome: str, result: CallResult, began: float) -> None:
+        if self.on_attempt is None or (result.failure and result.failure.cause is Cause.NO_FILES):
             return
-        failure, first = heard.failure, heard.voice.first_token_at
+        failure, first = result.failure, result.reply.first_token_at
         self.on_attempt(
             Attempt(
                 outcome,
-                heard.status if failure is None else failure.status or heard.status,
+                result.status if failure is None else failure.status or result.status,
                 round((self.sender.accounts.world.clock() - began) * 1000),
                 None if first is None else round((first - began) * 1000),
-                self._usage(heard),
-                None if failure is None else self.redact(_told(failure, heard.request_id)),
-                None if heard.served is None else self.redact(heard.served),
-                heard.other is not None,
-                heard.route.words(heard.hearing.provider),
-                self._reported(heard) is not None,
+                self._usage(result),
+                None if failure is None else self.redact(_told(failure, result.request_id)),
+                None if result.served is None else self.redact(result.served),
+                result.other is not None,
+                result.route.words(result.hearing.provider),
+                self._reported(result) is not None,
             )
         )
 
-    def _usage(self, heard: Heard) -> Usage:
-        if self._priced is None or self._priced[0] is not heard:
-            self._priced = (heard, self._usage_of(heard))
+    def _usage(self, result: CallResult) -> Usage:
+        if self._priced is None or self._priced[0] is not result:
+            self._priced = (result, self._usage_of(result))
         return self._priced[1]
 
-    def _usage_of(self, heard: Heard) -> Usage:
-        tokens, cost = heard.hearing.tokens, self._reported(heard)
+    def _usage_of(self, result: CallResult) -> Usage:
+        tokens, cost = result.hearing.tokens, self._reported(result)
         if cost is None:
             prices = self.sender.accounts.prices
             cost = prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
         return Usage(1, tokens.input, tokens.cached, tokens.output, cost)
 
-    def _reported(self, heard: Heard) -> float | None:
+    def _reported(self, result: CallResult) -> float | None:
         """What the provider itself says that the request costs. A gateway that knows no price says
         0, so that 0 is believed only of one that has models for nothing."""
-        said = heard.hearing.tokens.cost_usd
+        said = result.hearing.tokens.cost_usd
         if said is None:
-            said = heard.route.cost_usd
+            said = result.route.cost_usd
         return said if said or (said is not None and self.sender.gives_away) else None
 
-    def _reply(self, heard: Heard, finish: Finish | None = None) -> Reply:
-        usage = self._usage(heard)
-        other = None if heard.other is None else self.redact(heard.other)
-        return Reply(heard.text, finish or heard.finish, usage, heard.reasoning, other)
+    def _reply(self, result: CallResult, finish: Finish | None = None) -> Reply:
+        usage = self._usage(result)
+        other = None if result.other is None else self.redact(result.other)
+        return Reply(result.text, finish or result.finish, usage, result.reasoning, other)
 
     def _as_learned(self, ask: Ask) -> Ask:
         """With what this call and others have learned by now."""
@@ -359,13 +359,13 @@ class _Call:
             self._keep_guess()
         return True
 
-    def _settle(self, heard: Heard) -> None:
+    def _settle(self, result: CallResult) -> None:
         """Draw what a reply says of the guess that it was asked by."""
         if self.guess is None or not self._passed_over:
             self._keep_guess()
             return
         prose = self._prose
-        if _is_json(heard.text):
+        if _is_json(result.text):
             prose.helped += 1
         else:
             prose.failed += 1
@@ -377,13 +377,13 @@ class _Call:
     def _prose(self) -> Prose:
         return self.account.prose.setdefault(self.ask.model, Prose())
 
-    def _passes_over_form(self, heard: Heard) -> bool:
+    def _passes_over_form(self, result: CallResult) -> bool:
         """Whether the server was asked to hold the model to a form, and did not. That asking in
         words helps is no longer believed where it did not twice."""
         ask, prose = self.ask, self._prose
         asked = ask.schema is not None and ask.learned.step is not Step.PROMPT
         hopeless = prose.failed >= GUESSES_TO_KEEP and prose.failed >= prose.helped
-        prose_came = heard.finish is Finish.STOP and not _is_json(heard.text)
+        prose_came = result.finish is Finish.STOP and not _is_json(result.text)
         return asked and prose_came and not hopeless
 
     def _keep_guess(self) -> None:
@@ -409,7 +409,7 @@ class _Call:
             self.sender.accounts.memory.learn(key, known | guess.learned)
             self.sender.on_note(f"{self.sender.label} {guess.note}")
 
-    async def _next(self, course: Course, failure: Failure, kind: Kind) -> None:
+    async def _next(self, retries: RetryState, failure: Failure, kind: Kind) -> None:
         """Wait until it is worth another try. Raises `ModelError` where none is."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         reachability = accounts.reachability
@@ -421,13 +421,13 @@ class _Call:
                 f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
             )
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
-        step = course.next(failure, kind, accounts.world.clock(), strikes=strikes, known=known)
+        step = retries.next(failure, kind, accounts.world.clock(), strikes=strikes, known=known)
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Again() if kind is Kind.UNREACHABLE and reachability.trouble(host_port):
-                course.uncount()
-            case Again():
+            case Retry() if kind is Kind.UNREACHABLE and reachability.trouble(host_port):
+                retries.uncount()
+            case Retry():
                 self._close(step, failure)
                 await self._pause(step)
 
@@ -453,13 +453,13 @@ class _Call:
             self.account.parked[self.ask.model] = words
         return f"{self.sender.label}: {words}"
 
-    def _close(self, step: Again, failure: Failure) -> None:
+    def _close(self, step: Retry, failure: Failure) -> None:
         """Have the calls wait that the server asks to wait."""
         if step.all_wait_s:
             held = self.account.gate if concerns_account(failure) else self._limiter
             held.close_for(step.all_wait_s)
 
-    async def _pause(self, step: Again) -> None:
+    async def _pause(self, step: Retry) -> None:
         if not step.after_s:
             return
         world, waits = self.sender.accounts.world, self.sender.waits
@@ -481,17 +481,17 @@ def _told(failure: Failure, request_id: str | None) -> str:
     return describe(failure) + (f"; request {request_id}" if request_id else "")
 
 
-def _signal(heard: Heard) -> Signal:
-    if heard.failure is None:
+def _signal(result: CallResult) -> Signal:
+    if result.failure is None:
         return Signal.WELL
-    match sort(heard.failure):
+    match sort(result.failure):
         case Kind.NO_JSON:
             return Signal.WELL
         case Kind.RATE_LIMITED:
             return Signal.REFUSED
         case Kind.OVERLOADED:
             return Signal.TROUBLE
-        case Kind.TRANSIENT if (heard.failure.status or 0) >= 500:
+        case Kind.TRANSIENT if (result.failure.status or 0) >= 500:
             return Signal.TROUBLE
         case _:
             return Signal.NOTHING
@@ -503,5 +503,5 @@ def _is_json(text: str) -> bool:
     return text.lstrip().startswith(("{", "```"))
 
 
-def _thought_only(heard: Heard) -> str:
-    return "it only thought" if heard.reasoning else ""
+def _thought_only(result: CallResult) -> str:
+    return "it only thought" if result.reasoning else ""

@@ -11,7 +11,13 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.providers.attempts import Cause, transport_failure
-from engine.providers.exchange import LONGEST_REFUSAL, LONGEST_REPLY, Heard, Voice, exchange
+from engine.providers.exchange import (
+    LONGEST_REFUSAL,
+    LONGEST_REPLY,
+    CallResult,
+    ReplyBuffer,
+    exchange,
+)
 from engine.providers.http.transport import (
     ConnectionFailedError,
     Fault,
@@ -26,11 +32,11 @@ from engine.providers.retry import Patience
 def speak(*pieces: str) -> tuple[str, list[str | None]]:
     """The text in the end, and what a listener was told."""
     told: list[str | None] = []
-    voice = Voice(told.append, clock=lambda: 0.0)
+    reply = ReplyBuffer(told.append, clock=lambda: 0.0)
     for piece in pieces:
-        voice.heard(piece)
-    voice.ended()
-    return "".join(voice.spoken), told
+        reply.add(piece)
+    reply.ended()
+    return "".join(reply.spoken), told
 
 
 def test_pieces_are_passed_on_as_they_come() -> None:
@@ -77,12 +83,12 @@ def test_thoughts_among_the_words_count_as_said() -> None:
 
 def test_thoughts_beside_the_words_have_a_largest_size() -> None:
     hearing = OpenAIHearing()
-    heard = Heard(hearing, Voice(None, clock=lambda: 0.0))
+    result = CallResult(hearing, ReplyBuffer(None, clock=lambda: 0.0))
     hearing.thoughts.extend(["x" * 65536] * (LONGEST_REPLY // 65536))
-    heard.count_thoughts()
+    result.count_thoughts()
     hearing.thoughts.append("x")
     with pytest.raises(OversizedError):
-        heard.count_thoughts()
+        result.count_thoughts()
 
 
 @dataclass
@@ -93,12 +99,12 @@ class Recorded:
     status: int = 200
     kind: str = "text/event-stream"
     end: TransportFailure | None = None
-    heard: int = 0
+    result: int = 0
 
     async def post(self, headers: Mapping[str, str], body: bytes, on_response: OnResponse) -> None:
         hear = on_response(self.status, {"content-type": self.kind, "x-request-id": "req_1"})
         for piece in self.pieces:
-            self.heard += 1
+            self.result += 1
             hear(piece)
         if self.end is not None:
             raise ConnectionFailedError(self.end)
@@ -109,22 +115,22 @@ class Recorded:
     async def close(self) -> None: ...
 
 
-def outcome(line: Recorded) -> Heard:
-    heard = Heard(OpenAIHearing(), Voice(None, clock=lambda: 0.0))
+def outcome(line: Recorded) -> CallResult:
+    result = CallResult(OpenAIHearing(), ReplyBuffer(None, clock=lambda: 0.0))
 
     async def ask() -> None:
         await exchange(
             line,
             {},
             b"{}",
-            heard,
+            result,
             patience=Patience(),
             now=lambda: datetime(2026, 11, 1, tzinfo=UTC),
             accepted=lambda: None,
         )
 
     asyncio.run(ask())
-    return heard
+    return result
 
 
 def event(words: str, finish: str | None = None) -> bytes:
@@ -141,8 +147,8 @@ WHOLE = event("Hello, ") + event("you.", "stop")
     ids=["no farewell", "farewell", "no empty line at the end", "carriage returns"],
 )
 def test_a_reply_is_whole_however_its_stream_ends(stream: bytes) -> None:
-    heard = outcome(Recorded([stream[n : n + 7] for n in range(0, len(stream), 7)]))
-    assert (heard.text, heard.failure, heard.request_id) == ("Hello, you.", None, "req_1")
+    result = outcome(Recorded([stream[n : n + 7] for n in range(0, len(stream), 7)]))
+    assert (result.text, result.failure, result.request_id) == ("Hello, you.", None, "req_1")
 
 
 def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> None:
@@ -152,13 +158,13 @@ def test_once_a_reply_is_whole_it_does_not_matter_how_its_connection_ends() -> N
 
 
 def test_nothing_that_comes_behind_the_farewell_is_heard() -> None:
-    heard = outcome(Recorded([WHOLE + b"data: [DONE]\n\n" + event("More."), b"data: {\n\n"]))
-    assert (heard.text, heard.failure) == ("Hello, you.", None)
+    result = outcome(Recorded([WHOLE + b"data: [DONE]\n\n" + event("More."), b"data: {\n\n"]))
+    assert (result.text, result.failure) == ("Hello, you.", None)
 
 
 def test_a_refusal_is_not_listened_to_for_ever() -> None:
     line = Recorded([b"x" * 1024] * 1000, status=500, kind="text/plain")
-    heard = outcome(line)
-    assert line.heard == LONGEST_REFUSAL // 1024
-    assert heard.failure is not None
-    assert (heard.failure.cause, heard.failure.status) == (Cause.STATUS, 500)
+    result = outcome(line)
+    assert line.result == LONGEST_REFUSAL // 1024
+    assert result.failure is not None
+    assert (result.failure.cause, result.failure.status) == (Cause.STATUS, 500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.providers.attempts import Cause, Failure, Kind, sort
-from engine.providers.retry import Again, Course, GiveUp, Patience
+from engine.providers.retry import GiveUp, Patience, Retry, RetryState
 
 BROKEN = Failure(Cause.BROKEN)
 STALLED = Failure(Cause.STALLED)
@@ -13,52 +13,52 @@ EMPTY = Failure(Cause.EMPTY)
 REFUSED = Failure(Cause.STATUS, status=429)
 
 
-def course(patience: Patience | None = None, chance: float = 1.0) -> Course:
-    return Course(patience or Patience(), lambda: chance)
+def retries(patience: Patience | None = None, chance: float = 1.0) -> RetryState:
+    return RetryState(patience or Patience(), lambda: chance)
 
 
-def follow(failure: Failure, times: int, **known: bool) -> list[Again | GiveUp]:
-    one = course()
+def follow(failure: Failure, times: int, **known: bool) -> list[Retry | GiveUp]:
+    one = retries()
     return [one.next(failure, sort(failure), 0.0, **known) for _ in range(times)]
 
 
-def waits(steps: list[Again | GiveUp]) -> list[float]:
-    return [step.after_s for step in steps if isinstance(step, Again)]
+def waits(steps: list[Retry | GiveUp]) -> list[float]:
+    return [step.after_s for step in steps if isinstance(step, Retry)]
 
 
 def test_passing_failures_are_tried_eight_times_with_doubling_pauses() -> None:
     steps = follow(BROKEN, 8)
     assert waits(steps) == [1, 2, 4, 8, 16, 32, 60]
     assert steps[-1] == GiveUp("the connection broke, after 8 tries", retryable=True)
-    assert steps[1] == Again(2, "the connection broke (try 3 of 8)")
+    assert steps[1] == Retry(2, "the connection broke (try 3 of 8)")
 
 
 def test_pauses_are_drawn_from_nothing_up_to_the_whole() -> None:
-    none, half = course(chance=0.0), course(chance=0.5)
+    none, half = retries(chance=0.0), retries(chance=0.5)
     assert waits([none.next(BROKEN, Kind.TRANSIENT, 0.0)]) == [0]
     assert waits([half.next(BROKEN, Kind.TRANSIENT, 0.0) for _ in range(3)]) == [0.5, 1, 2]
 
 
 def test_refusals_do_not_count_as_tries_but_have_an_end_in_time() -> None:
-    one = course()
+    one = retries()
     for _ in range(100):
-        assert isinstance(one.next(REFUSED, Kind.RATE_LIMITED, 0.0), Again)
+        assert isinstance(one.next(REFUSED, Kind.RATE_LIMITED, 0.0), Retry)
     assert one.tries == 0
-    assert isinstance(one.next(REFUSED, Kind.OVERLOADED, 3599.0), Again)
+    assert isinstance(one.next(REFUSED, Kind.OVERLOADED, 3599.0), Retry)
     end = one.next(REFUSED, Kind.RATE_LIMITED, 3600.0)
     assert end == GiveUp("429: rate limit, refused 102 tries", retryable=True)
 
 
 def test_the_wait_that_a_server_asks_for_is_for_the_whole_account() -> None:
     asked = Failure(Cause.STATUS, status=429, retry_after_s=12.0)
-    assert follow(asked, 1) == [Again(12.0, "429: rate limit", 12.0)]
+    assert follow(asked, 1) == [Retry(12.0, "429: rate limit", 12.0)]
     busy = Failure(Cause.STATUS, status=503, retry_after_s=12.0)
     assert waits(follow(busy, 5)) == [12, 12, 12, 12, 16]
 
 
 def test_silence_is_tried_twice() -> None:
     steps = follow(STALLED, 2)
-    assert isinstance(steps[0], Again)
+    assert isinstance(steps[0], Retry)
     assert steps[1] == GiveUp("the model fell silent, 2 times", retryable=True)
 
 
@@ -69,8 +69,8 @@ def test_an_empty_answer_is_asked_for_twice_more_and_at_once() -> None:
 
 
 def test_tries_end_in_time_too() -> None:
-    one = course(Patience(trying_s=100))
-    assert isinstance(one.next(BROKEN, Kind.TRANSIENT, 0.0), Again)
+    one = retries(Patience(trying_s=100))
+    assert isinstance(one.next(BROKEN, Kind.TRANSIENT, 0.0), Retry)
     assert isinstance(one.next(BROKEN, Kind.TRANSIENT, 100.0), GiveUp)
 
 
@@ -84,7 +84,7 @@ def test_what_cannot_succeed_is_not_tried_again(status: int, *, parks: bool) -> 
 
 
 def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
-    one, failure = course(), Failure(Cause.UNKNOWN_HOST)
+    one, failure = retries(), Failure(Cause.UNKNOWN_HOST)
     steps = [
         one.next(failure, Kind.UNREACHABLE, 0.0, strikes=strikes, known=False)
         for strikes in (1, 2, 3)
