@@ -18,6 +18,7 @@ from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Finish, Reply
 from engine.store.database import open_store
+from tests.engine.small_workspace import Place
 
 
 def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
@@ -64,7 +65,7 @@ class Priced:
         return Reply(reply.text, Finish.STOP, Usage(1, 10, 0, 10, 0.01))
 
 
-def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Any) -> None:
+def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Place) -> None:
     place.edit(place.config, "run: {", "run: {budget: 0.5, ")
     result = place.heard_by(Priced).run()
     assert result.stopped
@@ -81,7 +82,7 @@ def test_a_run_ends_within_its_budget_and_the_next_goes_on(place: Any) -> None:
     assert len(place.json("runs", "holds", "scores.json")) == 8
 
 
-def test_a_budget_needs_every_price(place: Any) -> None:
+def test_a_budget_needs_every_price(place: Place) -> None:
     place.edit(place.config, "run: {", "run: {budget: 0.5, ")
     place.edit(
         place.config,
@@ -99,12 +100,12 @@ def test_a_budget_needs_every_price(place: Any) -> None:
 QUOTE = PriceRange(0.1, 0.5, 0.4, binding=True)
 
 
-def spent_in(place: Any) -> float:
+def spent_in(place: Place) -> float:
     with place.reader() as reader:
         return float(reader.spent_usd())
 
 
-def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Any) -> None:
+def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Place) -> None:
     assert place.heard_by(Priced).run(quote=QUOTE).stopped
     spent = spent_in(place)
     assert 0.3 < spent <= QUOTE.high_usd + 1e-9
@@ -118,7 +119,7 @@ def test_a_run_that_leaves_its_quote_stops_where_nobody_is_there(place: Any) -> 
     assert len(place.json("runs", "holds", "scores.json")) == 8
 
 
-def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Any) -> None:
+def test_a_run_that_leaves_its_quote_waits_for_whoever_watches(place: Place) -> None:
     async def play() -> None:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)
@@ -166,7 +167,7 @@ def test_calls_that_cost_far_more_than_expected_are_asked_about_twice_at_most() 
     assert questions[0] > 1.5  # of the 3 that it came to
 
 
-def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Any) -> None:
+def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Place) -> None:
     async def play() -> None:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)
@@ -182,7 +183,7 @@ def test_an_engine_waits_a_moment_for_whoever_has_started_it(place: Any) -> None
     asyncio.run(play())
 
 
-def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Any) -> None:
+def test_a_question_that_nobody_is_left_to_answer_ends_the_run(place: Place) -> None:
     async def play() -> RunResult:
         with open_store(place.root / "crosswind.db") as store:
             config = load_config(place.config)

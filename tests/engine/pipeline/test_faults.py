@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import pytest
 
@@ -12,43 +10,18 @@ from engine.benchmark import Stage, State
 from engine.config.schema import ModelSpec
 from engine.errors import StoreError
 from engine.pipeline.models import open_offline
-from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from engine.providers.model import Model
 from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
+from tests.models import failing
 
 SAID = "what a model said in confidence"
-
-
-@dataclass(frozen=True)
-class Faulty:
-    """A scripted model whose every call meets an error that nobody foresaw."""
-
-    model: Model
-    error: Exception
-
-    @property
-    def label(self) -> str:
-        return self.model.label
-
-    @property
-    def scripted(self) -> bool:
-        return True
-
-    async def reply(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        seed: int = 0,
-        on_text: OnText | None = None,
-    ) -> Reply:
-        raise type(self.error)(*self.error.args)
 
 
 def faulty(place: Place, name: str, error: Exception) -> Place:
     def opened(spec: ModelSpec) -> Model:
         model = open_offline(spec)
-        return Faulty(model, error) if spec.model == name else model
+        return failing(error, model.label) if spec.model == name else model
 
     return place.heard_by(opened)
 
@@ -66,7 +39,7 @@ def test_one_target_that_meets_a_fault_fails_and_the_others_are_done(place: Plac
     assert reasons == {"a bug in Crosswind: LookupError; crosswind.log says where"}
     log = (place.root / "crosswind.log").read_text("utf-8")
     assert log.count("a bug in Crosswind failed simulate of ") == len(failed)
-    assert log.count("raise type(self.error)") == 1, "one place is shown once"
+    assert log.count("raise type(error)") == 1, "one place is shown once"
     assert SAID not in log
     assert (place.root / "crosswind.log").stat().st_mode & 0o777 == 0o600
 

@@ -10,6 +10,8 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.errors import InputError
 from engine.pipeline.models import open_offline
+from tests.engine.small_workspace import Place
+from tests.models import ScriptedModel
 
 DESCRIPTION_ONLY = """\
 # why we measure this
@@ -19,7 +21,7 @@ mattersBecause: people ask   # kept
 """
 
 
-def test_metrics_are_written_into_the_file_and_what_a_person_wrote_stays(place: Any) -> None:
+def test_metrics_are_written_into_the_file_and_what_a_person_wrote_stays(place: Place) -> None:
     place.benchmark.write_text(DESCRIPTION_ONLY)
     assert place.run(stages=frozenset({Stage.GEN_METRICS})).failed == 0
     text = place.benchmark.read_text()
@@ -31,7 +33,7 @@ def test_metrics_are_written_into_the_file_and_what_a_person_wrote_stays(place: 
     assert all(metric.name in text for metric in metrics)
 
 
-def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(place: Any) -> None:
+def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS}))
     assert "Leaves the decision" in place.benchmark.read_text()
     place.run(stages=frozenset({Stage.GEN_METRICS}), force=True)
@@ -41,7 +43,7 @@ def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(pl
     assert (first[0].name, first[1]) == ("Leaves the decision", "file")
 
 
-def test_each_scenario_is_rewritten_once_for_each_combination(place: Any) -> None:
+def test_each_scenario_is_rewritten_once_for_each_combination(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     rows = place.json("scenarios.json")
     assert [row["id"] for row in rows] == [
@@ -58,7 +60,7 @@ def test_each_scenario_is_rewritten_once_for_each_combination(place: Any) -> Non
     assert [m["turn"] for m in one["landmarks"]] == [m["turn"] for m in other["landmarks"]]
 
 
-def test_without_demographics_there_is_one_variant_and_no_call_for_it(place: Any) -> None:
+def test_without_demographics_there_is_one_variant_and_no_call_for_it(place: Place) -> None:
     place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     assert [row["id"][-3:] for row in place.json("scenarios.json")] == ["v01"] * 4
@@ -66,7 +68,7 @@ def test_without_demographics_there_is_one_variant_and_no_call_for_it(place: Any
         assert reader.usage("giving-in", Stage.GEN_SCENARIOS).calls == 2
 
 
-def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Any) -> None:
+def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     path = place.folder / "scenarios.json"
     rows = json.loads(path.read_text())
@@ -85,7 +87,7 @@ def test_a_hand_edited_scenario_is_played_as_it_was_edited(place: Any) -> None:
 
 
 def test_a_scenarios_file_that_is_cut_in_half_stops_the_run_before_anything_is_done(
-    place: Any,
+    place: Place,
 ) -> None:
     place.run()
     path = place.folder / "scenarios.json"
@@ -101,7 +103,7 @@ def test_a_scenarios_file_that_is_cut_in_half_stops_the_run_before_anything_is_d
         assert reader.last_seq() == seq
 
 
-def test_wanting_one_more_scenario_writes_one_more(place: Any) -> None:
+def test_wanting_one_more_scenario_writes_one_more(place: Place) -> None:
     place.run()
     before = place.json("scenarios.json")
     place.edit(place.config, "scenarios_per_metric: 2", "scenarios_per_metric: 3")
@@ -114,11 +116,9 @@ def test_wanting_one_more_scenario_writes_one_more(place: Any) -> None:
     assert len(after) == 12
 
 
-def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(
-    place: Any, scripted_model: Any
-) -> None:
+def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(place: Place) -> None:
 
-    broken = scripted_model(lambda _: "this is not JSON")
+    broken = ScriptedModel(lambda _: "this is not JSON")
     failing = place.heard_by(lambda s: broken if s.model == "evaluator" else open_offline(s))
     result = failing.run()
     assert result.failed == 16
@@ -133,7 +133,7 @@ def test_a_row_that_fails_is_a_state_with_a_reason_and_can_be_done_again(
     assert {row["passed"] for row in place.json("runs", "holds", "scores.json")} <= {True, False}
 
 
-def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place: Any) -> None:
+def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place: Place) -> None:
     place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
     path = place.folder / "scenarios.json"
     rows = json.loads(path.read_text())
@@ -147,12 +147,10 @@ def test_a_landmark_beyond_the_last_turn_is_a_warning_and_is_not_delivered(place
     assert not [text for text in said if "lighthouse" in text]
 
 
-def test_what_a_target_thinks_aloud_is_kept_apart_and_told_to_nobody(
-    place: Any, scripted_model: Any
-) -> None:
+def test_what_a_target_thinks_aloud_is_kept_apart_and_told_to_nobody(place: Place) -> None:
     from dataclasses import replace
 
-    class Thinks(scripted_model):  # type: ignore[misc]  # a fixture is no type to mypy
+    class Thinks(ScriptedModel):
         async def reply(self, *given: Any, **more: Any) -> Any:
             reply = await super().reply(*given, **more)
             return replace(reply, reasoning="secret thought canary")

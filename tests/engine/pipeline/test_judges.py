@@ -16,6 +16,7 @@ from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from tests.engine.small_workspace import Place
 
 SINGLE = "evaluator_model: {model: evaluator, source: offline, params: {pace: instant}}\n"
 BOTH = """\
@@ -66,7 +67,7 @@ class Opener:
         return self.judges.get(spec.label) or open_offline(spec)
 
 
-def voters(place: Any) -> set[tuple[tuple[str, int], ...]]:
+def voters(place: Place) -> set[tuple[tuple[str, int], ...]]:
     with place.reader() as reader:
         return {
             tuple((verdict.judge, verdict.number) for verdict in verdicts)
@@ -83,7 +84,7 @@ def asked(plan: Any) -> dict[str, int]:
     return total
 
 
-def agree(place: Any) -> None:
+def agree(place: Place) -> None:
     """The counters of whoever watches say the same as `results.json` and `scores.json`."""
     rows = {row["target_model"]: row for row in place.json("results.json")}
     with place.reader() as reader:
@@ -98,7 +99,7 @@ def agree(place: Any) -> None:
         assert {str(one.key): one.passed for one in mine} == filed
 
 
-def test_each_judge_gives_a_verdict_in_each_pass(place: Any) -> None:
+def test_each_judge_gives_a_verdict_in_each_pass(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH + "evaluation: {passes: 2}\n")
     assert place.run().failed == 0
     both = (LENIENT, STRICT)
@@ -107,7 +108,7 @@ def test_each_judge_gives_a_verdict_in_each_pass(place: Any) -> None:
     agree(place)
 
 
-def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Any) -> None:
+def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Place) -> None:
     place.run()
     place.edit(place.config, SINGLE, BOTH)
     plan = place.plan()
@@ -118,7 +119,7 @@ def test_a_judge_that_is_added_is_asked_about_what_there_is(place: Any) -> None:
     agree(place)
 
 
-def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Any) -> None:
+def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Place) -> None:
     sayer = Sayer(LENIENT, present=True)
     hearing = place.heard_by(Opener({LENIENT: sayer}))
     hearing.run()
@@ -132,7 +133,7 @@ def test_passes_that_are_added_are_filled_in_with_seeds_of_their_own(place: Any)
     }
 
 
-def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Any) -> None:
+def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
     ill = place.heard_by(Opener({STRICT: Sayer(STRICT, present=None)}))
     assert ill.run().failed == CONVERSATIONS
@@ -150,7 +151,7 @@ def test_a_failing_judge_fails_the_row_and_keeps_what_the_others_said(place: Any
     agree(place)
 
 
-def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(place: Any) -> None:
+def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
     judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
     place.heard_by(Opener(judges)).run()
@@ -162,7 +163,7 @@ def test_two_judges_that_contradict_each_other_are_tied_and_nothing_is_hidden(pl
 
 
 def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_back(
-    place: Any,
+    place: Place,
 ) -> None:
     judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
     hearing = place.heard_by(Opener(judges))
@@ -191,7 +192,7 @@ def test_a_new_evaluator_counts_alone_and_an_old_one_counts_again_when_it_is_bac
     assert given == [3] * CONVERSATIONS, "restated once, not in every run"
 
 
-def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Any) -> None:
+def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Place) -> None:
     judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
     place.edit(
         place.config,
@@ -217,7 +218,7 @@ def test_a_judge_that_is_not_configured_changes_nothing_that_counts(place: Any) 
 
 
 @pytest.mark.parametrize("passes", [1, 3])
-def test_the_plan_counts_every_verdict(place: Any, passes: int) -> None:
+def test_the_plan_counts_every_verdict(place: Place, passes: int) -> None:
     place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
     place.edit(place.config, SINGLE, BOTH + f"evaluation: {{passes: {passes}}}\n")
     plan = place.plan()
@@ -227,7 +228,7 @@ def test_the_plan_counts_every_verdict(place: Any, passes: int) -> None:
     assert [sum(part.answers.high for part in one.parts) for one in verdicts] == [16 * passes] * 2
 
 
-def test_stale_names_the_judge_that_is_stale_and_asks_no_other(place: Any) -> None:
+def test_stale_names_the_judge_that_is_stale_and_asks_no_other(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
     place.run()
     strict = "model: evaluator-strict, source: offline, params: {pace: instant"
@@ -237,13 +238,13 @@ def test_stale_names_the_judge_that_is_stale_and_asks_no_other(place: Any) -> No
     assert asked(place.plan(stale=True)) == {STRICT: CONVERSATIONS}
 
 
-def test_the_jury_is_in_the_configuration_that_a_run_keeps(place: Any) -> None:
+def test_the_jury_is_in_the_configuration_that_a_run_keeps(place: Place) -> None:
     place.edit(place.config, SINGLE, BOTH)
     assert load_config(place.config).jury.judges == (LENIENT, STRICT)
 
 
 def test_what_failed_for_a_judge_that_was_named_once_is_no_failure_of_the_benchmark(
-    place: Any,
+    place: Place,
 ) -> None:
     place.edit(
         place.config,

@@ -8,13 +8,14 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.pipeline.order import Why
+from tests.engine.small_workspace import Place
 
 
 def whys(plan: Any, *, stale: bool = False) -> set[tuple[str, str]]:
     return {(work.stage.value, work.detail or "") for work in (plan.stale if stale else plan.work)}
 
 
-def test_a_second_run_finds_nothing_to_do(place: Any) -> None:
+def test_a_second_run_finds_nothing_to_do(place: Place) -> None:
     assert place.run().failed == 0
     plan = place.plan()
     assert list(plan.work) == []
@@ -46,7 +47,7 @@ def test_a_second_run_finds_nothing_to_do(place: Any) -> None:
     ],
 )
 def test_what_changed_is_named_and_only_what_depends_on_it_is_stale(
-    place: Any, file: str, old: str, new: str, stage: str, reason: str, count: int
+    place: Place, file: str, old: str, new: str, stage: str, reason: str, count: int
 ) -> None:
     place.run()
     place.edit(getattr(place, file), old, new)
@@ -57,14 +58,14 @@ def test_what_changed_is_named_and_only_what_depends_on_it_is_stale(
     assert {work.why for work in plan.stale} == {Why.STALE}
 
 
-def test_pace_and_concurrency_make_nothing_stale(place: Any) -> None:
+def test_pace_and_concurrency_make_nothing_stale(place: Place) -> None:
     place.run()
     place.edit(place.config, "pace: instant", "pace: 9000")
     place.edit(place.config, "simulate: 8", "simulate: 3")
     assert list(place.plan().stale) == []
 
 
-def test_stale_rows_are_done_again_only_when_asked(place: Any) -> None:
+def test_stale_rows_are_done_again_only_when_asked(place: Place) -> None:
     place.run()
     place.edit(place.config, "model: erratic", "model: pushover")
     place.run()
@@ -80,7 +81,7 @@ def test_stale_rows_are_done_again_only_when_asked(place: Any) -> None:
     assert list(place.plan().stale) == []
 
 
-def test_a_new_judge_gives_its_verdicts_beside_the_old_ones(place: Any) -> None:
+def test_a_new_judge_gives_its_verdicts_beside_the_old_ones(place: Place) -> None:
     place.run()
     place.edit(place.config, "model: evaluator,", "model: evaluator-strict,")
     place.run(stale=True)
@@ -92,14 +93,14 @@ def test_a_new_judge_gives_its_verdicts_beside_the_old_ones(place: Any) -> None:
             ]
 
 
-def test_force_plays_everything_again_and_keeps_what_was(place: Any) -> None:
+def test_force_plays_everything_again_and_keeps_what_was(place: Place) -> None:
     place.run()
     place.run(force=True, stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
     with place.reader() as reader:
         assert sorted(take.number for take in reader.takes("giving-in")) == [0] * 16 + [1] * 16
 
 
-def test_what_the_benchmark_no_longer_asks_for_is_left_out_and_said(place: Any) -> None:
+def test_what_the_benchmark_no_longer_asks_for_is_left_out_and_said(place: Place) -> None:
     place.run()
     place.edit(
         place.config,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -22,9 +20,7 @@ from engine.stages.gen_scenarios import (
     gen_variant,
 )
 from engine.stages.simulate import UserTurn
-
-Double = Callable[..., Any]
-"""`conftest.ScriptedModel`, which a test module cannot import."""
+from tests.models import ScriptedModel
 
 GOOD = {"thought": "t", "message": "hello", "done": False}
 
@@ -64,8 +60,8 @@ def test_a_fence_or_reasoning_around_an_answer_is_taken_off(wrapping: str) -> No
     assert parse_answer(text, UserTurn).message == "hello"
 
 
-def test_a_wrong_answer_is_asked_again_with_what_was_wrong(scripted_model: Double) -> None:
-    model = scripted_model(["nonsense", json.dumps(GOOD)])
+def test_a_wrong_answer_is_asked_again_with_what_was_wrong() -> None:
+    model = ScriptedModel(["nonsense", json.dumps(GOOD)])
     heard: list[str | None] = []
     asked = [Message(Speaks.USER, "speak")]
     answer = asyncio.run(ask(model, asked, UserTurn, on_text=heard.append))
@@ -76,27 +72,23 @@ def test_a_wrong_answer_is_asked_again_with_what_was_wrong(scripted_model: Doubl
     assert heard == ["nonsense", None, json.dumps(GOOD)]
 
 
-def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason(
-    scripted_model: Double,
-) -> None:
-    model = scripted_model(["a", "b", "c", json.dumps(GOOD)])
+def test_after_the_second_time_of_asking_again_the_row_fails_with_its_reason() -> None:
+    model = ScriptedModel(["a", "b", "c", json.dumps(GOOD)])
     with pytest.raises(AnswerError, match="asked 3 times"):
         asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
     assert len(model.asked) == 3
 
 
 @pytest.mark.parametrize("finish", [Finish.REFUSAL, Finish.CONTENT_FILTER, Finish.LENGTH])
-def test_a_refused_or_cut_answer_is_not_rolled_again(
-    scripted_model: Double, finish: Finish
-) -> None:
-    model = scripted_model([json.dumps(GOOD), json.dumps(GOOD)], finish)
+def test_a_refused_or_cut_answer_is_not_rolled_again(finish: Finish) -> None:
+    model = ScriptedModel([json.dumps(GOOD), json.dumps(GOOD)], finish)
     with pytest.raises(AnswerError):
         asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
     assert len(model.asked) == 1
 
 
-def test_a_fault_that_only_the_stage_sees_is_asked_again_too(scripted_model: Double) -> None:
-    model = scripted_model([json.dumps(GOOD), json.dumps({**GOOD, "message": "hi"})])
+def test_a_fault_that_only_the_stage_sees_is_asked_again_too() -> None:
+    model = ScriptedModel([json.dumps(GOOD), json.dumps({**GOOD, "message": "hi"})])
     answer = asyncio.run(
         ask(
             model,
@@ -123,20 +115,16 @@ def test_a_text_with_raw_line_breaks_and_tabs_is_read() -> None:
     assert parse_answer(text, UserTurn).message == 'She said:\n\t"no"\r\n'
 
 
-def test_asking_again_says_what_was_wrong_and_which_fields_there_are(
-    scripted_model: Double,
-) -> None:
-    model = scripted_model(["nonsense", json.dumps(GOOD)])
+def test_asking_again_says_what_was_wrong_and_which_fields_there_are() -> None:
+    model = ScriptedModel(["nonsense", json.dumps(GOOD)])
     asyncio.run(ask(model, [Message(Speaks.USER, "speak")], UserTurn))
     again = model.asked[1][-1].text
     assert "not one JSON object" in again
     assert "thought (a text), message (a text), done (true or false)" in again
 
 
-def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn(
-    scripted_model: Double,
-) -> None:
-    model = scripted_model(["{}"] * 3)
+def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn() -> None:
+    model = ScriptedModel(["{}"] * 3)
     metric = Metric("m01", "Honest", Track.POSITIVE, "It is honest.", ())
     base = Scenario("m01_s001_v01", "m01", "p", "g", "l", (Landmark(1, "a"), Landmark(4, "b")))
     with pytest.raises(AnswerError):
@@ -154,7 +142,7 @@ def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn(
     [rows] = model.schemas[0]["properties"].values()
     turn = model.schemas[0]["$defs"]["GeneratedLandmark"]["properties"]["turn"]
     assert (rows["minItems"], rows["maxItems"], turn["maximum"]) == (3, 3, 7)
-    model = scripted_model(["{}"] * 3)
+    model = ScriptedModel(["{}"] * 3)
     with pytest.raises(AnswerError):
         asyncio.run(gen_variant(model, base, 2, {"age": "old"}, benchmark="b"))
     rows = model.schemas[0]["properties"]["landmarks"]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from engine.benchmark import Speaker, Utterance
 from engine.stages.evaluate import NO_QUOTE, find_quotes, judge
-
-Double = Callable[..., Any]
-"""`conftest.ScriptedModel`, which a test module cannot import."""
+from tests.models import ScriptedModel
 
 SAID = [
     Utterance(Speaker.USER, "Just tell me that I am right."),
@@ -45,17 +41,15 @@ def test_a_quote_is_found_whatever_its_blanks_quotation_marks_and_stars(
     assert found.text == quote
 
 
-def test_a_quote_that_is_not_found_is_flagged_and_the_verdict_stands(
-    scripted_model: Double,
-) -> None:
-    model = scripted_model([judgement("You are right", "You are wrong", present=True)])
+def test_a_quote_that_is_not_found_is_flagged_and_the_verdict_stands() -> None:
+    model = ScriptedModel([judgement("You are right", "You are wrong", present=True)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is True
     assert [quote.turn for quote in judged.quotes] == [2, None]
 
 
-def test_present_without_a_quote_that_is_found_is_asked_once_more(scripted_model: Double) -> None:
-    model = scripted_model(
+def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
+    model = ScriptedModel(
         [judgement("Made up.", present=True), judgement("Any time.", present=True)]
     )
     judged = asyncio.run(judge(model, "Agrees.", SAID))
@@ -64,14 +58,14 @@ def test_present_without_a_quote_that_is_found_is_asked_once_more(scripted_model
     assert "none of the passages" in model.asked[1][-1].text
 
 
-def test_present_without_any_quote_even_then_is_unscored(scripted_model: Double) -> None:
-    model = scripted_model([judgement(present=True), judgement("Made up.", present=True)])
+def test_present_without_any_quote_even_then_is_unscored() -> None:
+    model = ScriptedModel([judgement(present=True), judgement("Made up.", present=True)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is None
     assert judged.unscored == NO_QUOTE
 
 
-def test_absent_needs_no_quote(scripted_model: Double) -> None:
-    model = scripted_model([judgement(present=False)])
+def test_absent_needs_no_quote() -> None:
+    model = ScriptedModel([judgement(present=False)])
     assert asyncio.run(judge(model, "Agrees.", SAID)).present is False
     assert len(model.asked) == 1

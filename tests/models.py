@@ -1,11 +1,9 @@
-"""Doubles and builders that several rooms of tests share."""
+"""A model that says what a test wants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-import pytest
 
 from engine.benchmark import Usage
 from engine.providers.model import Finish, JsonSchema, Message, OnText, Reply
@@ -39,6 +37,10 @@ class ScriptedModel:
         return Reply(text, self.finish, Usage(calls=1))
 
 
-@pytest.fixture
-def scripted_model() -> type[ScriptedModel]:
-    return ScriptedModel
+def failing(error: Exception, label: str = "double") -> ScriptedModel:
+    """A model whose every call meets this error, made anew each time."""
+
+    def fail(_messages: Sequence[Message]) -> str:
+        raise type(error)(*error.args)
+
+    return ScriptedModel(fail, label=label)
