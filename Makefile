@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 TREE   := engine tui tests sample_benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types tests check-long format synthetic bench pictures clean
+.PHONY: help setup demo quick test check lint types tests check-long format synthetic bench pictures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## watch three sample benchmarks run on scripted models, without a key
 	@$(BIN)/crosswind demo
+
+quick: $(STAMP) ## the tests for daily work: those that start no process, no terminal and no app
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not process and not app and not alone"
 
 test: check ## all checks and all tests
 

@@ -24,11 +24,13 @@ def test_words_are_found_whatever_their_case_and_the_white_space_between() -> No
     assert found("anything", "  ") == []
 
 
+@pytest.mark.process
 def test_behind_a_slash_a_regular_expression_is_found() -> None:
     assert found("abc a.c \ud800", r"/a.c\b/") == [(0, 3), (4, 7)]
     assert found("abc", "/") == []
 
 
+@pytest.mark.process
 def test_a_pattern_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
     async def both() -> int:
         beats = 0
@@ -48,6 +50,7 @@ def test_a_pattern_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> Non
     assert asyncio.run(both()) > 3
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("pattern", ["/(", "/a{99999999999}", "/(?P<a"])
 def test_what_is_no_pattern_is_explained(pattern: str) -> None:
     with pytest.raises(PatternFault, match="no regular expression"):

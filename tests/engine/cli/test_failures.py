@@ -63,6 +63,7 @@ def place(server: ProtocolServer, tmp_path: Path) -> Workplace:
     return place
 
 
+@pytest.mark.process
 def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) -> None:
     shell = Shell(place.root)
     ended = shell("run", "--headless", "--plain", "--json", "--yes")
@@ -103,6 +104,7 @@ def test_every_place_tells_the_same_number_and_the_same_kinds(place: Workplace) 
     assert [line[:12] for line in said[1:]] == ["1 row failed"] * 3
 
 
+@pytest.mark.process
 def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_its_remedy(
     place: Workplace,
 ) -> None:

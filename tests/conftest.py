@@ -1,0 +1,33 @@
+"""Marks what tests start where those are left out that start much, and holds the others to it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.processes import Watch, marks
+
+LEFT_OUT = "not process"
+
+
+@cache
+def watch() -> Watch:
+    return Watch()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if LEFT_OUT not in config.option.markexpr:
+        return
+    for item in items:
+        if isinstance(item, pytest.Function):
+            for mark in marks(item.path, item.originalname):
+                item.add_marker(mark)
+    watch()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    if LEFT_OUT in item.config.option.markexpr and watch().started:
+        told, watch().started = watch().started, []
+        pytest.fail(f"it starts a process, and its source does not say so: {', '.join(told)}")
