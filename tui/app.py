@@ -35,15 +35,14 @@ from tui.services.export import Exporter
 from tui.services.preferences import Choices, Memory, Preferences
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
-    Gated,
     Manners,
     can_suspend,
     go_at_once,
     is_cut,
     suspend,
     terminal_size,
-    turn_mouse,
 )
+from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Moment, Ticker, Watching, hertz, now
 from tui.shell import Shell
 from tui.state.run_status import current_benchmark, situation
@@ -74,7 +73,7 @@ SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 """A line that is cut, or a polite end: the app goes, and the engine feels none of it."""
 
 
-class CrosswindApp(Gated, inherit_bindings=False):
+class CrosswindApp(TextualApp, inherit_bindings=False):
     """A face for what `watch` tells. `run()` returns when it is left; `return_code` says how."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -309,13 +308,6 @@ class CrosswindApp(Gated, inherit_bindings=False):
         except CrosswindError as error:
             self.leave_with(error)
 
-    def to_terminal(self, text: str) -> None:
-        """Past the picture; our own words only. The driver is not public, and without it nothing is
-        lost but a title."""
-        write = getattr(self._driver, "write", None)
-        if write is not None:
-            write(text)
-
     def look(self) -> None:
         """Have what is shown drawn, without waiting for the next tick."""
         self.call_after_refresh(self.tick)
@@ -365,7 +357,7 @@ class CrosswindApp(Gated, inherit_bindings=False):
     def action_suspend(self) -> None:
         """Back to the shell, until `fg`; the engine feels none of it."""
         if can_suspend():
-            self._suspend_signal()
+            self.stop_for_shell()
             suspend()
         else:
             self.tell("There is no shell here that could bring Crosswind back: it stays.")
@@ -421,9 +413,9 @@ class CrosswindApp(Gated, inherit_bindings=False):
             self.screen.zoom()
 
     def action_mouse(self) -> None:
-        if self._driver is None:
+        wanted = self.turn_mouse()
+        if wanted is None:
             return
-        wanted = turn_mouse(self._driver)
         self._choose(mouse=wanted)
         whose = "the app's" if wanted else "the terminal's, which selects text with it"
         self.tell(f"The mouse is {whose}.")
@@ -481,14 +473,13 @@ class CrosswindApp(Gated, inherit_bindings=False):
         if is_cut():
             go_at_once()
 
-    def _fatal_error(self) -> None:
+    def show_fault(self) -> None:
         """A fault of ours. Textual would show the values of variables, and they hold what models
         said; where it happened is enough."""
         self.bell()
         lines = clean(traceback.format_exc(limit=-8))
         text = Text(f"Crosswind's screen failed; the store is not harmed.\n\n{lines}")
-        self._exit_renderables.append(text)
-        self._close_messages_no_wait()
+        self.fail_with(text)
 
 
 def _known(place: str | None) -> str | None:

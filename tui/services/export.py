@@ -30,6 +30,7 @@ from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.screens.watching import WatchingScreen
 from tui.services.preferences import cache_folder, write_private
 from tui.services.shell_commands import ShellCommand
+from tui.services.textual_internals import screen_text
 from tui.state.related import Subject
 
 MOST_FOR_TERMINAL: Final = 50_000
@@ -311,8 +312,7 @@ class Exporter:
         return lambda: as_markdown(reader, subject)
 
     def _screen_text(self) -> str:
-        strips = self._app.screen._compositor.render_strips(self._app.size)  # noqa: SLF001  (no public way to its text)
-        return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
+        return screen_text(self._app)
 
     def _copy(self, make: Callable[[], str]) -> None:
         self._away(self._copied(make))

@@ -1,5 +1,4 @@
-"""The terminal around the app: its title and bell, its size and whether it is there, its mouse,
-and how fast it takes what it is sent."""
+"""The terminal around the app: its title and bell, its size and whether it is there."""
 
 from __future__ import annotations
 
@@ -8,15 +7,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Final
 
-from rich.console import RenderableType
-from textual.app import App
-from textual.driver import Driver
 from textual.geometry import Size
-from textual.screen import Screen
-from textual.timer import Timer
 
 from engine.benchmark import Stage
 from engine.display import one_line
@@ -149,55 +142,3 @@ def suspend() -> None:
     """Stop everything of this process group, as the terminal's own Ctrl-Z does: whoever started us
     and waits for us would else sit before a terminal that nobody reads."""
     os.kill(0, signal.SIGTSTP)
-
-
-def turn_mouse(driver: Driver) -> bool:
-    """On where it was off, and off where it was on, also when the terminal is had back after a
-    pager; which of the two it is now. Textual decides it once, at the start, and shows nobody."""
-    wanted = not driver._mouse  # noqa: SLF001
-    driver._mouse = True  # noqa: SLF001  (neither way of turning it does anything without it)
-    turn = getattr(driver, "_enable_mouse_support" if wanted else "_disable_mouse_support", None)
-    if turn is not None:  # a driver without a terminal has neither
-        turn()
-    driver._mouse = wanted  # noqa: SLF001
-    return wanted
-
-
-FULL: Final = 4
-"""Frames waiting from which on no more are sent."""
-CAUGHT_UP: Final = 1
-LOOK_AGAIN: Final = 0.05
-"""Seconds."""
-
-
-class Gated(App[None]):
-    """An app whose frames pass a gate."""
-
-    _gate: ExitStack | None = None
-    _look: Timer | None = None
-
-    def backlog(self) -> int:
-        """Frames that the terminal has not taken yet."""
-        thread = getattr(self._driver, "_writer_thread", None)
-        queue = getattr(thread, "_queue", None)
-        return 0 if queue is None else int(queue.qsize())
-
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        if self._gate is None and self.backlog() >= FULL:
-            self._close_gate()
-            return
-        super()._display(screen, renderable)
-
-    def _close_gate(self) -> None:
-        self._gate = ExitStack()
-        self._gate.enter_context(self.batch_update())
-        self._look = self.set_interval(LOOK_AGAIN, self._try_gate)
-
-    def _try_gate(self) -> None:
-        if self._gate is None or self.backlog() > CAUGHT_UP:
-            return
-        gate, self._gate = self._gate, None
-        if self._look is not None:
-            self._look.stop()
-        gate.close()
-        self.screen.refresh()

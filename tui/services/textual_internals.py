@@ -1,0 +1,117 @@
+"""What Textual has no public way to: every private name of its that the app uses, and nothing else.
+
+`PRIVATE` lists them; a test fails where Textual has moved one, and another where a private name is
+used elsewhere.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Final
+
+from rich.console import RenderableType
+from textual.app import App
+from textual.screen import Screen
+from textual.timer import Timer
+
+PRIVATE: Final = {
+    "textual.app:App": frozenset(
+        {
+            "_close_messages_no_wait",
+            "_display",
+            "_driver",
+            "_exit_renderables",
+            "_fatal_error",
+            "_suspend_signal",
+        }
+    ),
+    "textual.drivers.linux_driver:LinuxDriver": frozenset(
+        {"_disable_mouse_support", "_enable_mouse_support", "_mouse", "_writer_thread"}
+    ),
+    "textual.screen:Screen": frozenset({"_compositor"}),
+    "textual.drivers._writer_thread:WriterThread": frozenset({"_queue"}),
+}
+"""Those that are read, called or overridden, by the class of Textual that has them."""
+
+FULL: Final = 4
+"""Frames waiting from which on no more are sent."""
+CAUGHT_UP: Final = 1
+LOOK_AGAIN: Final = 0.05
+"""Seconds."""
+
+
+def screen_text(app: App[Any]) -> str:
+    """What stands on the screen now, a line each, without what looks like nothing at their ends."""
+    strips = app.screen._compositor.render_strips(app.size)  # noqa: SLF001
+    return "\n".join(strip.text.rstrip() for strip in strips).rstrip() + "\n"
+
+
+class TextualApp(App[None]):
+    """An app whose frames pass a gate, and that has in public what Textual keeps to itself."""
+
+    _gate: ExitStack | None = None
+    _look: Timer | None = None
+
+    def to_terminal(self, text: str) -> None:
+        """Past the picture; our own words only. Without a driver nothing is lost but a title."""
+        write = getattr(self._driver, "write", None)
+        if write is not None:
+            write(text)
+
+    def turn_mouse(self) -> bool | None:
+        """On where it was off, and off where it was on, also when the terminal is had back after a
+        pager; which of the two it is now, None without a driver. Textual decides it once, at the
+        start."""
+        driver = self._driver
+        if driver is None:
+            return None
+        wanted = not driver._mouse  # noqa: SLF001
+        driver._mouse = True  # noqa: SLF001  (neither way of turning it does anything without it)
+        name = "_enable_mouse_support" if wanted else "_disable_mouse_support"
+        turn = getattr(driver, name, None)
+        if turn is not None:  # a driver without a terminal has neither
+            turn()
+        driver._mouse = wanted  # noqa: SLF001
+        return wanted
+
+    def stop_for_shell(self) -> None:
+        """Give the terminal back and stop this process, until `fg`."""
+        self._suspend_signal()
+
+    def fail_with(self, text: RenderableType) -> None:
+        """Go, and leave this on the terminal."""
+        self._exit_renderables.append(text)
+        self._close_messages_no_wait()
+
+    def show_fault(self) -> None:
+        """A fault of ours: an exception that nobody has taken is being handled."""
+        super()._fatal_error()
+
+    def _fatal_error(self) -> None:
+        self.show_fault()
+
+    def backlog(self) -> int:
+        """Frames that the terminal has not taken yet."""
+        thread = getattr(self._driver, "_writer_thread", None)
+        queue = getattr(thread, "_queue", None)
+        return 0 if queue is None else int(queue.qsize())
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._gate is None and self.backlog() >= FULL:
+            self._close_gate()
+            return
+        super()._display(screen, renderable)
+
+    def _close_gate(self) -> None:
+        self._gate = ExitStack()
+        self._gate.enter_context(self.batch_update())
+        self._look = self.set_interval(LOOK_AGAIN, self._try_gate)
+
+    def _try_gate(self) -> None:
+        if self._gate is None or self.backlog() > CAUGHT_UP:
+            return
+        gate, self._gate = self._gate, None
+        if self._look is not None:
+            self._look.stop()
+        gate.close()
+        self.screen.refresh()
