@@ -17,6 +17,7 @@ from engine.errors import InputError
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import Found, look_through
+from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError
 from engine.store.integrity import faults, unread_results
@@ -117,6 +118,7 @@ async def repair(
     aside before anything else."""
     done = Repair()
     path = examination.path
+    written_last = rows_missing(path)
     with hold_workspace(workspace.root) as hold:
         if examination.faults:
             done.aside = set_aside(path, now)
@@ -138,6 +140,9 @@ async def repair(
             if done.left_out is not None:  # from the files, some of them are back
                 done.left_out_rows = without_what_is_there(done.left_out, path)
             done.missing += _missing(store.reader)
+    if written_last and done.saved is not None and not done.saved.acknowledged:
+        rows = "the row" if written_last == 1 else f"the {written_last} rows"
+        done.missing.append(f"of {rows} written last, what the files do not hold")
     return done
 
 
