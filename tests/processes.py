@@ -125,5 +125,7 @@ class Watch:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, details: tuple[object, ...]) -> None:
-        if event in EVENTS:
+        if (
+            event in EVENTS and details[0] != "uname"
+        ):  # as `platform` asks it, for a client's header
             self.started.append(f"{event} {details[:2]}")
