@@ -29,7 +29,8 @@ from engine.cli.pricing import (
 )
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import results_table
-from engine.cli.session import Session, again_order, open_session, order_of, whole_order
+from engine.cli.session import Session, open_session, order_of, whole_order
+from engine.commands import again_order, retry_order
 from engine.errors import InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
@@ -210,11 +211,6 @@ def simulate(arguments: argparse.Namespace) -> int:
     return _again(session, arguments, Command.SIMULATE, keys)
 
 
-_STAGES: Final = {
-    Command.EVALUATE: frozenset({Stage.EVALUATE}),
-    Command.SIMULATE: frozenset({Stage.SIMULATE, Stage.EVALUATE}),
-}
-
 Keys = Mapping[str, frozenset[ConversationKey]]
 
 
@@ -225,18 +221,14 @@ def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
 
 def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
     """By the engine that is at work where there is one, else by one that is started for it."""
-    evaluator: str | None = getattr(arguments, "evaluator", None)
-    order = confirmed(session, again_order(keys, _STAGES[command], evaluator), arguments)
+    rows = tuple(Row.of(name, key) for name, found in keys.items() for key in sorted(found))
+    request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
+    order = confirmed(session, again_order(request), arguments)
     if order is None:
         return STOPPED
     if session.holder() is None:
         return run_here(session, order, arguments)
-    rows = tuple(Row.of(name, key) for name, found in keys.items() for key in sorted(found))
-    return ask_here(session, order, _again_request(command, rows, order), arguments)
-
-
-def _again_request(command: Command, rows: tuple[Row, ...], order: Order) -> Request:
-    return Request(command, rows=rows, evaluator=order.evaluator, quote=order.quote)
+    return ask_here(session, order, replace(request, quote=order.quote), arguments)
 
 
 def ask_here(
@@ -378,13 +370,13 @@ def retry(arguments: argparse.Namespace) -> int:
     if not rows and not (at_work and arguments.target):
         tell("nothing has failed")
         return DONE
-    order = confirmed(session, _order(rows), arguments)
+    request = Request(Command.RETRY, rows=rows, target=arguments.target)
+    order = confirmed(session, retry_order(request, dict.fromkeys(rows)), arguments)
     if order is None:
         return STOPPED
     if not at_work:
         return run_here(session, order, arguments)
-    request = Request(Command.RETRY, rows=rows, target=arguments.target, quote=order.quote)
-    return ask_here(session, order, request, arguments)
+    return ask_here(session, order, replace(request, quote=order.quote), arguments)
 
 
 def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
@@ -409,12 +401,3 @@ def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, .
     with closing(open_reader(session.store_path)) as reader:
         named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
     return tuple(Row(one.benchmark, one.id) for one in named)
-
-
-def _order(rows: Sequence[Row]) -> Order:
-    only: dict[str, set[str]] = {}
-    for row in rows:
-        only.setdefault(row.benchmark, set()).add(row.unit)
-    return Order(
-        benchmarks=tuple(only), only={name: frozenset(units) for name, units in only.items()}
-    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.benchmark import ConversationKey, Stage
+from engine.benchmark import Stage
 from engine.branches import Branch
 from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
@@ -310,20 +310,6 @@ def up_to(last: str | None, stages: Sequence[Stage]) -> frozenset[Stage]:
 
 def whole_order(session: Session) -> Order:
     return Order(benchmarks=tuple(session.benchmarks(())))
-
-
-def again_order(
-    keys: Mapping[str, frozenset[ConversationKey]],
-    stages: frozenset[Stage],
-    evaluator: str | None = None,
-) -> Order:
-    """These conversations once more, and the files that follow from them."""
-    return Order(
-        benchmarks=tuple(keys),
-        stages=stages | {Stage.AGGREGATE},
-        again=keys,
-        evaluator=evaluator,
-    )
 
 
 def _known(

@@ -7,11 +7,12 @@ import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
+from engine.commands import again_order, asked_of_failed, key_of, retry_order
 from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
@@ -321,32 +322,26 @@ class Engine:
         self._not_stopping()
         pipeline = self._pipeline or self._open_pipeline()
         failed = await asyncio.to_thread(failed_rows, pipeline)
-        asked = _only_asked(failed, request)
+        asked = asked_of_failed(request, failed)
+        if request.rows and not asked:
+            raise _Refused(f"not among what has failed: {_named(request.rows)}")
         if not asked:
             parked = request.target is not None and pipeline.models.parked(request.target)
             return self._unpark(request.target) if parked else "nothing has failed"
         for target in {target for target in asked.values() if target is not None}:
             if pipeline.models.parked(target) is not None:
                 pipeline.models.unpark(target)
-        only: dict[str, set[str]] = {}
-        for row in asked:
-            only.setdefault(row.benchmark, set()).add(row.unit)
-        order = Order(
-            benchmarks=tuple(only),
-            only={name: frozenset(units) for name, units in only.items()},
-            quote=request.quote,
-        )
-        how = self._begin(order, can_be_beside=not any(map(order.generates, only)))
+        order = retry_order(request, failed)
+        how = self._begin(order, can_be_beside=not any(map(order.generates, order.benchmarks)))
         return f"{_count(len(asked))} once more: {how}"
 
     async def _evaluate(self, request: Request) -> str:
         self._not_stopping()
         pipeline = self._pipeline or self._open_pipeline()
-        keys = _conversations(request.rows)
-        missing = await asyncio.to_thread(_unplayed, pipeline, keys)
+        order = again_order(request)
+        missing = await asyncio.to_thread(_unplayed, pipeline, order)
         if missing:
             raise _Refused(f"not played to the end yet: {_named(missing)}")
-        order = _again(keys, {Stage.EVALUATE}, request)
         pipeline.check(order)
         if order in self._beside.values() or order in self._orders:
             return "it is being done already"
@@ -355,12 +350,11 @@ class Engine:
     async def _simulate(self, request: Request) -> str:
         self._not_stopping()
         pipeline = self._pipeline or self._open_pipeline()
-        keys = _conversations(request.rows)
+        order = again_order(request)
         known = {target.id for target in pipeline.config.targets}
-        gone = [row.unit for row in request.rows if _key(row).target_id not in known]
+        gone = [row for row in request.rows if key_of(row).target_id not in known]
         if gone:
             raise _Refused(f"their target is not in the configuration: {_named(gone)}")
-        order = _again(keys, {Stage.SIMULATE, Stage.EVALUATE}, request)
         pipeline.check(order)
         taken = [
             row
@@ -404,58 +398,20 @@ def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:
     return found
 
 
-def _only_asked(failed: Mapping[Row, str | None], request: Request) -> dict[Row, str | None]:
-    if request.rows:
-        others = [row.unit for row in request.rows if row not in failed]
-        if len(others) == len(request.rows):
-            raise _Refused(f"not among what has failed: {_named(others)}")
-        return {row: failed[row] for row in request.rows if row in failed}
-    if request.target is not None:
-        return {row: target for row, target in failed.items() if target == request.target}
-    return dict(failed)
-
-
-def _unplayed(pipeline: Pipeline, keys: Mapping[str, frozenset[ConversationKey]]) -> list[str]:
+def _unplayed(pipeline: Pipeline, order: Order) -> list[Row]:
     """Conversations of which no take counts."""
     return [
-        str(key)
-        for name, wanted in keys.items()
+        Row.of(name, key)
+        for name, wanted in order.again.items()
         for key in sorted(wanted)
         if pipeline.reader.counting_take(name, key) is None
     ]
 
 
-def _conversations(rows: Iterable[Row]) -> dict[str, frozenset[ConversationKey]]:
-    found: dict[str, set[ConversationKey]] = {}
-    for row in rows:
-        found.setdefault(row.benchmark, set()).add(_key(row))
-    if not found:
-        raise _Refused("no conversation is named")
-    return {name: frozenset(keys) for name, keys in found.items()}
-
-
-def _key(row: Row) -> ConversationKey:
-    try:
-        return ConversationKey.parse(row.unit)
-    except ValueError:
-        raise _Refused(f"{row.unit} is no conversation") from None
-
-
-def _again(
-    keys: Mapping[str, frozenset[ConversationKey]], stages: set[Stage], request: Request
-) -> Order:
-    return Order(
-        benchmarks=tuple(keys),
-        stages=frozenset(stages | {Stage.AGGREGATE}),
-        again=keys,
-        evaluator=request.evaluator,
-        quote=request.quote,
-    )
-
-
-def _named(units: Sequence[str]) -> str:
-    rest = len(units) - NAMED
-    return ", ".join(units[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def _named(rows: Sequence[Row]) -> str:
+    rest = len(rows) - NAMED
+    named = ", ".join(row.unit for row in rows[:NAMED])
+    return named + (f" and {rest} more" if rest > 0 else "")
 
 
 def _count(rows: int) -> str:

@@ -19,6 +19,7 @@ LAYERS = [
     ["cli"],
     ["doctor", "host", "watch"],
     ["service"],
+    ["commands"],
     ["link"],
     ["pipeline"],
     ["stages", "importing", "exporting", "report"],

@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from engine.benchmark import Stage, State
+from engine.commands import order_for
 from engine.display import drawn, one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
@@ -27,7 +28,6 @@ from tui.format import count, verdict
 from tui.screens.dialogs import Overlay
 from tui.screens.sizes import BREAKPOINTS_DOWN
 from tui.screens.watching import WatchingScreen, heading
-from tui.services.engine_control import order_for
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import Moment, begin, begin_instead
 from tui.shell import Shell

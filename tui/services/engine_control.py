@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 
-from engine.benchmark import ConversationKey, Stage
+from engine.commands import order_for
 from engine.errors import CrosswindError, InputError
 from engine.link import Answer, Board, Command, EngineLink, EngineState, Request, Row
 from engine.pipeline.order import Order, PricedOrder
-from engine.store.records import FailedUnit
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.services.ticker import Ticker
@@ -178,8 +176,8 @@ class EngineControl:
         self._app.run_worker(work, group="ask")
 
     def _order_for(self, request: Request) -> Order | None:
-        failed = request.command is Command.RETRY
-        return order_for(request, self._watch.reader.failed_units() if failed else ())
+        units = self._watch.reader.failed_units() if request.command is Command.RETRY else ()
+        return order_for(request, {Row(one.benchmark, one.unit): one.target for one in units})
 
     def _start_for(self, request: Request, show: Then) -> None:
         order = self._order_for(request)
@@ -263,39 +261,3 @@ class EngineControl:
             f"{name} is made: describe in its benchmark.yaml what it measures, then press b."
         )
         self._look()
-
-
-def order_for(request: Request, failed: Sequence[FailedUnit] = ()) -> Order | None:
-    """The order that a request comes down to; None where it is about a run that there is not.
-    `failed` is all that has failed, for a request to try it again."""
-    names = tuple(dict.fromkeys(row.benchmark for row in request.rows))
-    match request.command:
-        case Command.RUN:
-            return request.order
-        case Command.RETRY:
-            only = _failed_of(request, failed)
-            return Order(tuple(only), only=only)
-        case Command.EVALUATE | Command.SIMULATE:
-            stages = {Stage.EVALUATE, Stage.AGGREGATE}
-            if request.command is Command.SIMULATE:
-                stages.add(Stage.SIMULATE)
-            again = _keys(request.rows)
-            return Order(names, frozenset(stages), again=again, evaluator=request.evaluator)
-        case _:
-            return None
-
-
-def _failed_of(request: Request, failed: Sequence[FailedUnit]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for one in failed:
-        named = not request.rows or Row(one.benchmark, one.unit) in request.rows
-        if named and request.target in {None, one.target}:
-            found[one.benchmark].add(one.unit)
-    return {name: frozenset(units) for name, units in found.items()}
-
-
-def _keys(rows: Sequence[Row]) -> dict[str, frozenset[ConversationKey]]:
-    found: dict[str, set[ConversationKey]] = defaultdict(set)
-    for row in rows:
-        found[row.benchmark].add(ConversationKey.parse(row.unit))
-    return {name: frozenset(keys) for name, keys in found.items()}

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import pytest
 
 from engine.benchmark import Stage
+from engine.commands import order_for
+from engine.errors import CrosswindError
 from engine.link import Command, Request, Row
-from engine.store.records import FailedUnit
-from tui.services.engine_control import order_for
 
-
-def failed(unit: str, target: str) -> FailedUnit:
-    return FailedUnit(1, datetime.now(UTC), "b", Stage.SIMULATE, unit, target, "out of order")
-
-
-FAILED = [failed("m01_s001_v01__a", "a"), failed("m01_s001_v01__c", "c")]
+FAILED = {Row("b", "m01_s001_v01__a"): "a", Row("b", "m01_s001_v01__c"): "c"}
 
 
 def test_trying_again_is_about_what_failed_and_no_more() -> None:
@@ -33,3 +28,16 @@ def test_what_is_played_again_is_judged_too() -> None:
     order = order_for(Request(Command.SIMULATE, rows=(Row("b", "m01_s001_v01__a"),)))
     assert order is not None
     assert {Stage.SIMULATE, Stage.EVALUATE} <= order.stages
+
+
+@pytest.mark.parametrize("command", [Command.EVALUATE, Command.SIMULATE])
+def test_an_order_for_no_conversation_is_none_for_all_of_them(command: Command) -> None:
+    with pytest.raises(CrosswindError, match="no conversation is named"):
+        order_for(Request(command))
+    with pytest.raises(CrosswindError, match="m01 is no conversation"):
+        order_for(Request(command, rows=(Row("b", "m01"),)))
+
+
+def test_what_is_no_work_comes_down_to_no_order() -> None:
+    work = {Command.RUN, Command.RETRY, Command.EVALUATE, Command.SIMULATE}
+    assert all(order_for(Request(command)) is None for command in set(Command) - work)
