@@ -10,13 +10,14 @@ from engine.benchmark import Stage
 from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.navigation import PLACES
+from tui.navigation import PLACES, SCREENS, load
 from tui.screens.conversation import ConversationScreen
 from tui.screens.go_to import GoToScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
+from tui.screens.watching import WatchingScreen
 
 
 def where(pilot: Pilot[None]) -> str:
@@ -241,3 +242,8 @@ def test_the_palette_knows_benchmarks_targets_and_themes(
         assert shown in on_screen(pilot)
 
     theatre.perform(script)
+
+
+def test_each_screen_of_the_registry_is_there() -> None:
+    assert all(issubclass(load(place.screen), WatchingScreen) for place in PLACES)
+    assert all(callable(load(where)) for where in SCREENS.values())
