@@ -22,7 +22,7 @@ LAYERS = [
     ["commands"],
     ["link"],
     ["pipeline"],
-    ["stages", "importing", "exporting", "report"],
+    ["stages", "importing", "report"],
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],

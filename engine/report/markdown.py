@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.benchmark import Speaker
 from engine.display import clean, one_line
-from engine.exporting.selection import Conversation
+from engine.report.selection import Conversation
 from engine.store.records import StoredMessage, StoredVerdict, others_who_spoke
 
 _ACTS: Final = "\\`*_[]<>&~|$@{}"

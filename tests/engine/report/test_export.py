@@ -15,8 +15,8 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.cli.main import main
-from engine.exporting.markdown import escaped, quoted
-from engine.exporting.rows import COLUMNS, cell
+from engine.report.markdown import escaped, quoted
+from engine.report.rows import COLUMNS, cell
 from engine.store.database import open_store
 from engine.store.records import Quote
 from engine.store.rows import MessageRow, NewVerdict, ScenarioRow, TakeEndRow, TakeRow

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.benchmark import Speaker
 from engine.display import clean
-from engine.exporting.selection import Conversation
+from engine.report.selection import Conversation
 from engine.store.records import StoredMessage, StoredVerdict, others_of
 
 COLUMNS: Final = (

@@ -1,1 +1,0 @@
-"""What the store holds, in formats of others: JSON lines, CSV, Markdown."""
