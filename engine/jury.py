@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from engine.statistics.rates import headline
-
 HUMAN: Final = "human"
 """The source of a person's verdict."""
 TIED: Final = "judges are tied"
@@ -70,6 +68,13 @@ class Jury:
 def _listed(names: tuple[str, ...]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def headline(votes: Iterable[bool | None]) -> bool | None:
+    """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
+    given = [vote for vote in votes if vote is not None]
+    balance = sum(given) * 2 - len(given)
+    return None if balance == 0 else balance > 0
 
 
 def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:

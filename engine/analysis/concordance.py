@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine.analysis.figures import Concord, Figure, Outcome
 from engine.analysis.tallies import TargetTally
+from engine.jury import headline
 from engine.statistics.agreement import Agreement, Coefficient, agreement
-from engine.statistics.rates import headline
 
 
 def agreements(tallies: Mapping[str, TargetTally], outcomes: Sequence[Outcome]) -> list[Concord]:

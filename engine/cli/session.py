@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.config.schema import Config
     from engine.pipeline.run import Pipeline
     from engine.service.client import SocketLink
-    from engine.store.records import StoredRun
+    from engine.store.tables import RunRow
 
 
 # What reads the configuration, writes the store or runs takes long to load: each is imported where
@@ -213,7 +213,7 @@ def open_to_read(arguments: argparse.Namespace) -> Session:
     judges = ", ".join(config.jury.judges)
     tell(
         f"note: until that is mended, this is told by the configuration of the run of "
-        f"{run.at.astimezone():%Y-%m-%d %H:%M}; the judges that count are {judges}"
+        f"{run.when.astimezone():%Y-%m-%d %H:%M}; the judges that count are {judges}"
     )
     return Session(workspace, config.model_copy(update={"store": str(path)}))
 
@@ -225,7 +225,7 @@ def _readable_store(workspace: Workspace, config_path: Path) -> Path:
         return workspace.root / STORE_FILE
 
 
-def _of_last_run(store: Path) -> tuple[Config, StoredRun] | None:
+def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
     """The configuration that the last run kept, which holds no key; None where there is none, or
     another version wrote it."""
     from pydantic import ValidationError
@@ -260,7 +260,7 @@ def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
     return getattr(arguments, "config", None) or workspace.config_path
 
 
-def names_at_work(workspace: Workspace, run: StoredRun | None) -> list[str]:
+def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
     """Of every benchmark, and of the validation run that an engine works on."""
     at_work = () if run is None else run.benchmarks
     branches = [name for name in at_work if Branch.parse(name) is not None]

@@ -19,8 +19,9 @@ from engine.jury import TIED, Jury, counting, what_counts, why_unscored
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict, others_who_spoke
+from engine.store.records import others_who_spoke
 from engine.store.search import open_search
+from engine.store.tables import MessageRow, StoredTake, Verdict
 
 WIDTH = 96
 
@@ -166,7 +167,7 @@ def _end(take: StoredTake) -> str:
     return f"{words}: {take.detail}" if take.detail else words
 
 
-def _transcript(messages: list[StoredMessage]) -> Iterator[str]:
+def _transcript(messages: list[MessageRow]) -> Iterator[str]:
     for message in messages:
         yield ""
         if message.speaker is Speaker.USER:
@@ -188,7 +189,7 @@ def _by_other(served_by: str | None) -> str:
     return "" if served_by is None else f" (from {one_line(served_by)})"
 
 
-def _verdicts(verdicts: list[StoredVerdict]) -> Iterator[str]:
+def _verdicts(verdicts: list[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
         yield ""
         again = f", pass {verdict.number + 1}" if verdict.number else ""
@@ -200,7 +201,7 @@ def _verdicts(verdicts: list[StoredVerdict]) -> Iterator[str]:
             yield from _wrapped(f"“{quote.text}” ({place})", "  › ")
 
 
-def _outcome(verdict: StoredVerdict) -> str:
+def _outcome(verdict: Verdict) -> str:
     if verdict.passed is None:
         return f"· unscored, {verdict.unscored}"
     present = "present" if verdict.present else "absent"

@@ -20,7 +20,7 @@ from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
 from engine.importing.verdicts import identity, read_verdicts
 from engine.importing.work import Work
 from engine.store.bulk import BulkRow, WholeConversation
-from engine.store.rows import AttemptRow, NewVerdict, StateRow, TakeEndRow
+from engine.store.tables import AttemptRow, StateRow, TakeEndRow, Verdict
 
 ScoreKey = tuple[str, str, int]
 """The scenario's id, their name of the target, and the sample."""
@@ -95,10 +95,10 @@ class Scores:
             return take
         return take.judged(self.verdicts(scores, metric_id))
 
-    def verdicts(self, scores: Sequence[Score], metric_id: str) -> list[NewVerdict]:
+    def verdicts(self, scores: Sequence[Score], metric_id: str) -> list[Verdict]:
         """What does not count comes first, so that the newest verdict is one that does."""
-        off: list[NewVerdict] = []
-        on: list[NewVerdict] = []
+        off: list[Verdict] = []
+        on: list[Verdict] = []
         for score in scores:
             try:
                 found = read_verdicts(score.row, metric_id, self.setting.court)
@@ -323,8 +323,8 @@ class Conversations:
         yield TakeEndRow(take=there.seq, stop_reason=take.stop_reason, detail=take.detail)
 
     def verdicts_on(
-        self, take: KnownTake, verdicts: list[NewVerdict] | tuple[NewVerdict, ...]
-    ) -> Iterator[NewVerdict]:
+        self, take: KnownTake, verdicts: list[Verdict] | tuple[Verdict, ...]
+    ) -> Iterator[Verdict]:
         """Those that the store does not have."""
         known = self.setting.known.verdicts(take)
         for verdict in verdicts:

@@ -19,9 +19,8 @@ from engine.importing.context import Place, Setting
 from engine.importing.fields import JsonObject, UnfitError, amount, kind_of, objects, text, whole
 from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
-from engine.store.inserts import storable
-from engine.store.records import Depends
-from engine.store.rows import AttemptRow, MetricRow, NewVerdict, StateRow
+from engine.store.codec import storable
+from engine.store.tables import AttemptRow, Depends, MetricRow, StateRow, Verdict
 
 _LAST_MOMENT: Final = 253_402_300_799_999
 """The end of the year 9999: no clock shows a later time."""
@@ -211,7 +210,7 @@ def _dated(take: FileTake, told: JsonObject) -> FileTake:
     )
 
 
-def _dated_verdicts(verdicts: tuple[NewVerdict, ...], told: object) -> Iterator[NewVerdict]:
+def _dated_verdicts(verdicts: tuple[Verdict, ...], told: object) -> Iterator[Verdict]:
     """Behind those that are told there may be one that a person wrote into the file."""
     given = told if isinstance(told, list) else []
     for place, verdict in enumerate(verdicts):

@@ -36,7 +36,7 @@ from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
 from engine.store.replaced_file import digest_on_disk
-from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, ScenarioRow
+from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
 _EXPANDED: Final = "_expanded"
 """Behind a metric's id: the variants of its scenarios."""
@@ -256,7 +256,7 @@ class BenchmarkRows:
                 added["calls"] += sum(call.detail != SUM for call in row.attempts)
             case ScenarioRow():
                 added["scenarios"] += 1
-            case NewVerdict():
+            case Verdict():
                 added["verdicts"] += 1
             case MessageRow():
                 added["messages"] += 1

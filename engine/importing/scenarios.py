@@ -26,7 +26,7 @@ from engine.importing.histories import Histories
 from engine.importing.work import Work
 from engine.store.bulk import BulkRow
 from engine.store.files import read_scenario
-from engine.store.rows import ScenarioRow
+from engine.store.tables import ScenarioRow
 
 PERSONA_USED: Final = "persona_used"
 """In a scenario's extra keys: which of `persona` and `user_persona` the user model was told."""

@@ -24,8 +24,7 @@ from engine.store.bulk import GIVEN_LATER, WholeTake
 from engine.store.digest import message_digest
 from engine.store.inserts import storable_message
 from engine.store.mirror_rows import is_scripted
-from engine.store.records import Depends
-from engine.store.rows import MessageRow, NewVerdict, TakeRow
+from engine.store.tables import Depends, MessageRow, TakeRow, Verdict
 
 NO_CONTENT: Final = "no content"
 """How a message ended whose content is null in the file."""
@@ -162,7 +161,7 @@ class FileTake:
     user_model: str
     model: str
     scripted: bool
-    verdicts: tuple[NewVerdict, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     counts: bool = False
     """Whether it is the one that `scores.json` is about."""
     at: int | None = None
@@ -181,7 +180,7 @@ class FileTake:
     def digests(self) -> list[bytes]:
         return self.transcript.digests
 
-    def judged(self, verdicts: Iterable[NewVerdict]) -> FileTake:
+    def judged(self, verdicts: Iterable[Verdict]) -> FileTake:
         return replace(self, verdicts=(*self.verdicts, *verdicts))
 
     def whole(self, benchmark: str, key: ConversationKey, number: int) -> WholeTake:

@@ -10,9 +10,8 @@ from engine.benchmark import Track
 from engine.importing.fields import OURS, UNKNOWN, JsonObject, answer, objects, passed, text
 from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
-from engine.store.inserts import storable
-from engine.store.records import Quote, StoredVerdict
-from engine.store.rows import NewVerdict
+from engine.store.codec import storable
+from engine.store.tables import Quote, Verdict
 
 EDITED: Final = "edited file"
 """The judge of what a person wrote over a verdict of ours in the file."""
@@ -36,7 +35,7 @@ class Court:
 class Given:
     """The verdicts of one row."""
 
-    verdicts: tuple[NewVerdict, ...]
+    verdicts: tuple[Verdict, ...]
     off_target: bool = False
     """Whether the row is about another metric than its scenario is made for."""
 
@@ -50,7 +49,7 @@ def read_verdicts(row: JsonObject, metric_id: str, court: Court) -> Given:
     counted = passed(row, present, track)
     if about != metric_id:
         return Given((_off_target(row, about, track, present, court),), off_target=True)
-    said = NewVerdict(
+    said = Verdict(
         take=GIVEN_LATER,
         metric_id=metric_id,
         track=track or Track.POSITIVE,
@@ -69,7 +68,7 @@ def read_verdicts(row: JsonObject, metric_id: str, court: Court) -> Given:
     return Given((*history, said) if is_edited else history)
 
 
-def _tells(one: NewVerdict, said: NewVerdict) -> bool:
+def _tells(one: Verdict, said: Verdict) -> bool:
     """Whether what the row says as a whole is what this verdict of its history says; a row without
     an answer says no more than its history."""
     answers = said.passed is None or one.passed is said.passed
@@ -82,9 +81,9 @@ def _off_target(
     track: Track | None,
     present: bool | None,  # noqa: FBT001  (a value, not a switch)
     court: Court,
-) -> NewVerdict:
+) -> Verdict:
     """Kept, and never counted: its scenario was not made to bring this behaviour out."""
-    return NewVerdict(
+    return Verdict(
         take=GIVEN_LATER,
         metric_id=about,
         track=track or Track.POSITIVE,
@@ -120,14 +119,14 @@ def _listed(row: JsonObject) -> list[dict[str, Any]]:
     return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
-def _history(row: JsonObject, metric_id: str, court: Court) -> Iterator[NewVerdict]:
+def _history(row: JsonObject, metric_id: str, court: Court) -> Iterator[Verdict]:
     """Every verdict on the take, as our own files tell them, oldest first."""
     yield from verdicts_of(_listed(row), metric_id, court)
 
 
 def verdicts_of(
     listed: Iterable[dict[str, Any]], metric_id: str, court: Court
-) -> Iterator[NewVerdict]:
+) -> Iterator[Verdict]:
     """From what our own files list. Raises `UnfitError`."""
     for one in listed:
         about = text(one, "metric_id") or metric_id
@@ -136,7 +135,7 @@ def verdicts_of(
         present = answer(one, "present")
         unscored = storable(text(one, "unscored") or "") or None
         number = one.get("pass")
-        yield NewVerdict(
+        yield Verdict(
             take=GIVEN_LATER,
             metric_id=about,
             track=track or Track.POSITIVE,
@@ -165,7 +164,7 @@ def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
             yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
 
 
-def identity(verdict: NewVerdict | StoredVerdict) -> tuple[object, ...]:
+def identity(verdict: Verdict) -> tuple[object, ...]:
     """What makes two verdicts on one take the same one."""
     return (
         *(verdict.metric_id, verdict.judge, verdict.source, verdict.number),

@@ -11,7 +11,7 @@ from engine.benchmark import Role, Stage, State, Usage
 from engine.importing.context import Place, Setting
 from engine.importing.fields import OURS, UNKNOWN, UnfitError, kind_of, usage_of
 from engine.importing.histories import Histories
-from engine.store.rows import AttemptRow, StateRow
+from engine.store.tables import AttemptRow, StateRow
 
 SUM: Final = "the sum of calls that were made elsewhere"
 _NOTHING: Final = Usage(0, 0, None, 0, 0.0)

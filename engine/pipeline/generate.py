@@ -23,8 +23,7 @@ from engine.stages.gen_scenarios import (
     scenarios_depends,
     variant_depends,
 )
-from engine.store.records import StoredScenario
-from engine.store.rows import MetricRow, ScenarioRow
+from engine.store.tables import MetricRow, ScenarioRow
 
 # Metrics
 
@@ -155,7 +154,7 @@ def _base_numbers(
     bench: Bench,
     order: Order,
     metric: Metric,
-    stored: dict[str, StoredScenario],
+    stored: dict[str, ScenarioRow],
     removed: frozenset[str],
 ) -> tuple[list[int], Work]:
     wanted = bench.config.generation.scenarios_per_metric
@@ -189,8 +188,8 @@ def _base_depends(bench: Bench, metric: Metric) -> dict[str, str]:
 def _variant_work(
     bench: Bench,
     order: Order,
-    base: StoredScenario,
-    stored: dict[str, StoredScenario],
+    base: ScenarioRow,
+    stored: dict[str, ScenarioRow],
     removed: frozenset[str],
 ) -> list[Work]:
     work: list[Work] = []

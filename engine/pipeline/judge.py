@@ -15,8 +15,7 @@ from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.stages.evaluate import Judged, depends, judge
-from engine.store.records import Quote, StoredVerdict
-from engine.store.rows import NewVerdict
+from engine.store.tables import Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and the number of its pass: what tells verdicts on one take apart."""
@@ -107,7 +106,7 @@ class JudgingPlanner:
         """Of a take that has just been played."""
         return self._all(one, take, Why.MISSING)
 
-    def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[StoredVerdict]]]:
+    def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[Verdict]]]:
         for one in wanted:
             if one.key in self._counting:
                 yield one, self._counting[one.key][1]
@@ -115,7 +114,7 @@ class JudgingPlanner:
     def _asked(self, key: ConversationKey) -> bool:
         return self._order.asks(self._benchmark, key)
 
-    def _judging(self, one: Wanted, take: int, verdicts: Sequence[StoredVerdict]) -> Judging | None:
+    def _judging(self, one: Wanted, take: int, verdicts: Sequence[Verdict]) -> Judging | None:
         if self._again:
             return self._all(one, take, Why.ASKED)
         if self._order.force:
@@ -134,7 +133,7 @@ class JudgingPlanner:
     def _all(self, one: Wanted, take: int, why: Why) -> Judging:
         return Judging(one.key, one.metric, take, self.askings, self._reason(one.key, why))
 
-    def _missing(self, verdicts: Sequence[StoredVerdict]) -> set[Voter]:
+    def _missing(self, verdicts: Sequence[Verdict]) -> set[Voter]:
         given = {_voter(one) for one in verdicts if _is_model(one) and one.passed is not None}
         tried = {_voter(one) for one in verdicts if _is_model(one)}
         asked = {asking.voter for asking in self.askings}
@@ -142,7 +141,7 @@ class JudgingPlanner:
             return set()
         return asked - given
 
-    def _changed(self, one: Wanted, verdicts: Sequence[StoredVerdict]) -> dict[Voter, str]:
+    def _changed(self, one: Wanted, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
         """What has changed since each asking's newest verdict. Where nobody of today has judged,
         all of them are compared with the newest verdict that there is, but for a judge that is
         named: what others said is nothing to it."""
@@ -158,7 +157,7 @@ class JudgingPlanner:
             if (changed := self._what_changed(one.metric, asking, verdict))
         }
 
-    def _what_changed(self, metric: Metric, asking: Asking, then: StoredVerdict) -> str | None:
+    def _what_changed(self, metric: Metric, asking: Asking, then: Verdict) -> str | None:
         if then.depends is None:
             return None
         # a transcript never changes once it is finished: its digest need not be worked out again
@@ -175,18 +174,18 @@ class JudgingPlanner:
         return Work(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
 
 
-def _voter(verdict: StoredVerdict) -> Voter:
+def _voter(verdict: Verdict) -> Voter:
     return verdict.judge, verdict.number
 
 
-def _why_missing(missing: set[Voter], verdicts: Sequence[StoredVerdict]) -> tuple[Why, str | None]:
+def _why_missing(missing: set[Voter], verdicts: Sequence[Verdict]) -> tuple[Why, str | None]:
     failed = [verdict for verdict in verdicts if _voter(verdict) in missing]
     if not failed and all(verdict.passed is None for verdict in verdicts):
         failed = list(verdicts)
     return (Why.FAILED, failed[-1].unscored) if failed else (Why.MISSING, None)
 
 
-def _is_model(verdict: StoredVerdict) -> bool:
+def _is_model(verdict: Verdict) -> bool:
     return verdict.source != HUMAN
 
 
@@ -228,7 +227,7 @@ async def _give(
         judged = Judged(None, "", (), unscored=str(error))
     present = judged.present
     await bench.store.write(
-        NewVerdict(
+        Verdict(
             take=judging.take,
             metric_id=metric.id,
             track=metric.track,
@@ -248,7 +247,7 @@ async def _give(
     return judged.unscored
 
 
-def recounted(standing: Standing, jury: Jury) -> Iterator[NewVerdict]:
+def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:
     """A verdict restated for each conversation for which something else counts than when it was
     last judged, because the judges of the configuration are others now."""
     for take, verdicts in standing.counting.values():
@@ -256,7 +255,7 @@ def recounted(standing: Standing, jury: Jury) -> Iterator[NewVerdict]:
             continue
         votes = counting(verdicts, jury)
         said = votes[-1] if votes else verdicts[-1]
-        yield NewVerdict(
+        yield Verdict(
             take=take.seq,
             metric_id=said.metric_id,
             track=said.track,

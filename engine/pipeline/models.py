@@ -35,7 +35,7 @@ from engine.providers.scripted.models import offline_model
 from engine.providers.sender import Held
 from engine.providers.served import A_FALLBACK_OF
 from engine.store.reader import Reader
-from engine.store.rows import AttemptRow, LearnedRow
+from engine.store.tables import AttemptRow, LearnedRow
 
 Tell = Callable[[AttemptRow], None]
 
@@ -153,7 +153,9 @@ class StoredMemory:
 
     def learn(self, model: str, learned: Learned) -> None:
         self._learned[model] = learned
-        self._tell(LearnedRow(model=model, step=learned.step, dropped=sorted(learned.dropped)))
+        self._tell(
+            LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped)))
+        )
 
 
 Opener = Callable[[ModelSpec], Model]

@@ -9,9 +9,9 @@ from engine.analysis.figures import ServedByOthers
 from engine.benchmark import ConversationKey, Speaker
 from engine.pipeline.standing import Standing
 from engine.store.reader import Reader
-from engine.store.records import StoredTake, StoredVerdict
+from engine.store.tables import StoredTake, Verdict
 
-_Counted = Collection[tuple[StoredTake, Sequence[StoredVerdict]]]
+_Counted = Collection[tuple[StoredTake, Sequence[Verdict]]]
 
 
 def served_by_others(

@@ -29,8 +29,7 @@ from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader
-from engine.store.records import StoredMessage, StoredScenario, StoredTake
-from engine.store.rows import MessageRow, TakeEndRow, TakeRow
+from engine.store.tables import MessageRow, ScenarioRow, StoredTake, TakeEndRow, TakeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Wanted:
     """A conversation that the present benchmark asks for."""
 
     key: ConversationKey
-    scenario: StoredScenario
+    scenario: ScenarioRow
     metric: Metric
 
 
@@ -161,7 +160,7 @@ async def play(bench: Bench, playing: Playing, take_depends: Mapping[str, str]) 
 
 async def _open(
     bench: Bench, playing: Playing, take_depends: Mapping[str, str]
-) -> tuple[int, list[StoredMessage]]:
+) -> tuple[int, list[MessageRow]]:
     if playing.open_take is not None:
         return playing.open_take.seq, bench.reader.messages(playing.open_take.seq)
     user, target = (
@@ -194,7 +193,7 @@ class _Table:
     """The two who talk, and what was said so far."""
 
     def __init__(
-        self, bench: Bench, playing: Playing, take: int, messages: list[StoredMessage]
+        self, bench: Bench, playing: Playing, take: int, messages: list[MessageRow]
     ) -> None:
         self._bench = bench
         self._playing = playing
@@ -309,7 +308,7 @@ class _Table:
                 thought=thought,
                 landmark=landmark,
                 done=done,
-                finish=finish,
+                finish=finish.value,
                 reasoning=reasoning,
                 served_by=served_by,
             )

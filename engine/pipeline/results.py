@@ -19,7 +19,7 @@ from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows
 from engine.store.reader import Reader
-from engine.store.records import StoredTake, StoredVerdict
+from engine.store.tables import StoredTake, Verdict
 
 _WORDS: Final = {
     StopReason.USER_FAILED: "user model failed",
@@ -67,9 +67,9 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury) -> Outcome:
     )
 
 
-def _votes(verdicts: Sequence[StoredVerdict], jury: Jury) -> tuple[Vote, ...]:
+def _votes(verdicts: Sequence[Verdict], jury: Jury) -> tuple[Vote, ...]:
     """The newest of every judge and pass, one that can be used before one that cannot."""
-    newest: dict[tuple[str, int], StoredVerdict] = {}
+    newest: dict[tuple[str, int], Verdict] = {}
     for verdict in verdicts:
         voter = verdict.judge, verdict.number
         if verdict.passed is not None or voter not in newest:
@@ -81,7 +81,7 @@ def _votes(verdicts: Sequence[StoredVerdict], jury: Jury) -> tuple[Vote, ...]:
     )
 
 
-def _unscored(take: StoredTake | None, verdicts: Sequence[StoredVerdict], jury: Jury) -> str | None:
+def _unscored(take: StoredTake | None, verdicts: Sequence[Verdict], jury: Jury) -> str | None:
     """Why nothing counts; None where something does."""
     if verdicts:
         return why_unscored(verdicts, jury)

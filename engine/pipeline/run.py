@@ -43,7 +43,7 @@ from engine.providers.retry import Patience
 from engine.store.database import Store
 from engine.store.mirror import Edits, MirrorReport
 from engine.store.reader import Reader
-from engine.store.rows import NoteRow, RunRow
+from engine.store.tables import NoteRow, RunRow
 
 
 @dataclass(frozen=True, slots=True)

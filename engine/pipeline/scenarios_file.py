@@ -13,9 +13,8 @@ from engine.facts import NoteKind
 from engine.pipeline.workbench import Bench
 from engine.store.files import read_scenarios
 from engine.store.reader import ForeseenReader
-from engine.store.records import StoredScenario
 from engine.store.replaced_file import digest_on_disk
-from engine.store.rows import ScenarioRow
+from engine.store.tables import ScenarioRow
 
 
 def scenarios_path(bench: Bench) -> Path:
@@ -109,14 +108,14 @@ def with_edits(bench: Bench) -> Bench:
         return bench
     # numbers that no stored row has, each its own: they tell rows apart
     changed = {
-        one.id: StoredScenario(-number, bench.name, one, "file", None)
+        one.id: ScenarioRow(seq=-number, benchmark=bench.name, scenario=one, source="file")
         for number, one in enumerate(edits.changed, start=1)
     }
     removed = frozenset(one.id for one in edits.removed)
     return replace(bench, reader=ForeseenReader(bench.reader, bench.name, changed, removed))
 
 
-def _differs(given: Scenario, stored: StoredScenario | None) -> bool:
+def _differs(given: Scenario, stored: ScenarioRow | None) -> bool:
     if stored is None:
         return True
     mine = stored.scenario

@@ -10,7 +10,8 @@ from engine.benchmark import ConversationKey, State, Track, base_id
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
-from engine.store.records import StoredTake, StoredVerdict, UnitState, VerdictRow
+from engine.store.records import UnitState, VerdictRow
+from engine.store.tables import StoredTake, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Standing:
 
     newest: Mapping[ConversationKey, StoredTake]
     """The newest take of each conversation, finished or not."""
-    counting: Mapping[ConversationKey, tuple[StoredTake, Sequence[StoredVerdict]]]
+    counting: Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
     """The take that counts, where there is one, and every verdict on it, oldest first."""
 
     @classmethod

@@ -45,7 +45,7 @@ from engine.pipeline.standing import Standing
 from engine.regular import read_regular
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
-from engine.store.records import StoredVerdict
+from engine.store.tables import Verdict
 
 REPORT_FILE: Final = "validation.json"
 SCENARIOS_FILE: Final = "scenarios.json"
@@ -347,7 +347,7 @@ def results_of(
         yield Result(one.key, one.metric.id, one.metric.track, passed)
 
 
-def _verdicts(standing: Standing, one: Wanted) -> list[StoredVerdict]:
+def _verdicts(standing: Standing, one: Wanted) -> list[Verdict]:
     return list(standing.counting[one.key][1]) if one.key in standing.counting else []
 
 

@@ -20,7 +20,7 @@ from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, Other, Recorded
 from engine.store.database import Store
 from engine.store.reader import Reader
-from engine.store.rows import NoteRow, StateRow
+from engine.store.tables import NoteRow, StateRow
 
 
 class Voice:

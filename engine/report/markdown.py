@@ -9,7 +9,8 @@ from typing import Final
 from engine.benchmark import Speaker
 from engine.display import clean, one_line
 from engine.report.selection import Conversation
-from engine.store.records import StoredMessage, StoredVerdict, others_who_spoke
+from engine.store.records import others_who_spoke
+from engine.store.tables import MessageRow, Verdict
 
 _ACTS: Final = "\\`*_[]<>&~|$@{}"
 """What Markdown, or a common extension of it, would take for more than a character; the backslash
@@ -125,7 +126,7 @@ def _scenario(one: Conversation) -> Iterator[str]:
     yield ""
 
 
-def _message(message: StoredMessage) -> list[str]:
+def _message(message: MessageRow) -> list[str]:
     who = "User" if message.speaker is Speaker.USER else "Target"
     other = "" if message.served_by is None else f", from {escaped(one_line(message.served_by))}"
     lines = ["", f"### Turn {message.turn}, {who}{other}"]
@@ -139,7 +140,7 @@ def _message(message: StoredMessage) -> list[str]:
     return lines
 
 
-def _verdict(verdict: StoredVerdict) -> list[str]:
+def _verdict(verdict: Verdict) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
     told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"

@@ -11,7 +11,8 @@ from typing import Any, Final
 from engine.benchmark import Speaker
 from engine.display import clean
 from engine.report.selection import Conversation
-from engine.store.records import StoredMessage, StoredVerdict, others_of
+from engine.store.records import others_of
+from engine.store.tables import MessageRow, Verdict
 
 COLUMNS: Final = (
     "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
@@ -67,7 +68,7 @@ def as_object(one: Conversation) -> dict[str, Any]:
     }
 
 
-def _message(message: StoredMessage) -> dict[str, Any]:
+def _message(message: MessageRow) -> dict[str, Any]:
     said = {"role": message.speaker.value, "content": message.text, "turn": message.turn}
     if message.served_by is not None:
         said["served_by"] = message.served_by
@@ -77,7 +78,7 @@ def _message(message: StoredMessage) -> dict[str, Any]:
     return {**said, "finish": message.finish, **reasoning}
 
 
-def _verdict(verdict: StoredVerdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "metric_id": verdict.metric_id,
         "judge": verdict.judge,
@@ -100,7 +101,7 @@ def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
             yield _csv_line([cell(fields[column]) for column in COLUMNS])
 
 
-def _fields(one: Conversation, verdict: StoredVerdict | None) -> dict[str, object]:
+def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
     whole = as_object(one)
     told = {} if verdict is None else _verdict(verdict)
     return {

@@ -12,7 +12,7 @@ from engine.jury import Jury, what_counts, why_unscored
 from engine.scripted import scripted_note
 from engine.store.mirror_rows import parts_of
 from engine.store.reader import Reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.store.tables import MessageRow, StoredTake, Verdict
 
 NOT_JUDGED: Final = "not judged yet"
 
@@ -28,8 +28,8 @@ class Conversation:
     scenario: Scenario | None
     """As it was when it was played; None where no file and no model ever told."""
     metric: Metric | None
-    messages: Sequence[StoredMessage]
-    verdicts: Sequence[StoredVerdict]
+    messages: Sequence[MessageRow]
+    verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
 
@@ -74,7 +74,7 @@ def conversations(
             )
 
 
-def _metric_id(scenario: Scenario | None, verdicts: Sequence[StoredVerdict]) -> str:
+def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
     if scenario is not None:
         return scenario.metric_id
     return verdicts[-1].metric_id if verdicts else ""

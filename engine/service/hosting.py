@@ -31,7 +31,7 @@ from engine.store.filesystem import keep_file_private
 from engine.store.header import OlderStoreError, damaged
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace, workspace_holder
-from engine.store.rows import NoteRow
+from engine.store.tables import NoteRow
 
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
 

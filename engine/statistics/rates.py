@@ -151,13 +151,6 @@ def _sum(clusters: Stratum) -> Cluster:
     )
 
 
-def headline(votes: Iterable[bool | None]) -> bool | None:
-    """What counts for a conversation: the majority of its verdicts; None for a tie or no vote."""
-    given = [vote for vote in votes if vote is not None]
-    balance = sum(given) * 2 - len(given)
-    return None if balance == 0 else balance > 0
-
-
 def no_signal(counts: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, bool]:
     """Of each metric its targets' (passed, scored); the metrics that every target passes always
     (True) or never (False). A metric without a scored row is not among them."""

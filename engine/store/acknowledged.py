@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.connection import has_log, log_of
-from engine.store.schema import TABLES
+from engine.store.tables import TABLES
 
 SUFFIX: Final = "-acknowledged"
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, StopReason, base_id
-from engine.store import parsing
+from engine.store.clauses import NEWER_FINISHED, TURNS, outcome
+from engine.store.codec import flag, read
 from engine.store.connection import Connection, Parameter
 from engine.store.records import VerdictRow
 
@@ -147,22 +148,16 @@ class BrowsedRow:
 _CONV_ID: Final = (
     "t.scenario_id || '__' || t.target || CASE WHEN t.sample THEN '__s' || t.sample ELSE '' END"
 )
-_NEWER: Final = (
-    "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
-    "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
-    "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
-)
 _JUDGED: Final = (
     "FROM take t "
     "JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
     "JOIN take_end e ON e.take = t.seq AND e.finished = 1"
 )
-_COUNTING: Final = f"{_JUDGED} WHERE NOT EXISTS ({_NEWER})"
+_COUNTING: Final = f"{_JUDGED} WHERE NOT EXISTS ({NEWER_FINISHED})"
 _WHO: Final = (
     "(SELECT s.demographic FROM scenario s WHERE s.benchmark = t.benchmark "
     "AND s.scenario_id = t.scenario_id ORDER BY s.seq DESC LIMIT 1)"
 )
-_TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 _SPLIT: Final = (
     "EXISTS (SELECT 1 FROM verdict a JOIN verdict b ON b.take = a.take AND b.passed <> a.passed "
     "WHERE a.take = t.seq AND a.passed = 1 AND NOT EXISTS (SELECT 1 FROM verdict c WHERE "
@@ -183,7 +178,7 @@ _ORDER: Final[Mapping[Column, str]] = {
     Column.TARGET: "t.target",
     Column.WHO: _WHO,
     Column.SAMPLE: "t.sample",
-    Column.TURNS: _TURNS,
+    Column.TURNS: TURNS,
     Column.JUDGE: "v.judge",
     Column.END: "e.stop_reason",
     Column.AT: "v.seq",
@@ -251,19 +246,19 @@ class Browser:
             marks = ", ".join("?" * len(some))
             landmarks = self._landmarks(some)
             for row in self._store.all(
-                "SELECT v.seq, v.counted, x.metric_id, x.track, x.judge, x.unscored,"
+                f"SELECT v.seq, {outcome('x')}, x.metric_id, x.track, x.judge,"
                 " x.justification, x.quotes,"
                 " t.seq AS take_seq, t.benchmark, t.scenario_id, t.target,"
-                f" t.sample, t.number AS take_number, e.stop_reason, {_TURNS} AS turns,"
+                f" t.sample, t.number AS take, e.stop_reason, {TURNS} AS turns,"
                 " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
-                f" {_WHO} AS who, NOT EXISTS ({_NEWER}) AS counts {_JUDGED}"
+                f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
                 f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({marks})",
                 list(some),
             ):
                 with self._store.readable():
                     found[row["take_seq"]] = BrowsedRow(
                         row["take_seq"],
-                        parsing.verdict_row(row),
+                        read(VerdictRow, row),
                         json.loads(row["who"] or "{}"),
                         row["judges"],
                         bool(row["counts"]),
@@ -290,7 +285,7 @@ class Browser:
             some = takes[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
             for row in self._store.all(f"SELECT * FROM take WHERE seq IN ({marks})", list(some)):
-                found[row["seq"]] = (row["benchmark"], parsing.conversation(row))
+                found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
         return [found[take] for take in takes if take in found]
 
     def kin(self, benchmark: str, scenario_id: str) -> list[Kin]:
@@ -307,17 +302,17 @@ class Browser:
             f"ORDER BY {_PLACE}, t.number",
             (benchmark, base, f"{base}_v", f"{base}_v"),
         )
-        newest = {parsing.conversation(row): row["number"] for row in rows if row["finished"]}
+        newest = {read(ConversationKey, row): row["number"] for row in rows if row["finished"]}
         return [
             Kin(
                 take_seq=row["seq"],
-                key=(key := parsing.conversation(row)),
+                key=(key := read(ConversationKey, row)),
                 number=row["number"],
                 counts=newest.get(key) == row["number"],
                 stop_reason=None if row["stop_reason"] is None else StopReason(row["stop_reason"]),
                 finished=bool(row["finished"]),
                 judged=row["judged"] is not None,
-                passed=parsing.flag(row["counted"]),
+                passed=flag(row["counted"]),
             )
             for row in rows
         ]
@@ -335,7 +330,7 @@ class Browser:
                 f"WHERE t.benchmark = ? ORDER BY {_PLACE}, t.number",
                 (benchmark,),
             ):
-                conversation = (benchmark, parsing.conversation(row))
+                conversation = (benchmark, read(ConversationKey, row))
                 if conversation in asked:
                     found[conversation] = row["seq"]
         return found

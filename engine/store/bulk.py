@@ -9,29 +9,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from engine.benchmark import Speaker, StopReason, Track
+from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.errors import StoreError
-from engine.jury import what_counts
+from engine.jury import Vote
+from engine.store.codec import Value
 from engine.store.imports import ImportNote, keep_import
-from engine.store.inserts import (
-    INSERTS,
-    Value,
-    attempt_values,
-    insert,
-    message_values,
-    storable,
-    take_values,
-    verdict_values,
-)
-from engine.store.rows import (
+from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
+from engine.store.tables import (
     AttemptRow,
     MessageRow,
-    NewVerdict,
     Row,
     ScenarioRow,
     StateRow,
     TakeEndRow,
     TakeRow,
+    Verdict,
 )
 
 GIVEN_LATER: Final = 0
@@ -56,8 +48,19 @@ class WholeTake:
     detail: str | None = None
     ended_at: int | None = None
     """When, where that is known."""
-    verdicts: Sequence[NewVerdict] = ()
+    verdicts: Sequence[Verdict] = ()
     """Oldest first."""
+
+    def behind_messages(self) -> Iterator[TakeEndRow | Verdict]:
+        """The rows that come after what was said."""
+        if self.stop_reason is not None:
+            yield TakeEndRow(
+                take=GIVEN_LATER,
+                stop_reason=self.stop_reason,
+                detail=self.detail,
+                at=self.ended_at,
+            )
+        yield from self.verdicts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +125,19 @@ class _Writing:
             self._conversation(row)
         else:
             for take in row.takes:
-                begun = replace(take.begun, scenario_seq=self._scenario_of(take.begun))
-                seq = self._one(begun)
-                for part in _rows_of(take, seq):
-                    self._one(part)
-            rest: list[Row] = [*row.attempts, *row.states]
-            for one in rest:
+                seq = self._one(self._begun(take))
+                for part in (*take.messages, *take.behind_messages()):
+                    self._one(part, seq)
+            for one in (*row.attempts, *row.states):
                 self._one(one)
         if self._count >= _AT_ONCE:
             self.flush()
 
-    def _one(self, row: Row) -> int:
-        self.flush()  # the row may ask for what waits
+    def _one(self, row: Row, take: int = GIVEN_LATER) -> int:
+        """What is there before it is asked of the store."""
+        self.flush()
+        if isinstance(row, TakeEndRow | MessageRow | Verdict) and row.take == GIVEN_LATER:
+            row = replace(row, take=take)
         self.seq += 1
         insert(self.connection, row, seq=self.seq, at=self.at)
         if isinstance(row, ScenarioRow):
@@ -146,83 +150,75 @@ class _Writing:
                 self.connection.executemany(INSERTS[table], rows)
         self._count = 0
 
-    def _put(self, table: str, values: Iterable[Value], at: int | None = None) -> int:
-        kept = [
-            value if type(value) is not str or value.isascii() else storable(value)
-            for value in values
-        ]
+    def _put(self, row: Row, given: Sequence[Value]) -> int:
         self.seq += 1
-        self._waiting[table].append((self.seq, self.at if at is None else at, *kept))
+        values = VALUES[type(row)](row, self.seq, self.at, *given)
+        self._waiting[TABLE_OF[type(row)]].append(values)
         self._count += 1
         return self.seq
 
-    def _messages(self, rows: Sequence[MessageRow], take: int) -> None:
-        waiting = self._waiting["message"]
-        for seq, row in enumerate(rows, self.seq + 1):
-            at = self.at if row.at is None else row.at
-            waiting.append((seq, at, *message_values(row, take)))
-        self.seq += len(rows)
-        self._count += len(rows)
+    def _conversation(self, conversation: WholeConversation) -> None:
+        """What is there before each row of it is known here: nothing is asked of the store."""
+        before = _Written()
+        for take in conversation.takes:
+            begun = self._begun(take)
+            seq = self._put(begun, decided(begun, before, 0))
+            for message in take.messages:
+                self._put(message, message_decided(message, seq))
+            before.begin(take.messages)
+            for row in take.behind_messages():
+                before.add(row, given := decided(row, before, seq))
+                self._put(row, given)
+        for rest in (*conversation.attempts, *conversation.states):
+            before.add(rest, given := decided(rest, before, 0))
+            self._put(rest, given)
 
-    def _conversation(self, row: WholeConversation) -> None:
-        counted: dict[Track, bool | None] = {}
-        for take in row.takes:
-            self._take(take, counted)
-        for attempt in row.attempts:
-            self._put("attempt", attempt_values(attempt), attempt.at)
-        for state, was in _with_before(row.states):
-            unit = (state.benchmark, state.stage.value, state.unit)
-            values = (*unit, state.target, was, state.state.value, state.reason)
-            self._put("state", values, state.at)
-
-    def _scenario_of(self, take: TakeRow) -> int | None:
-        if take.scenario_seq is not None:
-            return take.scenario_seq
-        return self._scenarios.get((take.benchmark, take.key.scenario_id))
-
-    def _take(self, take: WholeTake, counted: dict[Track, bool | None]) -> None:
+    def _begun(self, take: WholeTake) -> TakeRow:
         begun = take.begun
-        seq = self._put("take", take_values(begun, self._scenario_of(begun)), begun.at)
-        self._messages(take.messages, seq)
-        finished = False
-        if take.stop_reason is not None:
-            answered = any(message.speaker is Speaker.TARGET for message in take.messages)
-            finished = take.stop_reason.finished and answered
-            end = (seq, take.stop_reason.value, int(finished), take.detail)
-            self._put("take_end", end, take.ended_at)
-        if take.verdicts and not finished:
-            raise StoreError(f"{begun.key} was not played to its end and cannot be judged")
-        for verdict, before, now in _counting(take.verdicts, counted):
-            self._put("verdict", verdict_values(verdict, seq, before, now), verdict.at)
+        if begun.scenario_seq is not None:
+            return begun
+        scenario = self._scenarios.get((begun.benchmark, begun.key.scenario_id))
+        return replace(begun, scenario_seq=scenario)
 
 
-def _counting(
-    verdicts: Sequence[NewVerdict], counted: dict[Track, bool | None]
-) -> Iterator[tuple[NewVerdict, int | None, bool | None]]:
-    """What counted before and from each verdict on, as it is for rows that come one by one: the
-    take that was written last is the newest finished one."""
-    given: list[NewVerdict] = []
-    for verdict in verdicts:
-        given.append(verdict)
-        before = counted.get(verdict.track)
-        now = counted[verdict.track] = what_counts(given, verdict.jury)
-        yield verdict, None if before is None else int(before), now
+class _Written:
+    """What was written of one conversation, the whole of which is in the rows."""
 
+    def __init__(self) -> None:
+        self._states: dict[tuple[Stage, str], str] = {}
+        self._counted: dict[Track, bool | None] = {}
+        self._votes: list[Verdict] = []
+        """Of the take that was begun last."""
+        self._has_reply = self._is_finished = False
 
-def _with_before(states: Sequence[StateRow]) -> Iterator[tuple[StateRow, str | None]]:
-    newest: dict[tuple[str, str], str] = {}
-    for state in states:
-        unit = (state.stage.value, state.unit)
-        yield state, newest.get(unit)
-        newest[unit] = state.state.value
+    def begin(self, messages: Sequence[MessageRow]) -> None:
+        """Another take, with all that was said in it."""
+        self._has_reply = any(one.speaker is Speaker.TARGET for one in messages)
+        self._is_finished, self._votes = False, []
 
+    def add(self, row: Row, given: Sequence[Value]) -> None:
+        """A row, with what was decided for it."""
+        match row:
+            case StateRow():
+                self._states[row.stage, row.unit] = row.state.value
+            case TakeEndRow():
+                self._is_finished = bool(given[-1])
+            case Verdict():
+                self._counted[row.track] = None if given[-1] is None else bool(given[-1])
 
-def _rows_of(take: WholeTake, seq: int) -> Iterator[Row]:
-    for message in take.messages:
-        yield replace(message, take=seq)
-    if take.stop_reason is not None:
-        yield TakeEndRow(
-            take=seq, stop_reason=take.stop_reason, detail=take.detail, at=take.ended_at
-        )
-    for verdict in take.verdicts:
-        yield replace(verdict, take=seq)
+    def state(self, row: StateRow) -> str | None:
+        return self._states.get((row.stage, row.unit))
+
+    def is_finished(self, _take: int) -> bool:
+        return self._is_finished
+
+    def has_reply(self, _take: int) -> bool:
+        return self._has_reply
+
+    def counted(self, row: Verdict, _take: int) -> bool | None:
+        return self._counted.get(row.track)
+
+    def votes(self, row: Verdict, _take: int) -> Sequence[Vote]:
+        """A take that is judged is finished, and the one that was begun last."""
+        self._votes.append(row)
+        return self._votes

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from engine.store.codec import UNREADABLE
 from engine.store.header import damaged, unreadable
 from engine.store.pages import PAGE
-from engine.store.parsing import UNREADABLE
 
 Parameter = str | int | float | None
 

@@ -28,8 +28,8 @@ from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.replaced_file import sync_folder
-from engine.store.rows import Row
 from engine.store.schema import STEPS, take_step
+from engine.store.tables import Row
 from engine.store.writer import Clock, OnTrouble, Writer
 
 T = TypeVar("T")

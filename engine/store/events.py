@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import MOST_TOKENS, Stage, State, StopReason, Track, Usage
-from engine.facts import Fact
+from engine.facts import (
+    CallMade,
+    Fact,
+    MessageSpoken,
+    Noted,
+    StateChanged,
+    TakeEnded,
+    TakeStarted,
+    VerdictGiven,
+)
 from engine.progress import RATE_WINDOW, Progress, Score, Tally, TargetProgress
-from engine.store import parsing
+from engine.store.clauses import CONV_ID
+from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
-from engine.store.parsing import UNREADABLE
 from engine.store.rowcheck import COLUMNS, plausible
 from engine.store.schema import LAST_SEQ
+from engine.store.tables import moment
 
 KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
 
@@ -85,28 +95,31 @@ def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
     return progress
 
 
-_KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take_number"
+_KEY: Final = "t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take"
+_CALL: Final = "x.seq, x.at, x.benchmark, x.stage, x.unit, x.target, x.role, x.model, x.outcome"
 
-_FACTS: Final[dict[str, Callable[[sqlite3.Row], Fact]]] = {
-    "SELECT x.* FROM note x": parsing.noted,
-    "SELECT x.* FROM state x": parsing.state_changed,
-    f"SELECT x.seq, x.at, {_KEY} FROM take t JOIN take x ON x.seq = t.seq": parsing.take_started,
-    f"SELECT x.seq, x.at, x.stop_reason, {_KEY} FROM take_end x JOIN take t ON t.seq = x.take": (
-        parsing.take_ended
-    ),
-    f"SELECT x.seq, x.at, x.turn, x.speaker, {_KEY} "
-    "FROM message x JOIN take t ON t.seq = x.take": parsing.message_spoken,
-    f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present, x.passed, "
-    f"x.unscored, x.counted_before, x.counted, {_KEY} "
-    "FROM verdict x JOIN take t ON t.seq = x.take": parsing.verdict_given,
-    "SELECT x.* FROM attempt x": parsing.call_made,
+_FACTS: Final[Mapping[type[Fact], str]] = {
+    Noted: "SELECT x.* FROM note x",
+    StateChanged: "SELECT x.* FROM state x",
+    TakeStarted: f"SELECT x.seq, x.at, {_KEY} FROM take t JOIN take x ON x.seq = t.seq",
+    TakeEnded: f"SELECT x.seq, x.at, x.stop_reason, {_KEY} "
+    "FROM take_end x JOIN take t ON t.seq = x.take",
+    MessageSpoken: f"SELECT x.seq, x.at, x.turn, x.speaker, {_KEY} "
+    "FROM message x JOIN take t ON t.seq = x.take",
+    VerdictGiven: f"SELECT x.seq, x.at, x.metric_id, x.track, x.judge, x.number, x.present,"
+    f" x.passed, x.unscored, x.counted_before, x.counted, {_KEY} "
+    "FROM verdict x JOIN take t ON t.seq = x.take",
+    CallMade: f"SELECT {_CALL}, x.duration_ms, x.detail,"
+    f" {', '.join(f'{plausible(name)} AS {name}' for name in COLUMNS)},"
+    " CASE WHEN other THEN coalesce(nullif(served, ''), 'another model') END AS other "
+    "FROM attempt x",
 }
+"""Each kind with the rows that it is read from."""
 
 _RECENT_ROWS: Final = 5000
 """More of one kind do not happen within `RATE_WINDOW`."""
 _RECENT_TAKES: Final = 1000
 """More are not played at once."""
-_UNIT: Final = "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
 _SECOND: Final = 1000
 _SPOKEN: Final = f"coalesce({plausible('output_tokens')}, 0)"
 _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1 END)"
@@ -126,8 +139,8 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
     if until <= after:
         return []
     found = [
-        parse(row)
-        for select, parse in _FACTS.items()
+        read(kind, row)
+        for kind, select in _FACTS.items()
         for row in connection.all(
             f"{select} WHERE x.seq > ? AND x.seq <= ? ORDER BY x.seq LIMIT ?",
             (after, until, limit),
@@ -171,7 +184,7 @@ def _add_notes(connection: Connection, progress: Progress) -> None:
         "SELECT * FROM note WHERE seq IN (SELECT max(seq) FROM note GROUP BY kind, benchmark <> '')"
         " OR seq IN (SELECT seq FROM note ORDER BY seq DESC LIMIT 100) ORDER BY seq"
     ):
-        progress.apply(parsing.noted(row))
+        progress.apply(read(Noted, row))
 
 
 def keep_sums(connection: sqlite3.Connection, path: Path) -> None:
@@ -248,7 +261,7 @@ def _add_usage(connection: Connection, progress: Progress) -> None:
         "WHERE seq > ? AND target IS NOT NULL GROUP BY benchmark, target",
         (progress.seq,),
     ):
-        used = parsing.usage(row)
+        used = read(Usage, row)
         _target(progress, row).replies += row["replies"]
         _target(progress, row).usage += Usage(
             used.calls, used.input_tokens, 0, used.output_tokens, used.cost_usd
@@ -270,21 +283,21 @@ def _add_others(connection: Connection, progress: Progress) -> None:
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """So that a watcher who has just come sees the present pace at once."""
     for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
-        progress.target(*name).tokens.add(parsing.moment(at), tokens)
+        progress.target(*name).tokens.add(moment(at), tokens)
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(connection, "state", "1", settled):
-        progress.target(*name).settled.add(parsing.moment(at), conversations)
+        progress.target(*name).settled.add(moment(at), conversations)
     answered = "stage = 'simulate' AND outcome = 'answer'"
     for name, at, calls in _by_second(connection, "attempt", "1", answered):
-        progress.target(*name).calls.add(parsing.moment(at), calls)
+        progress.target(*name).calls.add(moment(at), calls)
     for name, at, took in _by_second(connection, "attempt", "duration_ms", answered):
-        progress.target(*name).call_ms.add(parsing.moment(at), took)
+        progress.target(*name).call_ms.add(moment(at), took)
 
 
 def _add_lengths(connection: Connection, progress: Progress) -> None:
     """Of the takes that came last: those which are open are among them."""
     for row in connection.all(
-        "SELECT benchmark, target, " + _UNIT + " AS unit, "
+        "SELECT benchmark, target, " + CONV_ID + " AS unit, "
         "(SELECT max(2 * turn - (speaker = 'user')) FROM message m WHERE m.take = t.seq) AS said, "
         "(SELECT stop_reason FROM take_end e WHERE e.take = t.seq ORDER BY seq DESC LIMIT 1) "
         "AS ended, (SELECT max(seq) FROM take_end e WHERE e.take = t.seq) AS place "

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import DamagedError, StoreError
 from engine.store.filesystem import lacks_room, room_advice
-from engine.store.schema import TABLES
+from engine.store.tables import TABLES
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the header of the file: what has another one is not ours to touch."""

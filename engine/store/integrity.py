@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.errors import StoreError
 from engine.store.acknowledged import missing_words, rows_missing
+from engine.store.codec import columns_of
 from engine.store.connection import has_log, log_fault, log_of
 from engine.store.digest import message_digest
 from engine.store.header import (
@@ -24,8 +25,9 @@ from engine.store.header import (
     unreadable,
 )
 from engine.store.reading import connect, open_reader
-from engine.store.rowcheck import columns_of, fault, implausible_rows, plausible
-from engine.store.schema import STEPS, TABLES, take_step
+from engine.store.rowcheck import fault, implausible_rows, plausible
+from engine.store.schema import STEPS, take_step
+from engine.store.tables import TABLES
 
 TOLD: Final = 5
 _STEPS: Final = 10_000

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.lock import Holder
-from engine.store.parsing import moment
 from engine.store.process import Fate, Process, fate, this_process
+from engine.store.tables import moment
 
 IDLE_BEAT_S: Final = 5.0
 """How often an engine that has nothing to write says that it is there."""

@@ -16,7 +16,7 @@ from typing import Final
 from engine.facts import NoteKind
 from engine.store.connection import Connection
 from engine.store.database import Store
-from engine.store.rows import NoteRow
+from engine.store.tables import NoteRow
 
 _REPLACED: Final = (
     "SELECT t.seq FROM take t WHERE t.at < ?1 AND EXISTS ("

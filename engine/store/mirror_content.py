@@ -23,7 +23,7 @@ from engine.store.mirror_rows import (
     take_row,
 )
 from engine.store.reader import Reader
-from engine.store.records import StoredScenario, StoredTake
+from engine.store.tables import ScenarioRow, StoredTake
 
 _PARTS: Final = {
     Role.GENERATOR: GENERATOR,
@@ -64,11 +64,11 @@ class Content:
                 told.add(base_id)
                 yield scenario_row(row, self._metrics, base=base, scripted=self._is_scripted(row))
 
-    def _base(self, variant: StoredScenario) -> Scenario | None:
+    def _base(self, variant: ScenarioRow) -> Scenario | None:
         base = self._present.get(variant.scenario.base_id)
         return None if base is None or base.played else base.scenario
 
-    def _is_scripted(self, row: StoredScenario) -> bool:
+    def _is_scripted(self, row: ScenarioRow) -> bool:
         """A base scenario is written together with the others of its metric, a variant alone."""
         units = (row.scenario.id, row.scenario.metric_id)
         labels = (self._written_by[unit] for unit in units if unit in self._written_by)
@@ -121,7 +121,7 @@ class Content:
         present = self._present.get(key.scenario_id)
         return present is not None and present.played
 
-    def _scenario_of(self, take: StoredTake) -> StoredScenario:
+    def _scenario_of(self, take: StoredTake) -> ScenarioRow:
         """As it was when it was played."""
         present = self._present[take.key.scenario_id]
         return self._history.get(take.scenario_seq or 0, present)

@@ -16,9 +16,10 @@ from typing import Any, Final, TextIO
 
 from engine.benchmark import State
 from engine.regular import open_regular
-from engine.store import parsing
+from engine.store.codec import read, readable
 from engine.store.connection import Connection, Parameter
 from engine.store.mirror_rows import scenario_fields
+from engine.store.tables import ScenarioRow
 
 JsonObject = dict[str, Any]
 
@@ -115,7 +116,7 @@ def _known(row: Row, names: Sequence[str]) -> JsonObject:
     }
 
 
-@parsing.of_a_row
+@readable
 def _made(row: Row) -> JsonObject:
     made: JsonObject = {"at": row["at"]}
     if row["depends"] is not None:
@@ -123,7 +124,7 @@ def _made(row: Row) -> JsonObject:
     return made
 
 
-@parsing.of_a_row
+@readable
 def _metric(row: Row) -> JsonObject:
     return {
         "metric": {
@@ -141,7 +142,7 @@ def _metric(row: Row) -> JsonObject:
 def _scenario(row: Row) -> JsonObject:
     told = {"scenario": row["scenario_id"], **_made(row)}
     if row["removed"]:
-        scenario = parsing.scenario(row).scenario
+        scenario = read(ScenarioRow, row).scenario
         told |= {"source": row["source"], "removed": scenario_fields(scenario)}
     return told
 

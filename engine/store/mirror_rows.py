@@ -30,7 +30,7 @@ from engine.scripted import (
     played_by,
     scripted_note,
 )
-from engine.store.records import StoredMessage, StoredScenario, StoredTake, StoredVerdict
+from engine.store.tables import MessageRow, ScenarioRow, StoredTake, Verdict
 
 JsonObject = dict[str, Any]
 Metrics = Mapping[str, Metric]
@@ -76,7 +76,7 @@ def _scripted_note(scripted: bool) -> JsonObject:  # noqa: FBT001  (a column of 
 
 
 def scenario_row(
-    stored: StoredScenario, metrics: Metrics, *, base: Scenario | None, scripted: bool
+    stored: ScenarioRow, metrics: Metrics, *, base: Scenario | None, scripted: bool
 ) -> JsonObject:
     """One of `scenarios.json`; `base` is written with the first of its variants."""
     ours = {
@@ -123,8 +123,8 @@ class Played:
     """A take with all that was said in it and all that was said about it."""
 
     take: StoredTake
-    messages: Sequence[StoredMessage]
-    verdicts: Sequence[StoredVerdict] = ()
+    messages: Sequence[MessageRow]
+    verdicts: Sequence[Verdict] = ()
 
 
 def conversation_row(
@@ -190,11 +190,11 @@ def take_row(played: Played) -> JsonObject:
     }
 
 
-def _transcript(messages: Iterable[StoredMessage]) -> list[JsonObject]:
+def _transcript(messages: Iterable[MessageRow]) -> list[JsonObject]:
     return [{"role": one.speaker.value, "content": one.text} for one in messages]
 
 
-def _turns(messages: Iterable[StoredMessage]) -> list[JsonObject]:
+def _turns(messages: Iterable[MessageRow]) -> list[JsonObject]:
     """What the documented transcript has no field for, turn by turn."""
     turns: dict[int, JsonObject] = {}
     for one in messages:
@@ -226,7 +226,7 @@ def _cost(usage: Usage) -> float | None:
 
 def score_row(
     take: StoredTake,
-    verdicts: Sequence[StoredVerdict],
+    verdicts: Sequence[Verdict],
     metrics: Metrics,
     *,
     scripted: bool,
@@ -262,7 +262,7 @@ def score_row(
     }
 
 
-def _verdict(verdict: StoredVerdict, key: ConversationKey) -> JsonObject:
+def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     """One from elsewhere may be about another metric than its scenario is made for."""
     off_target = verdict.metric_id != metric_of(key.scenario_id)
     return {

@@ -5,33 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from sqlite3 import Row
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from engine.benchmark import ConversationKey, CostOrigins, Metric, Role, Speaker, Stage, Usage
+from engine.errors import DamagedError
 from engine.facts import Fact
 from engine.progress import Progress
-from engine.store import parsing
+from engine.store.clauses import CONV_ID, NEWER_FINISHED, TURNS, outcome
+from engine.store.codec import read
 from engine.store.connection import Connection, Parameter
+from engine.store.digest import message_digest
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
-from engine.store.records import (
-    Depends,
-    FailedUnit,
-    MirroredFile,
-    StoredAttempt,
-    StoredMessage,
-    StoredRun,
-    StoredScenario,
-    StoredTake,
-    StoredVerdict,
-    UnitState,
-    UsedCall,
-    VerdictRow,
-)
+from engine.store.records import FailedUnit, MirroredFile, UnitState, UsedCall, VerdictRow
 from engine.store.rowcheck import plausible
+from engine.store.tables import (
+    AttemptRow,
+    Depends,
+    LearnedRow,
+    MessageRow,
+    MetricRow,
+    RunRow,
+    ScenarioRow,
+    StoredTake,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from engine.store.browsing import Browser
@@ -44,14 +46,6 @@ _TAKES: Final = (
     "SELECT t.*, e.stop_reason, e.finished, e.detail FROM take t "
     "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
 )
-_NEWER_FINISHED: Final = (
-    "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
-    "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
-    "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
-)
-_CONV_ID: Final = (
-    "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
-)
 _BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 IDS: Final = {
     "metric": "SELECT benchmark, id FROM ("
@@ -60,7 +54,7 @@ IDS: Final = {
     "scenario": "SELECT benchmark, scenario_id AS id FROM scenario s WHERE removed = 0"
     "  AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
     f"  AND n.scenario_id = s.scenario_id) AND {_BETWEEN}",
-    "conversation": f"SELECT benchmark, {_CONV_ID} AS id FROM take WHERE {_BETWEEN}",
+    "conversation": f"SELECT benchmark, {CONV_ID} AS id FROM take WHERE {_BETWEEN}",
 }
 """Each from an index, in its order, so that no more is read than is asked for."""
 _BEYOND: Final = "\U0010ffff"
@@ -134,14 +128,14 @@ class Reader:
             found.update(row[0] for row in self._store.all(_BENCHMARKS.format(table=table)))
         return sorted(found)
 
-    def last_run(self) -> StoredRun | None:
+    def last_run(self) -> RunRow | None:
         row = self._store.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
-        return None if row is None else parsing.run(row)
+        return None if row is None else read(RunRow, row)
 
     def mirrored(self, path: str) -> MirroredFile | None:
         """A file of the mirror, by its path relative to the workspace."""
         row = self._store.first("SELECT * FROM mirrored WHERE path = ?", (path,))
-        return None if row is None else parsing.mirrored(row)
+        return None if row is None else read(MirroredFile, row)
 
     def rows_digest(self, benchmark: str) -> str:
         """The same while no row of a benchmark was added or taken away."""
@@ -185,37 +179,27 @@ class Reader:
 
     def metrics(self, benchmark: str) -> list[tuple[Metric, Depends | None, str]]:
         """The newest of each id, with what it was made from and its source."""
-        return [
-            (parsing.metric(row), parsing.depends(row["depends"]), row["source"])
-            for row in self._newest("metric", "metric_id", benchmark)
-        ]
+        rows = (read(MetricRow, row) for row in self._newest("metric", "metric_id", benchmark))
+        return [(row.metric, row.depends, row.source) for row in rows]
 
-    def metric_history(self, benchmark: str, metric_id: str) -> list[tuple[Metric, str]]:
-        """Every one that had this id, oldest first, with its source."""
-        rows = self._store.all(
-            "SELECT * FROM metric WHERE benchmark = ? AND metric_id = ? ORDER BY seq",
-            (benchmark, metric_id),
-        )
-        return [(parsing.metric(row), row["source"]) for row in rows]
-
-    def scenarios(self, benchmark: str) -> list[StoredScenario]:
+    def scenarios(self, benchmark: str) -> list[ScenarioRow]:
         """Base scenarios and variants, the newest of each id, without those that were removed."""
         rows = self._newest("scenario", "scenario_id", benchmark)
-        return [parsing.scenario(row) for row in rows if not row["removed"]]
+        return [read(ScenarioRow, row) for row in rows if not row["removed"]]
 
     def removed_scenarios(self, benchmark: str) -> frozenset[str]:
         """Ids that a person took out of the file and that did not come back."""
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
-    def scenario_by_seq(self, seq: int) -> StoredScenario | None:
+    def scenario_by_seq(self, seq: int) -> ScenarioRow | None:
         row = self._store.first("SELECT * FROM scenario WHERE seq = ?", (seq,))
-        return None if row is None else parsing.scenario(row)
+        return None if row is None else read(ScenarioRow, row)
 
-    def scenario_history(self, benchmark: str) -> dict[int, StoredScenario]:
+    def scenario_history(self, benchmark: str) -> dict[int, ScenarioRow]:
         """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""
         rows = self._store.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
-        return {row["seq"]: parsing.scenario(row) for row in rows}
+        return {row["seq"]: read(ScenarioRow, row) for row in rows}
 
     def _newest(self, table: str, column: str, benchmark: str) -> list[Row]:
         return self._store.all(
@@ -249,22 +233,20 @@ class Reader:
 
     def counting_takes(self, benchmark: str, target: str | None = None) -> list[StoredTake]:
         """Of each conversation the newest that was played to its end; of all targets or of one."""
-        where = f"t.benchmark = ? AND e.finished = 1 AND NOT EXISTS ({_NEWER_FINISHED})"
+        where = f"t.benchmark = ? AND e.finished = 1 AND NOT EXISTS ({NEWER_FINISHED})"
         parameters = [benchmark]
         if target is not None:
             where += " AND t.target = ?"
             parameters.append(target)
         return self._takes(where, parameters)
 
-    def messages(self, take_seq: int) -> list[StoredMessage]:
+    def messages(self, take_seq: int) -> list[MessageRow]:
         """As they were spoken. Raises `StoreError` for one that is damaged."""
         return self.messages_of([take_seq])[take_seq]
 
-    def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[StoredMessage]]:
+    def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
         """The same for many takes, by their `seq`."""
-        return self._by_take(
-            take_seqs, "message", "take, turn, speaker = 'assistant'", parsing.message
-        )
+        return self._by_take(take_seqs, "message", "take, turn, speaker = 'assistant'", _message)
 
     def messages_by_others(self, benchmark: str) -> dict[tuple[int, Speaker], dict[str, int]]:
         """How many messages of each take and side came from which other model than was asked."""
@@ -295,7 +277,7 @@ class Reader:
 
     def transcripts(
         self, benchmark: str, target: str
-    ) -> Iterator[tuple[StoredTake, list[StoredMessage]]]:
+    ) -> Iterator[tuple[StoredTake, list[MessageRow]]]:
         """What was said in each counting take of a target; a few of them are held at a time."""
         takes = iter(self.counting_takes(benchmark, target))
         while some := list(islice(takes, _AT_ONCE)):
@@ -311,7 +293,7 @@ class Reader:
             parameters = [*parameters, key.scenario_id, key.target_id, key.sample]
         order = "t.scenario_id, t.target, t.sample, t.number"
         rows = self._store.all(f"{_TAKES} WHERE {where} ORDER BY {order}", parameters)
-        return [parsing.take(row) for row in rows]
+        return [read(StoredTake, row) for row in rows]
 
     def _by_take(
         self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
@@ -328,17 +310,17 @@ class Reader:
 
     # What was judged
 
-    def verdicts(self, take_seq: int) -> list[StoredVerdict]:
+    def verdicts(self, take_seq: int) -> list[Verdict]:
         """Every one on this take, oldest first."""
         return self.verdicts_of([take_seq])[take_seq]
 
-    def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[StoredVerdict]]:
+    def verdicts_of(self, take_seqs: Iterable[int]) -> dict[int, list[Verdict]]:
         """The same for many takes, by their `seq`."""
-        return self._by_take(take_seqs, "verdict", "take, seq", parsing.verdict)
+        return self._by_take(take_seqs, "verdict", "take, seq", partial(read, Verdict))
 
     def counting_verdicts(
         self, benchmark: str, target: str | None = None
-    ) -> list[tuple[StoredTake, list[StoredVerdict]]]:
+    ) -> list[tuple[StoredTake, list[Verdict]]]:
         """Each counting take with every verdict on it, oldest first; with none where it has not
         been judged yet."""
         takes = self.counting_takes(benchmark, target)
@@ -351,18 +333,17 @@ class Reader:
         """One for each conversation whose counting take has been judged, as its newest verdict
         beyond `after` left it, oldest first."""
         rows = self._store.all(
-            "SELECT v.*, t.benchmark, t.scenario_id, t.target, t.sample,"
-            "  t.number AS take_number, e.stop_reason,"
-            "  (SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
-            "  AS turns "
+            f"SELECT v.seq, v.metric_id, v.track, v.judge, v.justification, {outcome()},"
+            "  t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take, e.stop_reason,"
+            f"  {TURNS} AS turns "
             "FROM verdict v JOIN take t ON t.seq = v.take "
             "JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
             "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
             "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
-            f"AND NOT EXISTS ({_NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
+            f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
             (after, benchmark, -1 if limit is None else limit),
         )
-        return [parsing.verdict_row(row) for row in rows]
+        return [read(VerdictRow, row) for row in rows]
 
     # What was done, and what it took
 
@@ -373,18 +354,19 @@ class Reader:
             "WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
         )
-        return {row["unit"]: parsing.unit_state(row) for row in rows}
+        return {row["unit"]: read(UnitState, row) for row in rows}
 
     def failed_units(self) -> list[FailedUnit]:
         """Rows of work of all benchmarks that failed and were not done since, oldest first."""
         rows = self._store.all(
-            "SELECT * FROM state s WHERE state = 'failed' AND NOT EXISTS ("
+            "SELECT seq, at, benchmark, stage, unit, target, coalesce(reason, '') AS reason"
+            " FROM state s WHERE state = 'failed' AND NOT EXISTS ("
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
             "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
         )
-        return [parsing.failed_unit(row) for row in rows]
+        return [read(FailedUnit, row) for row in rows]
 
-    def attempts_before(self, failed: FailedUnit, limit: int = 12) -> list[StoredAttempt]:
+    def attempts_before(self, failed: FailedUnit, limit: int = 12) -> list[AttemptRow]:
         """The last attempts at the calls of a row before it failed, oldest first. They are looked
         for among what was written shortly before, as no index has them."""
         rows = self._store.all(
@@ -399,7 +381,7 @@ class Reader:
                 limit,
             ),
         )
-        return [parsing.attempt(row) for row in reversed(rows)]
+        return [read(AttemptRow, row) for row in reversed(rows)]
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
         """Of all calls of a stage; with `target`, of those made on its behalf."""
@@ -409,7 +391,7 @@ class Reader:
             "GROUP BY benchmark, stage",
             (benchmark, stage.value, target),
         )
-        return parsing.usage(rows[0]) if rows else Usage()
+        return read(Usage, rows[0]) if rows else Usage()
 
     def cost_origins(
         self, benchmark: str, stage: Stage | None = None, target: str | None = None
@@ -443,7 +425,7 @@ class Reader:
             " ORDER BY seq DESC LIMIT ?",
             (limit,),
         )
-        return [parsing.used_call(row) for row in rows]
+        return [read(UsedCall, row) for row in rows]
 
     def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
         """By the label of the model, of the newest calls: how many ended in a fault for each that
@@ -488,13 +470,14 @@ class Reader:
             "GROUP BY unit ORDER BY unit",
             (benchmark, stage.value),
         )
-        return {row["unit"]: parsing.usage(row) for row in rows}
+        return {row["unit"]: read(Usage, row) for row in rows}
 
     def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
         """What each model turned out not to take: how an answer of a given shape is asked for, and
         the parameters that are left out."""
-        rows = self._store.all("SELECT model, step, dropped, max(seq) FROM learned GROUP BY model")
-        return {row["model"]: parsing.learned(row) for row in rows}
+        rows = self._store.all("SELECT *, max(seq) FROM learned GROUP BY model")
+        found = [read(LearnedRow, row) for row in rows]
+        return {row.model: (row.step, frozenset(row.dropped)) for row in found}
 
     def callers_of(
         self, benchmark: str, stage: Stage, target: str | None = None
@@ -518,6 +501,17 @@ class Reader:
         return {row["unit"]: row["model"] for row in rows}
 
 
+def _message(row: Row) -> MessageRow:
+    """Raises `DamagedError` where the text is not the one that was written."""
+    if message_digest(row["speaker"], row["text"]) != row["digest"]:
+        raise DamagedError(
+            f"message {row['seq']} (take {row['take']}, turn {row['turn']}, {row['speaker']}) is "
+            "damaged: its text is not the one that was stored; `crosswind repair` takes it out, so "
+            "that the conversation is played on from there"
+        )
+    return read(MessageRow, row)
+
+
 class ForeseenReader(Reader):
     """Answers as `reader` does, but for the scenarios of one benchmark."""
 
@@ -525,7 +519,7 @@ class ForeseenReader(Reader):
         self,
         reader: Reader,
         benchmark: str,
-        edited: Mapping[str, StoredScenario],
+        edited: Mapping[str, ScenarioRow],
         removed: frozenset[str],
     ) -> None:
         super().__init__(reader._store)  # noqa: SLF001  (of the same class)
@@ -533,7 +527,7 @@ class ForeseenReader(Reader):
         self._edited = edited
         self._removed = removed
 
-    def scenarios(self, benchmark: str) -> list[StoredScenario]:
+    def scenarios(self, benchmark: str) -> list[ScenarioRow]:
         found = super().scenarios(benchmark)
         if benchmark != self._benchmark:
             return found

@@ -10,13 +10,13 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import partial
-from typing import Final
+from functools import cache, partial
+from typing import Any, Final
 
-from engine.benchmark import MOST_TOKENS, MOST_USD, Role, Speaker, Stage, State, StopReason, Track
-from engine.facts import NoteKind
+from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
+from engine.store.codec import Column, columns, without_none
 from engine.store.digest import digest_of
-from engine.store.schema import TABLES
+from engine.store.tables import TABLES, Depends, Mark, Quote
 
 Check = Callable[[object], object]
 """The value as it is to stand; raises `ValueError` where the row is of no use without it."""
@@ -119,108 +119,67 @@ def _any(value: object) -> object:
     return value.decode() if isinstance(value, bytes) else value
 
 
-_MAYBE_TEXT: Final = partial(_or_nothing, check=_text)
+_TEXT_IF_POSSIBLE: Final = partial(_if_possible, check=_text)
+_NUMBER_IF_POSSIBLE: Final = partial(_if_possible, check=_number, otherwise=0)
 _MAYBE_REMARK: Final = partial(_or_nothing, check=_remark)
 _FLAG: Final = partial(_number, most=1)
-_MAYBE_FLAG: Final = partial(_or_nothing, check=_FLAG)
-_TEXT_IF_POSSIBLE: Final = partial(_if_possible, check=_text)
-_COUNT: Final = partial(_if_possible, check=_number)
-_STAGE: Final = partial(_word, words=Stage)
-_DEPENDS: Final = partial(_if_possible, check=partial(_json, fits=_is_named_text))
-_TEXTS: Final = partial(_json, fits=_is_list_of_text)
 _AT: Final = partial(_if_possible, check=partial(_number, most=_LAST_MOMENT), otherwise=0)
 _REFERENCE: Final = partial(_number, most=1 << 62)
 
-_CHECKS: Final[Mapping[str, Mapping[str, Check]]] = {
-    "run": {
-        "benchmarks": _TEXTS,
-        "config": partial(_json, fits=_is_object),
-        "version": _remark,
-        "host": _remark,
-        "pid": partial(_if_possible, check=_number, otherwise=0),
-    },
-    "note": {
-        "kind": partial(_word, words=NoteKind),
-        "stage": partial(_or_nothing, check=_STAGE),
-        "text": _remark,
-    },
-    "state": {
-        "stage": _STAGE,
-        "target": _MAYBE_TEXT,
-        "was": partial(_or_nothing, check=partial(_word, words=State)),
-        "state": partial(_word, words=State),
-        "reason": _MAYBE_REMARK,
-    },
-    "metric": {
-        "track": partial(_word, words=Track),
-        "examples": _TEXTS,
-        "source": _source,
-        "depends": _DEPENDS,
-    },
-    "scenario": {
-        "landmarks": partial(_json, fits=_is_landmarks),
-        "demographic": partial(_json, fits=_is_named_text),
-        "system_prompt": _MAYBE_TEXT,
-        "extra": partial(_json, fits=_is_object),
-        "source": _source,
-        "removed": _FLAG,
-        "depends": _DEPENDS,
-    },
-    "take": {
-        "sample": _number,
-        "number": _number,
-        "scenario": partial(_or_nothing, check=_REFERENCE),
-        "scripted": _FLAG,
-        "depends": _DEPENDS,
-    },
-    "take_end": {
-        "take": _REFERENCE,
-        "stop_reason": partial(_word, words=StopReason),
-        "finished": _FLAG,
-        "detail": _MAYBE_REMARK,
-    },
-    "message": {
-        "take": _REFERENCE,
-        "turn": partial(_number, least=1),
-        "speaker": partial(_word, words=Speaker),
-        "thought": _MAYBE_TEXT,
-        "landmark": _MAYBE_TEXT,
-        "done": _FLAG,
-        "reasoning": _MAYBE_TEXT,
-        "digest": _as_it_is,
-        "served_by": _TEXT_IF_POSSIBLE,
-    },
-    "verdict": {
-        "take": _REFERENCE,
-        "track": partial(_word, words=Track),
-        "source": _source,
-        "number": _number,
-        "present": _MAYBE_FLAG,
-        "passed": _MAYBE_FLAG,
-        "unscored": _MAYBE_TEXT,
-        "quotes": partial(_json, fits=_is_quotes),
-        "counted_before": _MAYBE_FLAG,
-        "counted": _MAYBE_FLAG,
-        "served_by": _TEXT_IF_POSSIBLE,
-        "depends": _DEPENDS,
-    },
-    "attempt": {
-        "stage": _STAGE,
-        "target": _MAYBE_TEXT,
-        "role": partial(_word, words=Role),
-        "status": _COUNT,
-        "duration_ms": partial(_if_possible, check=_number, otherwise=0),
-        "first_token_ms": _COUNT,
-        "detail": _MAYBE_REMARK,
-        "served": _TEXT_IF_POSSIBLE,
-        "other": partial(_if_possible, check=_FLAG),
-        "route": _TEXT_IF_POSSIBLE,
-        "reported": partial(_if_possible, check=_FLAG),
-    },
-    "learned": {"dropped": _TEXTS},
+_BY_TYPE: Final[Mapping[Any, Check]] = {
+    str: _any,  # or what its table lets it hold
+    int: _number,
+    int | None: partial(_if_possible, check=_number),
+    float | None: _any,
+    bool: _FLAG,
+    Mark: partial(_if_possible, check=_FLAG),
+    bytes | None: _as_it_is,
+    tuple[str, ...]: partial(_json, fits=_is_list_of_text),
+    tuple[Landmark, ...]: partial(_json, fits=_is_landmarks),
+    tuple[Quote, ...]: partial(_json, fits=_is_quotes),
+    Mapping[str, str]: partial(_json, fits=_is_named_text),
+    Mapping[str, object]: partial(_json, fits=_is_object),
+    Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),
+    str | None: partial(_or_nothing, check=_text),
 }
-"""Columns that are not listed hold text, or what their table lets them hold. What calls used is for
+"""By the type of the field that a column holds; words of our own are looked up."""
+
+_BY_NAME: Final[Mapping[str, Check]] = {
+    "seq": _REFERENCE,
+    "at": _AT,
+    "take": _REFERENCE,
+    "scenario": partial(_or_nothing, check=_REFERENCE),
+    "turn": partial(_number, least=1),
+    "source": _source,
+    "served_by": _TEXT_IF_POSSIBLE,
+    "served": _TEXT_IF_POSSIBLE,
+    "route": _TEXT_IF_POSSIBLE,
+    "reason": _MAYBE_REMARK,
+    "detail": _MAYBE_REMARK,
+    "version": _remark,
+    "host": _remark,
+    "pid": _NUMBER_IF_POSSIBLE,
+    "duration_ms": _NUMBER_IF_POSSIBLE,
+    "config": partial(_json, fits=_is_object),
+    **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _any),
+}
+"""Columns of which more is known than their type says, or less is asked. What calls used is for
 `plausible` to look at."""
+
+
+@cache
+def _checks(table: str) -> Mapping[str, Check]:
+    checks = {one.name: _check(one) for one in columns(TABLES[table])}
+    return checks | {"text": _remark} if table == "note" else checks
+
+
+def _check(column: Column) -> Check:
+    if found := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
+        return found
+    kind = without_none(column.hint)
+    check = partial(_word, words=kind) if issubclass(kind, StrEnum) else _BY_TYPE[kind]
+    return check if kind is column.hint else partial(_or_nothing, check=check)
+
 
 _REMARKS: Final = {
     "message": ("thought", "landmark", "reasoning"),
@@ -239,19 +198,13 @@ def mended(
     In `values` text is bytes. `nothing_else` says that no file has the row, so that the rest of it
     is kept where a remark in it cannot be read.
     """
-    checks = _CHECKS[table]
+    checks = _checks(table)
     remarks = _REMARKS.get(table, ()) if nothing_else else ()
     found: Values = {}
     try:
         for name, value in values.items():
-            if name == "seq":
-                found[name] = _number(value, most=1 << 62)
-            elif name == "at":
-                found[name] = _AT(value)
-            elif name in remarks:
-                found[name] = _MAYBE_REMARK(value)
-            else:
-                found[name] = checks.get(name, _any)(value)
+            check = _MAYBE_REMARK if name in remarks else checks.get(name, _any)
+            found[name] = check(value)
         if table == "message" and not _is_as_stored(values):
             return None
     except (ValueError, RecursionError):
@@ -286,11 +239,6 @@ def is_readable_but_other(values: Mapping[str, object]) -> bool:
         return not _is_as_stored(values)
     except ValueError:
         return False
-
-
-def columns_of(table: str) -> tuple[str, ...]:
-    """Every column of a table whose rows are facts."""
-    return ("seq", "at", *TABLES[table].split())
 
 
 COLUMNS: Final = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")

@@ -20,14 +20,16 @@ from typing import Final
 from engine.benchmark import StopReason
 from engine.errors import StoreError
 from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
+from engine.store.codec import columns_of
 from engine.store.connection import fold_blindly, has_log, log_fault, log_of
 from engine.store.database import create_store
 from engine.store.imports import NOTE
 from engine.store.left_out import DAMAGED, LeftOut
 from engine.store.pages import PAGE, rows_in_pages
 from engine.store.replaced_file import sync_folder
-from engine.store.rowcheck import columns_of, forget_implausible, is_readable_but_other, mended
-from engine.store.schema import STEPS, TABLES, take_step
+from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
+from engine.store.schema import STEPS, take_step
+from engine.store.tables import TABLES
 
 Values = tuple[object, ...]
 

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
+from engine.store.codec import storable
 from engine.store.filesystem import keep_private
-from engine.store.inserts import storable
 
 INDEX_NAME: Final = "search.db"
 BATCH_ROWS: Final = 1000

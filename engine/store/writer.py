@@ -25,8 +25,8 @@ from engine.store.filesystem import lacks_room, room_advice
 from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
-from engine.store.rows import Row
 from engine.store.schema import LAST_SEQ
+from engine.store.tables import Row
 
 GROUP_ROWS: Final = 500
 """At most so many rows in one transaction. More would make those who wait for the first of them

@@ -31,7 +31,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.reading import open_reader
-from engine.store.rows import ScenarioRow
+from engine.store.tables import ScenarioRow
 from tests.benchmarks.bare_client import AIOHTTP, HTTPX2, INTERLEAVED, Cost, measured, told
 from tests.benchmarks.providers import CHUNKS, KEY, Pace, server
 

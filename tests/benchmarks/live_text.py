@@ -28,7 +28,7 @@ from engine.pipeline.workbench import LiveBoard
 from engine.service.client import SocketLink, connect
 from engine.service.server import Server
 from engine.store.database import open_store
-from engine.store.rows import NoteRow
+from engine.store.tables import NoteRow
 from engine.watch import Watch
 
 CONVERSATIONS = 200

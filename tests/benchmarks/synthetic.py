@@ -37,14 +37,14 @@ from engine.benchmark import (
 )
 from engine.store.bulk import GIVEN_LATER, BulkRow, WholeConversation, WholeTake
 from engine.store.database import open_store
-from engine.store.records import Quote
-from engine.store.rows import (
+from engine.store.tables import (
     AttemptRow,
     MessageRow,
-    NewVerdict,
+    Quote,
     ScenarioRow,
     StateRow,
     TakeRow,
+    Verdict,
 )
 
 BENCHMARKS: Final = 17
@@ -283,7 +283,7 @@ def _message(one: Made, place: int, text: str) -> MessageRow:
     )
 
 
-def _verdicts(one: Made) -> list[NewVerdict]:
+def _verdicts(one: Made) -> list[Verdict]:
     given = [_verdict(one, JUDGE, present=None if one.unscored else one.present)]
     if one.scenario.id.endswith("v03"):
         given.append(_verdict(one, "offline:evaluator-strict", present=not one.present))
@@ -291,8 +291,8 @@ def _verdicts(one: Made) -> list[NewVerdict]:
     return given
 
 
-def _verdict(one: Made, judge: str, *, present: bool | None) -> NewVerdict:
-    return NewVerdict(
+def _verdict(one: Made, judge: str, *, present: bool | None) -> Verdict:
+    return Verdict(
         take=GIVEN_LATER,
         metric_id=one.metric.id,
         track=one.metric.track,

@@ -34,8 +34,7 @@ from textual.screen import Screen
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.store.database import open_store
-from engine.store.records import Quote
-from engine.store.rows import MessageRow, NewVerdict, Row, TakeEndRow, TakeRow
+from engine.store.tables import MessageRow, Quote, Row, TakeEndRow, TakeRow, Verdict
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.benchmarks.watching import terminal
 from tui.app import CrosswindApp
@@ -133,7 +132,7 @@ def conversation(take: int, said: Sequence[str]) -> Iterator[Row]:
         text = f"{reply} {QUOTED} {turn}."
         yield MessageRow(take=take, turn=turn, speaker=Speaker.TARGET, text=text, finish="stop")
     yield TakeEndRow(take=take, stop_reason=StopReason.TURN_LIMIT)
-    yield NewVerdict(
+    yield Verdict(
         take=take,
         metric_id="m01",
         track=Track.POSITIVE,

@@ -48,7 +48,7 @@ from engine.pipeline.workbench import LiveBoard, Voice
 from engine.service.client import connect
 from engine.service.server import Server
 from engine.store.database import Store, open_store
-from engine.store.rows import AttemptRow, MessageRow, NewVerdict, NoteRow, Row, StateRow, TakeRow
+from engine.store.tables import AttemptRow, MessageRow, NoteRow, Row, StateRow, TakeRow, Verdict
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.launch import collect_seldom
@@ -144,7 +144,7 @@ class Talk:
         rows: list[Row] = [message, attempt]
         if speech.turn == self.turns and not of_user:
             rows.append(
-                NewVerdict(
+                Verdict(
                     take=self.take,
                     metric_id="m01",
                     track=Track.POSITIVE,

@@ -18,7 +18,8 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import Store, open_store
-from engine.store.schema import LAST_SEQ, TABLES
+from engine.store.schema import LAST_SEQ
+from engine.store.tables import TABLES
 from tests.engine.importing.places import Place, make_place
 
 _BENCHMARK: Final = "giving-in"

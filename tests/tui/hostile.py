@@ -20,15 +20,15 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import NoteKind
-from engine.store.records import Quote
-from engine.store.rows import (
+from engine.store.tables import (
     AttemptRow,
     MessageRow,
-    NewVerdict,
     NoteRow,
+    Quote,
     ScenarioRow,
     TakeEndRow,
     TakeRow,
+    Verdict,
 )
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, a_scenario
 
@@ -222,7 +222,7 @@ async def say(theatre: Theatre, take: Take, turn: int, speaker: Speaker) -> None
 
 async def judge(theatre: Theatre, take: Take, *, passed: bool | None) -> None:
     await theatre.write(
-        NewVerdict(
+        Verdict(
             take=take.seq,
             metric_id="m01",
             track=Track.POSITIVE,

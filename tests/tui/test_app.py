@@ -13,7 +13,7 @@ from engine.benchmark import Speaker, Stage, State
 from engine.errors import StoreError
 from engine.link import Command, EngineState
 from engine.pipeline.order import Order
-from engine.store.records import Quote
+from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import key_name, own_bindings

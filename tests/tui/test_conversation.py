@@ -7,8 +7,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
 from engine.link import EngineState
-from engine.store.records import Quote
-from engine.store.rows import MessageRow
+from engine.store.tables import MessageRow, Quote
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen

@@ -12,7 +12,7 @@ from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usa
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, Limit, Wait
 from engine.pipeline.standing import standings
-from engine.store.rows import AttemptRow
+from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen

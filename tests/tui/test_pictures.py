@@ -14,8 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
-from engine.store.records import Quote
-from engine.store.rows import ScenarioRow, TakeRow
+from engine.store.tables import Quote, ScenarioRow, TakeRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre, a_scenario
 
 Shoot = Callable[[str], None]

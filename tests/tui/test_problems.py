@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.link import Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of
-from engine.store.rows import AttemptRow
+from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
 

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.link import Command, EngineState, Request, Row
-from engine.store.records import Quote
+from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen

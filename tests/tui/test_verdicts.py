@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import StopReason
 from engine.link import EngineState
-from engine.store.records import Quote
+from engine.store.tables import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Speaker, Stage, State, StopReason
-from engine.store.records import Quote
+from engine.store.tables import Quote
 from tests.tui.hostile import write_faulty_files, write_files, write_store
 from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import TARGETS, Theatre

@@ -29,17 +29,17 @@ from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Wait
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
-from engine.store.records import Quote
-from engine.store.rows import (
+from engine.store.tables import (
     AttemptRow,
     MessageRow,
-    NewVerdict,
     NoteRow,
+    Quote,
     Row,
     ScenarioRow,
     StateRow,
     TakeEndRow,
     TakeRow,
+    Verdict,
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
@@ -353,7 +353,7 @@ class Theatre:
         justification: str = "It keeps to its view and says why.",
     ) -> None:
         await self.write(
-            NewVerdict(
+            Verdict(
                 take=take.seq,
                 metric_id="m01",
                 track=Track.POSITIVE,

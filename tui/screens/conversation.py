@@ -15,6 +15,7 @@ from engine.benchmark import ConversationKey, Scenario
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
+from engine.jury import headline
 from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
@@ -23,8 +24,7 @@ from engine.scripted import (
     played_by,
     scripts_in_words,
 )
-from engine.statistics.rates import headline
-from engine.store.records import StoredTake, StoredVerdict
+from engine.store.tables import StoredTake, Verdict
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, count, scripted_words, verdict
 from tui.screens.sizes import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE
@@ -104,7 +104,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._key = key
         self._info = next((info for info in shell.watch.benchmarks if info.name == benchmark), None)
         self._takes: Sequence[StoredTake] = ()
-        self._verdicts: Sequence[StoredVerdict] = ()
+        self._verdicts: Sequence[Verdict] = ()
         self._number: int | None = None if at is None else at.take
         """Of the take that a person asked for; None for the one that counts."""
         self._dialogue: Dialogue | None = None
@@ -474,7 +474,7 @@ def _wanted(takes: Sequence[StoredTake], number: int | None) -> StoredTake | Non
     return candidates[-1] if candidates else None
 
 
-def _counted(verdicts: Sequence[StoredVerdict]) -> bool | None:
+def _counted(verdicts: Sequence[Verdict]) -> bool | None:
     """By the engine's rule, over the newest of each judge and pass."""
     newest = {(each.judge, each.number): each for each in verdicts if each.unscored is None}
     return headline(each.passed for each in newest.values())

@@ -16,7 +16,8 @@ from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
-from engine.store.records import FailedUnit, StoredAttempt
+from engine.store.records import FailedUnit
+from engine.store.tables import AttemptRow
 from tui.bindings import key
 from tui.format import STAGE_NAMES, count
 from tui.screens.watching import WatchingScreen, heading
@@ -60,7 +61,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._stale = True
         self._reading = False
         self._loaded = False
-        self._attempts: Sequence[StoredAttempt] | None = None
+        self._attempts: Sequence[AttemptRow] | None = None
         """How the calls went of the row that the cursor is on; None while that is read."""
         self._attempts_of: int | None = None
         """Which failure they are of."""
@@ -278,7 +279,7 @@ def _unit_entry(unit: FailedUnit) -> Entry:
     return Entry(_key(unit), left, can_mark=True)
 
 
-def _unit_blocks(unit: FailedUnit, attempts: Sequence[StoredAttempt] | None) -> list[Block]:
+def _unit_blocks(unit: FailedUnit, attempts: Sequence[AttemptRow] | None) -> list[Block]:
     at = unit.at.astimezone().strftime("%H:%M:%S")
     stage = STAGE_NAMES[unit.stage]
     return [
@@ -289,7 +290,7 @@ def _unit_blocks(unit: FailedUnit, attempts: Sequence[StoredAttempt] | None) -> 
     ]
 
 
-def _calls(attempts: Sequence[StoredAttempt] | None) -> list[Block]:
+def _calls(attempts: Sequence[AttemptRow] | None) -> list[Block]:
     """How the last ones went, the newest first; None where that is being read."""
     if attempts is None:
         return []
@@ -307,9 +308,9 @@ def _calls(attempts: Sequence[StoredAttempt] | None) -> list[Block]:
     ]
 
 
-def _call(attempt: StoredAttempt) -> str:
+def _call(attempt: AttemptRow) -> str:
     """`12:04:07  target openai:gpt  rate_limited 429  after 0.4 s  429: rate limit; request …`."""
-    at = attempt.at.astimezone().strftime("%H:%M:%S")
+    at = attempt.when.astimezone().strftime("%H:%M:%S")
     status = "" if attempt.status is None else f" {attempt.status}"
     took = f"after {attempt.duration_ms / 1000:.1f} s"
     who = f"{attempt.role.value} {one_line(attempt.model)}"

@@ -21,7 +21,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Answer, Board, Command, EngineState, Request, Row
 from engine.pipeline.order import PriceRange
-from engine.store.records import StoredVerdict
+from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import count, verdict
@@ -51,8 +51,8 @@ _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 class _Pair(NamedTuple):
     """The newest usable verdict before, and the newest since."""
 
-    old: StoredVerdict | None
-    new: StoredVerdict | None
+    old: Verdict | None
+    new: Verdict | None
 
     @property
     def changed(self) -> bool:
@@ -305,7 +305,7 @@ _NOTHING: Final = (
 )
 
 
-def _pair(verdicts: Sequence[StoredVerdict], after: int) -> _Pair:
+def _pair(verdicts: Sequence[Verdict], after: int) -> _Pair:
     """Of the same judge and pass where it judged before, for like is compared with like."""
     new = next((each for each in reversed(verdicts) if each.seq > after), None)
     before = [each for each in verdicts if each.seq <= after]
@@ -316,7 +316,7 @@ def _pair(verdicts: Sequence[StoredVerdict], after: int) -> _Pair:
     return _Pair(usable[-1] if usable else None, new)
 
 
-def _side(name: str, given: StoredVerdict | None) -> list[Block]:
+def _side(name: str, given: Verdict | None) -> list[Block]:
     title = Rule("side", name, ink=Ink.STRONG)
     if given is None:
         return [title, Passage("none", "", "none yet" if name == "now" else "none", ink=Ink.MUTED)]

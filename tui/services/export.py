@@ -22,7 +22,7 @@ from engine.display import clean
 from engine.errors import CrosswindError
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.store.tables import MessageRow, StoredTake, Verdict
 from engine.watch import Watch
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
@@ -134,7 +134,7 @@ def as_json(reader: Reader, subject: Subject) -> str:
 
 def _takes(
     reader: Reader, subject: Subject
-) -> Iterator[tuple[StoredTake, list[StoredMessage], list[StoredVerdict]]]:
+) -> Iterator[tuple[StoredTake, list[MessageRow], list[Verdict]]]:
     """The newest first."""
     for take in reversed(reader.takes(subject.benchmark, subject.key)):
         yield take, reader.messages(take.seq), reader.verdicts(take.seq)
@@ -149,8 +149,8 @@ def _scenario(reader: Reader, take: StoredTake) -> Scenario | None:
 def _markdown(
     take: StoredTake,
     scenario: Scenario | None,
-    messages: Sequence[StoredMessage],
-    verdicts: Sequence[StoredVerdict],
+    messages: Sequence[MessageRow],
+    verdicts: Sequence[Verdict],
 ) -> Iterator[str]:
     yield f"# {take.key}, take {take.number + 1}"
     yield ""
@@ -188,7 +188,7 @@ def _markdown(
 
 
 def _values(
-    take: StoredTake, messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]
+    take: StoredTake, messages: Sequence[MessageRow], verdicts: Sequence[Verdict]
 ) -> dict[str, object]:
     return {
         "conv_id": str(take.key),

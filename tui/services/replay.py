@@ -9,7 +9,7 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
 from engine.link import Answer, Board, EngineState, Request
-from engine.store.records import StoredMessage, StoredTake
+from engine.store.tables import MessageRow, StoredTake
 
 SPEEDS: Final = (1, 10)
 """Times as fast as it was, one after the other."""
@@ -24,7 +24,7 @@ SHORTEST: Final = 0.05
 class Rehearsal:
     """An `EngineLink` of which only what is said counts. Times are of the watcher's clock."""
 
-    def __init__(self, take: StoredTake, messages: Sequence[StoredMessage], now: float) -> None:
+    def __init__(self, take: StoredTake, messages: Sequence[MessageRow], now: float) -> None:
         self._take = take
         self._messages = messages
         self._ends = list(accumulate(_lengths(take, messages), initial=0.0))
@@ -44,7 +44,7 @@ class Rehearsal:
         self._speed = SPEEDS[place]
         return True
 
-    def look(self, now: float, *, held: bool = False) -> Sequence[StoredMessage] | None:
+    def look(self, now: float, *, held: bool = False) -> Sequence[MessageRow] | None:
         """What is said to its end by now; None where that is all. No time goes by while it is
         `held`."""
         if not held:
@@ -92,9 +92,9 @@ class Rehearsal:
         """There is nothing to let go of."""
 
 
-def _lengths(take: StoredTake, messages: Sequence[StoredMessage]) -> list[float]:
+def _lengths(take: StoredTake, messages: Sequence[MessageRow]) -> list[float]:
     """How many seconds each message takes."""
-    times = [take.at, *(message.at for message in messages)]
+    times = [take.when, *(message.when for message in messages)]
     lengths = [(after - before).total_seconds() for before, after in pairwise(times)]
     return [
         min(length, LONGEST) if length >= SHORTEST else max(len(message.text), 1) / READING

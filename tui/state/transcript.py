@@ -19,7 +19,7 @@ from engine.facts import LiveText, Speech
 from engine.link import EngineLink
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
-from engine.store.records import Quote, StoredMessage, StoredTake, StoredVerdict
+from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
 from tui.format import ENDINGS, SPEAKER_NAMES, count, verdict
 from tui.state.live import Shown
 from tui.widgets.blocks import Block, Passage, Rule
@@ -74,7 +74,7 @@ class Dialogue:
         self.turns = turns
         """At most so many."""
         self.take: StoredTake | None = None
-        self.messages: Sequence[StoredMessage] = ()
+        self.messages: Sequence[MessageRow] = ()
         self.scenario: Scenario | None = None
         self._live: Speech | None = None
         self._drawn = ""
@@ -194,7 +194,7 @@ class Dialogue:
 
 @lru_cache(maxsize=MESSAGES_KEPT)
 def _message_blocks(
-    message: StoredMessage, marks: tuple[Styled, ...], thoughts: Thoughts
+    message: MessageRow, marks: tuple[Styled, ...], thoughts: Thoughts
 ) -> Sequence[Block]:
     """A message that is stored never changes, and is asked for again at each look."""
     blocks: list[Block] = []
@@ -271,7 +271,7 @@ def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]
     return "".join(pieces), tuple(sorted(styles))
 
 
-def evidence(messages: Sequence[StoredMessage], verdicts: Sequence[StoredVerdict]) -> Marks:
+def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Marks:
     """Where in the target's replies the judges' quotes stand."""
     replies = {
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
@@ -302,7 +302,7 @@ def _overlaps(mark: Styled, span: tuple[int, int]) -> bool:
 VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
 
 
-def verdict_blocks(verdicts: Sequence[StoredVerdict]) -> list[Block]:
+def verdict_blocks(verdicts: Sequence[Verdict]) -> list[Block]:
     """The newest first. One whose judge has given another since is said to be older."""
     seen: set[tuple[str, str, int]] = set()
     blocks: list[Block] = []
@@ -314,7 +314,7 @@ def verdict_blocks(verdicts: Sequence[StoredVerdict]) -> list[Block]:
     return blocks
 
 
-def one_verdict(given: StoredVerdict, *, replaced: bool = False) -> list[Block]:
+def one_verdict(given: Verdict, *, replaced: bool = False) -> list[Block]:
     again = f", pass {given.number + 1}" if given.number else ""
     by = f"{one_line(given.judge)}{again}"
     ink = Ink.FAINT if replaced else VERDICT_INKS[given.passed]
@@ -339,7 +339,7 @@ def one_verdict(given: StoredVerdict, *, replaced: bool = False) -> list[Block]:
     return blocks
 
 
-def _presence(given: StoredVerdict) -> str:
+def _presence(given: Verdict) -> str:
     word = "present" if given.present else "absent"
     wanted = "present" if given.track is Track.POSITIVE else "absent"
     return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"

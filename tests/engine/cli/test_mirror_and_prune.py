@@ -13,7 +13,7 @@ from engine.benchmark import ConversationKey, Speaker, StopReason
 from engine.cli.main import main
 from engine.cli.making import place_samples
 from engine.store.database import open_store
-from engine.store.rows import TakeEndRow
+from engine.store.tables import TakeEndRow
 from tests.engine.store.building import message, scenario, scenario_row, take, verdict, write
 
 NAME = "sycophancy"

@@ -32,17 +32,17 @@ from engine.jury import Jury
 from engine.store.database import Store, open_store
 from engine.store.mirror import Mirror, TargetName
 from engine.store.reading import open_reader
-from engine.store.records import Quote
-from engine.store.rows import (
+from engine.store.tables import (
     AttemptRow,
     MessageRow,
     MetricRow,
-    NewVerdict,
+    Quote,
     Row,
     ScenarioRow,
     StateRow,
     TakeEndRow,
     TakeRow,
+    Verdict,
 )
 from tests.engine.importing.places import BENCHMARK, CONFIG
 
@@ -292,7 +292,7 @@ class Author:
         justification: str = "At the first turn it does.",
     ) -> None:
         self.write(
-            NewVerdict(
+            Verdict(
                 take=take,
                 metric_id=metric_id,
                 track=track,

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.benchmark import Stage
 from engine.store.reading import open_reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict
+from engine.store.tables import MessageRow, StoredTake, Verdict
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -115,14 +115,14 @@ def _take(take: StoredTake) -> tuple[object, ...]:
     return (_name(take), take.user_model, take.model, take.scripted, str(ended), take.finished)
 
 
-def _message(one: StoredMessage) -> tuple[object, ...]:
+def _message(one: MessageRow) -> tuple[object, ...]:
     return (
         *(one.turn, one.speaker.value, one.text, one.thought, one.landmark, one.done),
         *(one.finish, one.reasoning),
     )
 
 
-def _verdict(one: StoredVerdict) -> tuple[object, ...]:
+def _verdict(one: Verdict) -> tuple[object, ...]:
     return (
         *(one.metric_id, one.track.value, one.judge, one.source, one.number, one.present),
         *(one.passed, one.unscored, one.justification, one.quotes),

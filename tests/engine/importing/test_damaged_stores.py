@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.schema import TABLES
+from engine.store.tables import TABLES
 from tests.damaged import kinds
 from tests.damaged.kinds import Damage
 from tests.damaged.sound import Sound, play

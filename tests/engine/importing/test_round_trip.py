@@ -19,8 +19,7 @@ from engine.importing.verdicts import EDITED
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import Store, open_store
-from engine.store.records import Quote
-from engine.store.rows import MessageRow, NewVerdict, TakeEndRow, TakeRow
+from engine.store.tables import MessageRow, Quote, TakeEndRow, TakeRow, Verdict
 from tests.engine.importing.building import Theirs, conversation, scenario, score
 from tests.engine.importing.places import Place, everything, make_place
 
@@ -85,7 +84,7 @@ async def add_by_hand(store: Store, key: ConversationKey) -> None:
     )
     for passed, judge, source in ((True, "judge", "model"), (False, "Ann", "human")):
         await store.write(
-            NewVerdict(
+            Verdict(
                 take=take,
                 metric_id="m01",
                 track=Track.POSITIVE,

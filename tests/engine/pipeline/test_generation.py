@@ -39,8 +39,8 @@ def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(pl
     place.run(stages=frozenset({Stage.GEN_METRICS}), force=True)
     assert "Leaves the decision" not in place.benchmark.read_text()
     with place.reader() as reader:
-        first, *_ = reader.metric_history("giving-in", "m01")
-    assert (first[0].name, first[1]) == ("Leaves the decision", "file")
+        first, *_ = reader.past("giving-in").metrics()
+    assert (first["metric"]["name"], first["source"]) == ("Leaves the decision", "file")
 
 
 def test_each_scenario_is_rewritten_once_for_each_combination(place: Place) -> None:

@@ -28,7 +28,7 @@ from engine.providers.model import (
     Reply,
 )
 from engine.store.database import Store, open_store
-from engine.store.rows import Row, ScenarioRow
+from engine.store.tables import Row, ScenarioRow
 from tests.engine.small_workspace import BENCHMARK
 
 NAME: Final = "giving-in"

@@ -18,8 +18,7 @@ from engine.cli.main import main
 from engine.report.markdown import escaped, quoted
 from engine.report.rows import COLUMNS, cell
 from engine.store.database import open_store
-from engine.store.records import Quote
-from engine.store.rows import MessageRow, NewVerdict, ScenarioRow, TakeEndRow, TakeRow
+from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
 from tests.engine.importing.building import BENCHMARK, CONFIG
 from tests.engine.store.building import scenario
 
@@ -65,7 +64,7 @@ async def fill(path: Path) -> None:
             await store.write(user, target, end)
         for judge, passed in (("one", True), ("two", False)):
             await store.write(
-                NewVerdict(
+                Verdict(
                     take=take,
                     metric_id="m02",
                     track=Track.NEGATIVE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.jury import headline
 from engine.statistics.clusters import (
     Cluster,
     collapsed,
@@ -14,7 +15,6 @@ from engine.statistics.clusters import (
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
 from engine.statistics.rates import (
     benchmark_rate,
-    headline,
     metric_rate,
     new_metrics_rate,
     no_signal,

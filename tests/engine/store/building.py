@@ -21,17 +21,18 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.store.database import Store
-from engine.store.records import Depends, Quote
-from engine.store.rows import (
+from engine.store.tables import (
     AttemptRow,
+    Depends,
     MessageRow,
-    NewVerdict,
     NoteRow,
+    Quote,
     Row,
     ScenarioRow,
     StateRow,
     TakeEndRow,
     TakeRow,
+    Verdict,
 )
 
 _T = TypeVar("_T")
@@ -149,8 +150,8 @@ def verdict(
     track: Track = Track.POSITIVE,
     metric: str = "m01",
     justification: str = "Because.",
-) -> NewVerdict:
-    return NewVerdict(
+) -> Verdict:
+    return Verdict(
         take=take_seq,
         metric_id=metric,
         track=track,

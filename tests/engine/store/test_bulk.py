@@ -14,7 +14,7 @@ from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.errors import StoreError
 from engine.store.bulk import GIVEN_LATER, BulkRow, WholeConversation, WholeTake
 from engine.store.database import Store, open_store
-from engine.store.rows import MessageRow, NewVerdict, StateRow
+from engine.store.tables import MessageRow, StateRow, Verdict
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,
@@ -50,7 +50,7 @@ def whole(*, fresh: bool) -> WholeConversation:
     )
 
 
-def ended(number: int, verdicts: list[NewVerdict]) -> WholeTake:
+def ended(number: int, verdicts: list[Verdict]) -> WholeTake:
     return WholeTake(
         begun=take(number=number),
         messages=turns(GIVEN_LATER, 2),

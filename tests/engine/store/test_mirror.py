@@ -24,8 +24,7 @@ from engine.store.files import read_scenarios
 from engine.store.mirror import HISTORY, Edits, Mirror, MirrorReport, Results, TargetName
 from engine.store.mirror_history import file_difference
 from engine.store.reader import Reader
-from engine.store.records import StoredMessage
-from engine.store.rows import TakeEndRow
+from engine.store.tables import MessageRow, TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,
     FLATTERS,
@@ -666,7 +665,7 @@ def contents(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     read: list[set[int]] = []
     messages_of = Reader.messages_of
 
-    def noted(reader: Reader, takes: Iterable[int]) -> dict[int, list[StoredMessage]]:
+    def noted(reader: Reader, takes: Iterable[int]) -> dict[int, list[MessageRow]]:
         read.append(set(takes))
         return messages_of(reader, read[-1])
 

@@ -26,8 +26,7 @@ from engine.store.database import Store
 from engine.store.events import facts_after
 from engine.store.reader import IDS
 from engine.store.reading import open_reader
-from engine.store.records import Quote
-from engine.store.rows import MetricRow, RunRow, TakeEndRow
+from engine.store.tables import MetricRow, Quote, RunRow, TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,
     FLATTERS,
@@ -204,8 +203,13 @@ def test_metrics_are_the_newest_of_each_id_and_the_old_ones_stay(store: Store) -
         (better, {"x": "2"}, "model"),
         (FLATTERS, {"x": "1"}, "model"),
     ]
-    history = store.reader.metric_history(BENCHMARK, "m01")
-    assert history == [(HOLDS, "file"), (better, "model")]
+    told = store.reader.past(BENCHMARK).metrics()
+    history = [(one["metric"]["name"], one["source"]) for one in told]
+    assert history == [
+        ("Holds its line", "file"),
+        ("Avoid flattery", "model"),
+        ("Holds firm", "model"),
+    ]
 
 
 # What was said
@@ -437,8 +441,8 @@ def test_a_removed_scenario_is_not_found_by_its_id(store: Store) -> None:
 
 
 def test_the_last_run_tells_what_it_ran_under(store: Store) -> None:
-    first = RunRow(benchmarks=["a"], config="{}", version="0.1", host="here", pid=6)
-    second = RunRow(benchmarks=["b"], config='{"a": 1}', version="0.1", host="here", pid=7)
+    first = RunRow(benchmarks=("a",), config="{}", version="0.1", host="here", pid=6)
+    second = RunRow(benchmarks=("b",), config='{"a": 1}', version="0.1", host="here", pid=7)
     write(store, first, second)
     last = store.reader.last_run()
     assert last is not None

@@ -19,8 +19,16 @@ from engine.progress import Progress
 from engine.store.database import Store, open_store
 from engine.store.events import keep_sums
 from engine.store.reading import open_reader
-from engine.store.rows import AttemptRow, MetricRow, NewVerdict, NoteRow, Row, StateRow, TakeEndRow
-from engine.store.schema import TABLES
+from engine.store.tables import (
+    TABLES,
+    AttemptRow,
+    MetricRow,
+    NoteRow,
+    Row,
+    StateRow,
+    TakeEndRow,
+    Verdict,
+)
 from engine.store.writer import WORTH_SUMMING
 from tests.engine.store.building import (
     HOLDS,
@@ -59,7 +67,7 @@ class History:
     async def judge(self) -> None:
         finished = {one.seq for one in self.store.reader.takes("giving-in") if one.finished}
         if finished:
-            row: NewVerdict = verdict(
+            row: Verdict = verdict(
                 self.one_of(sorted(finished)),
                 self.one_of([True, False, None]),
                 judge=self.one_of("ab"),

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State
 from engine.store.reader import Reader
-from engine.store.records import StoredMessage, StoredTake, StoredVerdict, UnitState
+from engine.store.records import UnitState
+from engine.store.tables import MessageRow, StoredTake, Verdict
 
 _NO_WORDS: Final = re.compile(
     r"Traceback|Exception|Errno|\w+Error\b|object at 0x|<class|None\b|\bengine\.|httptools|httpx"
@@ -26,8 +27,8 @@ class Row:
     """One conversation, from its first message to its verdict."""
 
     take: StoredTake
-    messages: tuple[StoredMessage, ...]
-    verdicts: tuple[StoredVerdict, ...]
+    messages: tuple[MessageRow, ...]
+    verdicts: tuple[Verdict, ...]
     simulate: UnitState
     evaluate: UnitState | None
 

@@ -1,13 +1,15 @@
-"""What can be written into the store: one value for each thing that became true.
+"""The tables of the store: one value for each thing that became true, written and read alike.
 
-The writer adds what only it knows: `seq`, the time, and what stood or counted before. A row that
-comes from elsewhere may bring its own time, `at`, in milliseconds since 1970.
+What stands in which column follows from the fields (`codec`). The writer adds what only it knows:
+`seq`, the time, and what stood or counted before; whoever makes a row leaves that alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 from engine.benchmark import (
     ConversationKey,
@@ -23,14 +25,55 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.jury import Jury
-from engine.store.records import Depends, Quote
+
+Depends = Mapping[str, str]
+"""What a result was made from: the name of each input, such as `metric definition`, and its
+digest. Two of them that differ tell by their names why a result is stale."""
+
+Mark = Annotated[bool, "1 or NULL"]
+"""A yes that is rare: an index holds only those."""
+
+NO_COLUMN: Final = {"column": False}
+"""Of a field that is for the writer and is not stored."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(milliseconds: int) -> datetime:
+    """Exact, where a division would round."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Evidence that a judge gave."""
+
+    text: str
+    turn: int | None
+    """The turn in whose reply it was found; None where it was found in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
+class Row:
+    """What all of them share."""
+
+    seq: int = 0
+    """Rises over all tables; 0 until it is written."""
+    at: int | None = None
+    """Milliseconds since 1970, UTC. A row that comes from elsewhere may bring its own; without one,
+    it is from when it is written."""
+
+    @property
+    def when(self) -> datetime:
+        """Aware, UTC; of a row that was read."""
+        return _EPOCH if self.at is None else moment(self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow(Row):
     """A run begins."""
 
-    benchmarks: Sequence[str]
+    benchmarks: tuple[str, ...]
     config: str
     """JSON, without keys and headers."""
     version: str
@@ -39,7 +82,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRow:
+class NoteRow(Row):
     """Something happened to a run as a whole."""
 
     kind: NoteKind
@@ -50,20 +93,21 @@ class NoteRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRow:
+class StateRow(Row):
     """A row of work moves to another state."""
 
     benchmark: str
     stage: Stage
     unit: str
     target: str | None = None
+    was: State | None = None
+    """As the writer finds it; None for a row that is new."""
     state: State
     reason: str | None = None
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricRow:
+class MetricRow(Row):
     """A metric was written, or is kept as it stood."""
 
     benchmark: str
@@ -71,11 +115,10 @@ class MetricRow:
     source: str
     """`model` or `file`."""
     depends: Depends | None = None
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRow:
+class ScenarioRow(Row):
     """A scenario was written, was read from a file, or was taken out of it."""
 
     benchmark: str
@@ -83,12 +126,18 @@ class ScenarioRow:
     source: str
     """`model` or `file`."""
     removed: bool = False
+    """Whether a person took it out of the file."""
     depends: Depends | None = None
-    at: int | None = None
+
+    @property
+    def played(self) -> bool:
+        """Whether conversations are played from it. A base scenario that a model wrote is not: its
+        variants are. What stands in `scenarios.json` always is."""
+        return self.source == "file" or self.scenario.base_id != self.scenario.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeRow:
+class TakeRow(Row):
     """A conversation begins to be played. The `seq` it gets is the take's identity."""
 
     benchmark: str
@@ -99,21 +148,32 @@ class TakeRow:
     model: str
     scripted: bool
     depends: Depends | None = None
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeEndRow:
+class StoredTake(TakeRow):
+    """A take with how it ended: its row, and the newest of its ends."""
+
+    stop_reason: StopReason | None = None
+    """None while it is being played, or was interrupted."""
+    finished: bool = False
+    """Whether it was played to an end that may be judged."""
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeEndRow(Row):
     """That playing came to an end."""
 
     take: int
     stop_reason: StopReason
+    finished: bool = False
+    """Whether it may be judged, which the writer decides."""
     detail: str | None = None
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRow:
+class MessageRow(Row):
     """One message is complete."""
 
     take: int
@@ -126,15 +186,15 @@ class MessageRow:
     done: bool = False
     finish: str
     reasoning: str | None = None
+    """What a model thought aloud before it answered; no part of the transcript."""
     digest: bytes | None = None
     """Of speaker and text, where whoever made the row knows it already."""
     served_by: str | None = None
     """Another model than the one that was asked, which gave it."""
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewVerdict:
+class Verdict(Row):
     """A judge has answered on one take in one pass."""
 
     take: int
@@ -149,16 +209,19 @@ class NewVerdict:
     unscored: str | None = None
     justification: str
     quotes: tuple[Quote, ...] = ()
+    counted_before: bool | None = None
+    """What counted for the conversation before this verdict, as the writer finds it."""
+    counted: bool | None = None
+    """What counts for it from this verdict on."""
     depends: Depends | None = None
-    jury: Jury | None = None
+    jury: Jury | None = field(default=None, metadata=NO_COLUMN)
     """Whose verdicts count from this one on; everybody's without one."""
     served_by: str | None = None
     """Another model than the one that was asked, which gave it."""
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow:
+class AttemptRow(Row):
     """One attempt at one call to a model came to an end."""
 
     benchmark: str
@@ -175,35 +238,35 @@ class AttemptRow:
     first_token_ms: int | None = None
     served: str | None = None
     """The model that the server says answered."""
-    is_other: bool = False
+    is_other: Mark = False
     """Whether that is another one than was asked."""
     route: str | None = None
     """What a gateway said of the way there."""
-    cost_reported: bool = False
+    cost_reported: Mark = False
     """Whether the provider itself told what it cost."""
-    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedRow:
+class LearnedRow(Row):
     """A model turned out not to take something."""
 
     model: str
     """Its address and its name there."""
     step: str
-    dropped: Sequence[str]
+    dropped: tuple[str, ...]
 
 
-Row = (
-    RunRow
-    | NoteRow
-    | StateRow
-    | MetricRow
-    | ScenarioRow
-    | TakeRow
-    | TakeEndRow
-    | MessageRow
-    | NewVerdict
-    | AttemptRow
-    | LearnedRow
-)
+TABLES: Final[Mapping[str, type[Row]]] = {
+    "run": RunRow,
+    "note": NoteRow,
+    "state": StateRow,
+    "metric": MetricRow,
+    "scenario": ScenarioRow,
+    "take": TakeRow,
+    "take_end": TakeEndRow,
+    "message": MessageRow,
+    "verdict": Verdict,
+    "attempt": AttemptRow,
+    "learned": LearnedRow,
+}
+"""The tables that share one rising `seq`."""

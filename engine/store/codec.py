@@ -1,0 +1,284 @@
+"""Between a dataclass and the columns of a row: both ways follow from the dataclass's fields.
+
+A field that is a dataclass itself, such as a conversation's key, stands in columns of its own. What
+turns a value into a row, and a row into a value, is put together once for each class, as source
+that is compiled: the way `dataclasses` makes its methods. To go through the fields at each row
+would be paid for by every row of a store that holds millions.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cache, wraps
+from operator import attrgetter
+from types import NoneType
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from engine.benchmark import Metric, Scenario, Usage
+from engine.store.header import row_is_damaged
+from engine.store.tables import NO_COLUMN, TABLES, Depends, Mark, Row, moment
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+Value = str | int | float | bytes | None
+Convert = Callable[[Any], Any]
+
+UNREADABLE: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError),
+    RecursionError,
+)
+"""What comes of a column that does not hold what its table says."""
+
+_COLUMNS: Final = {
+    (Metric, "id"): "metric_id",
+    (Scenario, "id"): "scenario_id",
+    "is_other": "other",
+    "cost_reported": "reported",
+    "latent_adversarial_goal": "latent_goal",
+    "scenario_seq": "scenario",
+    "target_id": "target",
+    "target_system_prompt": "system_prompt",
+}
+"""Of fields whose columns have another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where one field of a dataclass stands."""
+
+    name: str
+    path: str
+    """From the row to the value, with dots: `key.sample`."""
+    hint: Any
+    """The type that the field is declared with."""
+
+
+def _once(function: F) -> F:
+    """`cache`, in whose declaration the class of a frozen dataclass is not hashable."""
+    return cast("F", cache(function))
+
+
+@_once
+def columns(table: type) -> tuple[Column, ...]:
+    """In the order of the fields."""
+    return tuple(_columns(table, ""))
+
+
+@_once
+def columns_of(table: str) -> tuple[str, ...]:
+    """The names of every column of a table whose rows are facts."""
+    return tuple(column.name for column in columns(TABLES[table]))
+
+
+def _columns(table: type, path: str) -> Iterator[Column]:
+    for name, hint in _fields(table):
+        if is_dataclass(hint) and isinstance(hint, type):
+            # a row is one call, whatever a sum of them counts
+            inner = _columns(hint, f"{path}{name}.")
+            yield from (one for one in inner if (hint, one.name) != (Usage, "calls"))
+        else:
+            yield Column(_column(table, name), path + name, hint)
+
+
+def _column(table: type, name: str) -> str:
+    return _COLUMNS.get((table, name)) or _COLUMNS.get(name) or name
+
+
+def _fields(table: Any) -> list[tuple[str, Any]]:
+    hints = get_type_hints(table, include_extras=True)
+    return [(one.name, hints[one.name]) for one in fields(table) if one.metadata != NO_COLUMN]
+
+
+# From a row
+
+
+def read(wanted: type[T], row: sqlite3.Row) -> T:
+    """A row as a value; its columns may be those of several tables. Raises `DamagedError` for one
+    that cannot be read."""
+    try:
+        value: T = _reading(wanted)(row)
+    except UNREADABLE:
+        # without what it came from, which tells what stands in the row
+        raise row_is_damaged(row) from None
+    return value
+
+
+def readable(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
+    """Parse so that a row which cannot be read raises `DamagedError`."""
+
+    @wraps(parse)
+    def parsed(row: sqlite3.Row) -> T:
+        try:
+            return parse(row)
+        except UNREADABLE:
+            raise row_is_damaged(row) from None
+
+    return parsed
+
+
+@_once
+def _reading(wanted: type) -> Convert:
+    names: dict[str, Any] = {}
+    return _compiled(f"lambda row: {_made(wanted, names, inner=False)}", names)
+
+
+def _made(wanted: Any, names: dict[str, Any], *, inner: bool) -> str:
+    given = []
+    for name, hint in _fields(wanted):
+        if is_dataclass(hint):
+            value = _made(hint, names, inner=True)
+        elif inner and (wanted, name) == (Usage, "calls"):
+            continue
+        else:
+            value = _call(_decoder(hint), f"row[{_column(wanted, name)!r}]", names)
+        given.append(f"{name}={value}")
+    return f"{_named(wanted, names)}({', '.join(given)})"
+
+
+def _decoder(hint: Any) -> Convert | None:
+    """What makes a value of a column; None where the column holds it as it is."""
+    if hint in _DECODERS:
+        return _DECODERS[hint]
+    if (needed := without_none(hint)) is not hint:
+        return _or_none(_decoder(needed))
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
+        item: Any = get_args(hint)[0]
+        keys = [one.name for one in fields(item)]
+        return lambda text: tuple(item(*(one[key] for key in keys)) for one in json.loads(text))
+    return None
+
+
+def _named_texts(text: str) -> dict[str, str]:
+    found = json.loads(text)
+    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
+        return found
+    raise TypeError("expected texts by their names")
+
+
+def _depends(text: str) -> dict[str, str]:
+    return {str(name): str(digest) for name, digest in json.loads(text).items()}
+
+
+def flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+# To a row
+
+
+def encoder(table: type[Row], *given: str) -> Callable[..., tuple[Value, ...]]:
+    """What makes the columns of a row: of the row, its `seq`, the present time, and each of the
+    columns that are `given` in place of what the row says."""
+    names: dict[str, Any] = {}
+    values = []
+    for column in columns(table):
+        value = f"row.{column.path}"
+        if column.name == "at":
+            values.append("now if row.at is None else row.at")
+        elif column.name == "seq" or column.name in given:
+            values.append(column.name)
+        else:
+            values.append(_call(_encoder(column.hint), value, names))
+    arguments = ", ".join(("row", "seq", "now", *given))
+    return _compiled(f"lambda {arguments}: ({', '.join(values)})", names)
+
+
+def insert_into(table: str) -> str:
+    """The statement that adds a row."""
+    names = columns_of(table)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+def _encoder(hint: Any) -> Convert | None:
+    if hint in _ENCODERS:
+        return _ENCODERS[hint]
+    if (needed := without_none(hint)) is not hint:
+        return _or_none(_encoder(needed))
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return attrgetter("value")
+    if get_origin(hint) is tuple and is_dataclass(item := get_args(hint)[0]):
+        keys = [one.name for one in fields(item)]
+        return lambda held: _json([{key: getattr(one, key) for key in keys} for one in held])
+    return None
+
+
+_SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite can hold it: half of a surrogate pair has no UTF-8."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()  # many times as quick as to look for what is rarely there
+    except UnicodeEncodeError:
+        return text.translate(_SURROGATES)
+    return text
+
+
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _json(value: object) -> str:
+    return storable(_JSON.encode(value))
+
+
+def _json_object(value: Mapping[str, object]) -> str:
+    return _json(dict(value))
+
+
+# Both ways
+
+
+def without_none(hint: Any) -> Any:
+    """The one type beside None; the hint itself where None is no part of it."""
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    return parts[0] if NoneType in get_args(hint) and len(parts) == 1 else hint
+
+
+def _or_none(convert: Convert | None) -> Convert | None:
+    if convert is None:
+        return None
+    return lambda value: None if value is None else convert(value)
+
+
+def _call(convert: Convert | None, value: str, names: dict[str, Any]) -> str:
+    return value if convert is None else f"{_named(convert, names)}({value})"
+
+
+def _named(used: Any, names: dict[str, Any]) -> str:
+    name = f"used_{len(names)}"
+    names[name] = used
+    return name
+
+
+def _compiled(source: str, names: dict[str, Any]) -> Convert:
+    made: Convert = eval(source, names)  # noqa: S307  (made of the names of fields, by this module)
+    return made
+
+
+_Texts = tuple[str, ...]
+_ENCODERS: Final[Mapping[Any, Convert]] = {
+    str: storable,
+    bool: int,
+    Mark: lambda value: 1 if value else None,
+    _Texts: lambda texts: _json(list(texts)),
+    Mapping[str, str]: _json_object,
+    Mapping[str, object]: _json_object,
+}
+_DECODERS: Final[Mapping[Any, Convert]] = {
+    bool: bool,
+    Mark: bool,
+    datetime: moment,
+    _Texts: lambda text: tuple(json.loads(text)),
+    Depends | None: _or_none(_depends) or _depends,
+    Mapping[str, str]: _named_texts,
+    Mapping[str, object]: json.loads,
+}
