@@ -24,6 +24,7 @@ from tui.services.export import (
     MOST_FOR_TERMINAL,
     as_json,
     as_markdown,
+    as_text,
     copy,
     programs,
     viewer,
@@ -160,9 +161,9 @@ def test_the_conversation_is_written_and_nothing_is_overwritten(
         key = str(subject.key)
         assert written == ["crosswind-live.svg", f"{key}-2.md", f"{key}.json", f"{key}.md"]
         markdown = (home / f"{key}.md").read_text("utf-8")
-        assert "a␛[2Jb" in markdown
+        assert "> a␛\\[2Jb" in markdown
         assert "It wavers." in markdown
-        assert "✓ pass" in markdown
+        assert "\npassed, present" in markdown
         [take] = json.loads((home / f"{key}.json").read_text("utf-8"))
         assert take["transcript"][0]["content"] == "a\x1b[2Jb"
         assert take["verdicts"][0]["passed"] is True
@@ -254,7 +255,21 @@ def test_both_texts_tell_every_take(theatre: Theatre) -> None:
     subject = asyncio.run(play())
     reader = theatre.watch.reader
     assert [each["take"] for each in json.loads(as_json(reader, subject))] == [1, 0]
-    assert as_markdown(reader, subject).count("played by scripted models") == 2
+    assert as_text(reader, subject).count("played by scripted models") == 2
+    assert as_markdown(reader, subject).count("scripted models") == 2
+
+
+def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> None:
+    async def play() -> Subject:
+        await theatre.prepare()
+        take = await theatre.begin()
+        await theatre.said(take, 1, Speaker.USER, "# Verdict\n[passed](http://example.org) <b>")
+        return Subject(BENCHMARK, take.key)
+
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()))
+    assert "> \\# Verdict" in markdown
+    assert "[passed](" not in markdown
+    assert "<b>" not in markdown
 
 
 def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> None:

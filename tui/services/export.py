@@ -119,12 +119,36 @@ async def _give(words: Sequence[str], text: str) -> bool:
     return program.returncode == 0
 
 
-def as_markdown(reader: Reader, subject: Subject) -> str:
-    """With nothing in it that acts on a terminal. Raises `StoreError`."""
+def as_text(reader: Reader, subject: Subject) -> str:
+    """To be read as it is, with nothing in it that acts on a terminal. Raises `StoreError`."""
     lines: list[str] = []
     for take, messages, verdicts in _takes(reader, subject):
-        lines += _markdown(take, _scenario(reader, take), messages, verdicts)
+        lines += _text(take, _scenario(reader, take), messages, verdicts)
     return clean("\n".join(lines) + "\n")
+
+
+def as_markdown(reader: Reader, subject: Subject) -> str:
+    """As `crosswind export --format md` writes it, in which what others say is text and no more,
+    but with every take. Raises `StoreError`."""
+    # loaded with the first file: what counts votes is not needed for the first frame
+    from engine.jury import what_counts, why_unscored
+    from engine.report.markdown import document
+    from engine.report.selection import NOT_JUDGED, Conversation
+
+    lines: list[str] = []
+    for take, messages, verdicts in _takes(reader, subject):
+        one = Conversation(
+            benchmark=take.benchmark,
+            take=take,
+            scenario=_scenario(reader, take),
+            metric=None,
+            messages=messages,
+            verdicts=verdicts,
+            passed=what_counts(verdicts, None),
+            unscored=why_unscored(verdicts, None) if verdicts else NOT_JUDGED,
+        )
+        lines += (*document(one), "")
+    return "\n".join(lines)
 
 
 def as_json(reader: Reader, subject: Subject) -> str:
@@ -146,7 +170,7 @@ def _scenario(reader: Reader, take: StoredTake) -> Scenario | None:
     return None if stored is None else stored.scenario
 
 
-def _markdown(
+def _text(
     take: StoredTake,
     scenario: Scenario | None,
     messages: Sequence[MessageRow],
@@ -284,7 +308,7 @@ class Exporter:
             self._away(self._page("screen.txt", self._screen_text))
         else:
             name = f"{_file_name(subject)}.md"
-            self._away(self._page(name, lambda: as_markdown(self._watch.reader, subject)))
+            self._away(self._page(name, lambda: as_text(self._watch.reader, subject)))
 
     def export(self) -> None:
         """Ask what to write into a file of the working folder."""
@@ -309,7 +333,7 @@ class Exporter:
             return lambda: str(subject.key)
         if chosen is JSON:
             return lambda: as_json(reader, subject)
-        return lambda: as_markdown(reader, subject)
+        return lambda: as_text(reader, subject)
 
     def _screen_text(self) -> str:
         return screen_text(self._app)
