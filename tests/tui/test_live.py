@@ -365,6 +365,21 @@ def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(theatre: Theatre
     theatre.perform(script)
 
 
+def test_the_pause_key_undoes_itself_before_the_engine_says_that_it_is_paused(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        late = theatre.link.board()
+        monkeypatch.setattr(theatre.link, "board", lambda: late)
+        await pilot.press("P", "P")
+        await theatre.answered(pilot)
+        assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
+
+    theatre.perform(script)
+
+
 def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

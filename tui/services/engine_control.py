@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -26,6 +27,8 @@ PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 QUOTED: Final = frozenset({Command.RUN, Command.RETRY})
 """Commands before which a person is asked whether they may cost what they cost."""
 GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
+_SETTLES: Final = 2.0
+"""Seconds in which what an engine was asked counts for more than what it said of itself before."""
 
 Then = Callable[[Answer], None]
 
@@ -79,6 +82,8 @@ class EngineControl:
         self._tell = tell
         self._look = look
         self._started = started
+        self._pause_asked: tuple[EngineState, float] | None = None
+        """What the engine was last asked to become, and when."""
         self._question_asked: str | None = None
         """What of the engine's was asked last."""
 
@@ -122,8 +127,22 @@ class EngineControl:
         if board is None or not self.at_work:
             self.start(Order(benchmarks=tuple(info.name for info in self._watch.benchmarks)))
             return
-        paused = board.state is EngineState.PAUSED
-        self.ask(Request(Command.RESUME if paused else Command.PAUSE))
+        # what the engine says of itself comes a little later than its answer, and pressed twice
+        # the key is to undo what it did
+        asked, at = self._pause_asked or (board.state, 0.0)
+        state = asked if time.monotonic() - at < _SETTLES else board.state
+        paused = state is EngineState.PAUSED
+        self._pause_asked = (
+            EngineState.RUNNING if paused else EngineState.PAUSED,
+            time.monotonic(),
+        )
+
+        def answered(answer: Answer) -> None:
+            if not answer.accepted:
+                self._pause_asked = None
+            self._show(answer)
+
+        self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
     def stop(self, decision: Leaving | None, then: Then | None = None) -> None:
         """As a person decided; where they did not, the run goes on."""
