@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -97,21 +97,12 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> Problem:
     return Problem(f"{parser.prog} takes no {what} {word!r}", hint=hint)
 
 
+AddCommand = Callable[..., argparse.ArgumentParser]
+"""Adds a command: its name, what it does, and what is said below its options."""
+
+
 def build_parser() -> argparse.ArgumentParser:
-    shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument(
-        "--workspace",
-        type=Path,
-        metavar="DIR",
-        help="the workspace; else the one around the current folder",
-    )
-    shared.add_argument(
-        "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
-    )
-    shared.add_argument("--slow", action="store_true", help="draw the app seldom, for thin lines")
-    shared.add_argument(
-        "--no-mouse", action="store_true", help="leave the mouse to the terminal, in the app"
-    )
+    shared = _shared()
     parser = Parser(
         prog="crosswind",
         description="Watch how AI assistants behave under conversational pressure. Without a "
@@ -135,6 +126,30 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    for add in _COMMANDS:
+        add(command)
+    return parser
+
+
+def _shared() -> Parser:
+    shared = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    shared.add_argument(
+        "--workspace",
+        type=Path,
+        metavar="DIR",
+        help="the workspace; else the one around the current folder",
+    )
+    shared.add_argument(
+        "--plain", action="store_true", help="plain lines: no colours, no bars, no app"
+    )
+    shared.add_argument("--slow", action="store_true", help="draw the app seldom, for thin lines")
+    shared.add_argument(
+        "--no-mouse", action="store_true", help="leave the mouse to the terminal, in the app"
+    )
+    return shared
+
+
+def _demo(command: AddCommand) -> None:
     demo = command(
         "demo",
         "run sample benchmarks on scripted models, without any key, and watch",
@@ -145,14 +160,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _headless(demo)
 
+
+def _init(command: AddCommand) -> None:
     init = command("init", "make a workspace: a folder with a commented config.yaml")
     init.add_argument(
         "dir", type=Path, metavar="DIR", nargs="?", default=Path(), help="default: here"
     )
 
+
+def _new(command: AddCommand) -> None:
     new = command("new", "add a benchmark with a commented benchmark.yaml")
     new.add_argument("name", metavar="NAME")
 
+
+def _run(command: AddCommand) -> None:
     run = command(
         "run",
         "do what is missing: write metrics and scenarios, talk, judge, aggregate",
@@ -194,6 +215,8 @@ def build_parser() -> argparse.ArgumentParser:
     _headless(run)
     run.add_argument("--json", action="store_true", help="the result, or the plan, as JSON")
 
+
+def _engine_at_work(command: AddCommand) -> None:
     command("watch", "open the app on the engine at work; anybody may, as often as they like")
     status = command("status", "how far everything is, and what the engine is doing")
     status.add_argument("--json", action="store_true", help="for a script")
@@ -211,7 +234,10 @@ def build_parser() -> argparse.ArgumentParser:
     retry.add_argument("--target", metavar="ID", help="only this one's; it is called again")
     retry.add_argument("--benchmark", metavar="NAME", help="where several have an id")
     retry.add_argument("--json", action="store_true", help="the result as JSON")
+    _spending(retry)
 
+
+def _show(command: AddCommand) -> None:
     show = command(
         "show",
         "a metric, scenario or conversation by its id: set-up, transcript, verdicts",
@@ -221,6 +247,8 @@ def build_parser() -> argparse.ArgumentParser:
     show.add_argument("--benchmark", metavar="NAME", help="where several have this id")
     show.add_argument("--json", action="store_true", help="for a script")
 
+
+def _once_more(command: AddCommand) -> None:
     evaluate = command("evaluate", "judge these transcripts again, beside the old verdicts")
     evaluate.add_argument("ids", metavar="ID", nargs="+")
     evaluate.add_argument("--evaluator", metavar="NAME", help="a name in `models:` of config.yaml")
@@ -231,10 +259,11 @@ def build_parser() -> argparse.ArgumentParser:
     simulate.add_argument("ids", metavar="ID", nargs="+")
     simulate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
     simulate.add_argument("--json", action="store_true", help="for a script")
-    for again in (evaluate, simulate, retry):
-        _detach(again)
-        again.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    for again in (evaluate, simulate):
+        _spending(again)
 
+
+def _results(command: AddCommand) -> None:
     results = command(
         "results",
         "pass rates for each target, with their intervals, and what is sure about them",
@@ -269,6 +298,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="hold only this one to --fail-under; may be repeated",
     )
 
+
+def _validate(command: AddCommand) -> None:
     validate = command(
         "validate",
         "play or judge a benchmark with another model in one role: does the ranking hold?",
@@ -291,6 +322,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--headless", action="store_true", help="as it always runs: progress on stderr"
     )
 
+
+def _search(command: AddCommand) -> None:
     search = command("search", "find words in every transcript")
     search.add_argument("text", metavar="TEXT", nargs="+")
     search.add_argument("--by", choices=["user", "target"], help="only what this side said")
@@ -298,6 +331,8 @@ def build_parser() -> argparse.ArgumentParser:
     search.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (20)")
     search.add_argument("--json", action="store_true", help="for a script")
 
+
+def _doctor(command: AddCommand) -> None:
     doctor = command(
         "doctor",
         "look at configuration, keys, models, network, terminal and store; change nothing",
@@ -311,6 +346,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="for a script")
 
+
+def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
     edited = mirror.add_mutually_exclusive_group()
@@ -324,6 +361,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--overwrite", action="store_true", help="write edited files anew; the edits are lost"
     )
 
+
+def _prune(command: AddCommand) -> None:
     prune = command(
         "prune",
         "take replaced takes and old notes out of the store, after asking",
@@ -335,6 +374,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     prune.add_argument("--dry-run", action="store_true", help="say what would go, change nothing")
     prune.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _import(command: AddCommand) -> None:
     take_in = command(
         "import",
         "take files into the store: a workspace of ImpactBench, of Crosswind, or published ones",
@@ -353,6 +395,8 @@ def build_parser() -> argparse.ArgumentParser:
     take_in.add_argument("--dry-run", action="store_true", help="read everything, write nothing")
     take_in.add_argument("--json", action="store_true", help="the report for a script")
 
+
+def _export(command: AddCommand) -> None:
     export = command(
         "export",
         "write conversations and verdicts to files of other formats",
@@ -366,6 +410,8 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--out", type=Path, metavar="FILE|DIR", help="default: standard output")
     export.add_argument("--force", action="store_true", help="replace what is there")
 
+
+def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
         "put a damaged store right, from what can be read of it and the files under benchmarks/",
@@ -374,7 +420,32 @@ def build_parser() -> argparse.ArgumentParser:
     )
     repair.add_argument("--yes", action="store_true", help="do not ask")
     repair.add_argument("--json", action="store_true", help="what was done, for a script")
-    return parser
+
+
+_COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
+    _demo,
+    _init,
+    _new,
+    _run,
+    _engine_at_work,
+    _show,
+    _once_more,
+    _results,
+    _validate,
+    _search,
+    _doctor,
+    _mirror,
+    _prune,
+    _import,
+    _export,
+    _repair,
+)
+"""In the order in which --help lists them."""
+
+
+def _spending(command: argparse.ArgumentParser) -> None:
+    _detach(command)
+    command.add_argument("--yes", action="store_true", help="do not ask before spending money")
 
 
 def _headless(command: argparse.ArgumentParser) -> None:

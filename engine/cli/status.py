@@ -73,26 +73,7 @@ def _board(session: Session, holder: Holder | None) -> Board | None:
 
 
 def _as_json(status: Status) -> dict[str, Any]:
-    board, holder, progress = status.board, status.holder, status.watch.progress
-    engine = holder and {
-        "pid": holder.pid,
-        "host": holder.host,
-        "since": holder.since and holder.since.isoformat(),
-        "state": board and board.state,
-        "speaking": board and len(board.speaking),
-        "problem": board and board.problem,
-        "waits": [asdict(one) for one in board.waits] if board else [],
-        "limits": [asdict(one) for one in board.limits] if board else [],
-        "parked": dict(board.parked) if board else {},
-        "concurrency": dict(board.concurrency) if board else {},
-        "between": dict(board.between) if board else {},
-        "notices": list(board.notices) if board else [],
-        "quote": board and board.quote and asdict(board.quote),
-        "agreed_usd": board and board.agreed_usd,
-        "spent_usd": board and board.spent_usd,
-        "rest_usd": board and board.rest_usd,
-        "question": board and board.question,
-    }
+    holder, progress = status.holder, status.watch.progress
     benchmarks = {}
     for info in status.watch.benchmarks:
         benchmarks[info.name] = {
@@ -114,7 +95,7 @@ def _as_json(status: Status) -> dict[str, Any]:
         }
     return {
         "workspace": str(status.session.workspace.root),
-        "engine": engine,
+        "engine": _engine_json(status.board, holder),
         "last": progress.run_state,
         "last_run": "at work" if holder else _last_run(progress),
         "run_budget_usd": status.session.config.run.budget,
@@ -126,6 +107,30 @@ def _as_json(status: Status) -> dict[str, Any]:
         "failures": failures_json(status.failures),
         "unread_results": status.session.unread(),
         "benchmarks": benchmarks,
+    }
+
+
+def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] | None:
+    if holder is None:
+        return None
+    return {
+        "pid": holder.pid,
+        "host": holder.host,
+        "since": holder.since and holder.since.isoformat(),
+        "state": board and board.state,
+        "speaking": board and len(board.speaking),
+        "problem": board and board.problem,
+        "waits": [asdict(one) for one in board.waits] if board else [],
+        "limits": [asdict(one) for one in board.limits] if board else [],
+        "parked": dict(board.parked) if board else {},
+        "concurrency": dict(board.concurrency) if board else {},
+        "between": dict(board.between) if board else {},
+        "notices": list(board.notices) if board else [],
+        "quote": board and board.quote and asdict(board.quote),
+        "agreed_usd": board and board.agreed_usd,
+        "spent_usd": board and board.spent_usd,
+        "rest_usd": board and board.rest_usd,
+        "question": board and board.question,
     }
 
 

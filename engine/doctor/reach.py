@@ -284,6 +284,10 @@ def _answered(place: Destination, status: int, location: str, took_ms: int) -> F
             )
         case 429:
             return _finding(place, State.NOTE, f"{reached}; it limits requests at present (429)")
+    return _answered_otherwise(place, status, location, reached)
+
+
+def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Finding:
     if 200 <= status < 300:
         # no more than that: some servers show their models to anybody
         with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
