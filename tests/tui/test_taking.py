@@ -69,6 +69,7 @@ async def at_conversation(theatre: Theatre, pilot: Pilot[None], text: str = "hel
     return Subject(BENCHMARK, take.key)
 
 
+@pytest.mark.process
 def test_every_way_is_tried_and_the_file_is_private(home: Path) -> None:
     program(home, "tmux", f'cat > "{home}/tmux.txt"; echo "$@" >> "{home}/tmux.txt"')
     program(home, "xclip", "exit 1")
