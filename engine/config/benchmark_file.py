@@ -87,11 +87,6 @@ def load_definition(path: Path) -> Definition:
     return definition_of(read_yaml(path))
 
 
-def parse_definition(text: str, path: Path) -> Definition:
-    """The same for text that is to become the content of `path`."""
-    return definition_of(parse_yaml(text, path))
-
-
 def definition_of(document: YamlDocument) -> Definition:
     """Check what a file says. Raises `InputError` with every problem found."""
     problems = [

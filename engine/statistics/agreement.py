@@ -13,9 +13,6 @@ from engine.statistics.distributions import Interval, critical, wilson
 
 _ROUNDING: Final = 1e-9
 
-Ratings = Sequence[Sequence[bool | None]]
-"""Things, each with one answer by each rater; None where there is none."""
-
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
