@@ -27,8 +27,8 @@ from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import Deed, deeds_by_place, key
 from tui.navigation import PLACES, Navigator, load, preload
+from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
-from tui.screens.watching import WatchingScreen
 from tui.services.display import Inert
 from tui.services.engine_control import Backend, EngineControl, Leaving
 from tui.services.export import Exporter
@@ -44,10 +44,9 @@ from tui.services.terminal import (
 )
 from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Moment, Ticker, Watching, hertz, now
-from tui.shell import Shell
 from tui.state.run_status import current_benchmark, situation
+from tui.text.ink import Ink
 from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, ParsedOnce, theme_for
-from tui.widgets.ink import Ink
 from tui.widgets.transcript import THIN
 
 LINE_SECONDS: Final = 2.0

@@ -25,8 +25,8 @@ from engine.config.workspace import find_workspace
 from engine.store.browsing import Column
 from engine.watch import Watch, describe_benchmarks
 from tui.app import CrosswindApp
+from tui.screens.base import Shell
 from tui.screens.verdicts import VerdictsScreen
-from tui.shell import Shell
 from tui.widgets.table import WideTable
 
 ROUNDS: Final = 5

@@ -27,8 +27,8 @@ from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tui.state.filters import LONGEST as LONGEST_FILTER
-from tui.widgets.blocks import LONG_LINE
-from tui.widgets.wrap import AT_ONCE
+from tui.text.blocks import LONG_LINE
+from tui.text.wrap import AT_ONCE
 
 MEGABYTE: Final = 1_000_000
 AT_MOST_S: Final = 0.05
@@ -58,8 +58,8 @@ AT_MOST: Final[Mapping[str, int]] = {
     "tui.state.filters": LONGEST_FILTER,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,
-    "tui.widgets.markdown": LONG_LINE,
-    "tui.widgets.wrap._UNIT": AT_ONCE,
+    "tui.text.markdown": LONG_LINE,
+    "tui.text.wrap._UNIT": AT_ONCE,
 }
 """What cuts a text before it is looked through; all else may be given a megabyte. The longer of two
 names that fit counts."""

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import pytest
 
-from tui.widgets.blocks import Block, Document, Passage, Rule
-from tui.widgets.ink import Ink, Line, Styled
+from tui.text.blocks import Block, Document, Passage, Rule
+from tui.text.ink import Ink, Line, Styled
 
 REPLY = """## Two things
 

@@ -11,7 +11,7 @@ from engine.store.tables import MessageRow, Quote
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
-from tui.widgets.ink import Ink
+from tui.text.ink import Ink
 from tui.widgets.transcript import Transcript
 
 WIDE, NARROW = (130, 40), (80, 24)

@@ -10,7 +10,7 @@ from engine.facts import Speech
 from tests.tui.theatre import BENCHMARK, ScriptedLink, Voice
 from tui.state.live import Shown
 from tui.state.transcript import Dialogue, Thoughts
-from tui.widgets.blocks import Passage
+from tui.text.blocks import Passage
 
 KEY = ConversationKey("m01_s001_v01", "steadfast")
 PIECES = [

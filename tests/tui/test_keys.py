@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 import tui
 from tui.app import CrosswindApp
 from tui.navigation import PLACES
-from tui.screens.watching import WatchingScreen
+from tui.screens.base import WatchingScreen
 from tui.widgets.key_line import ALWAYS, ORDER
 
 SAME = [

@@ -11,13 +11,13 @@ from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.navigation import PLACES, SCREENS, load
+from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.go_to import GoToScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
-from tui.screens.watching import WatchingScreen
 
 
 def where(pilot: Pilot[None]) -> str:

@@ -19,7 +19,7 @@ from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
 from tui.state.live import Shown
 from tui.state.related import Subject
-from tui.widgets.ink import Ink
+from tui.text.ink import Ink
 from tui.widgets.outcome_grid import OutcomeGrid
 from tui.widgets.transcript import Transcript
 

@@ -36,7 +36,7 @@ from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory
-from tui.widgets.ink import Ink, length
+from tui.text.ink import Ink, length
 from tui.widgets.plot import Curve, load, plot
 from tui.widgets.sheet import Row, Sheet
 from tui.widgets.table import WideTable

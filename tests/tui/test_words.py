@@ -11,8 +11,8 @@ from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by, trend
 from tui.state.transcript import find_quote
+from tui.text.ink import Ink, Piece, length, pad, shorten, spread
 from tui.themes import theme_for
-from tui.widgets.ink import Ink, Piece, length, pad, shorten, spread
 
 
 def speech(name: str, began: float, take: int = 0) -> Speech:

@@ -9,7 +9,7 @@ from time import perf_counter
 import pytest
 from rich.cells import cell_len
 
-from tui.widgets.wrap import AT_ONCE, Row, Wrapped, wrap
+from tui.text.wrap import AT_ONCE, Row, Wrapped, wrap
 
 WORDS = [
     "a", "the", "verdict", "conversation", "antidisestablishmentarianism", "it’s", "—", "naïve",

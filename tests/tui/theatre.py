@@ -43,8 +43,8 @@ from engine.store.tables import (
 )
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
+from tui.screens.base import Shell
 from tui.services.ticker import Moment
-from tui.shell import Shell
 from tui.widgets.transcript import Transcript
 
 BENCHMARK = "steadiness"

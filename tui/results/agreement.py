@@ -11,7 +11,7 @@ from engine.analysis.figures import Analysis, Concord, Figure
 from engine.analysis.findings import coefficient, percent, whose
 from engine.display import one_line
 from tui.results.text import Behind, paragraph, title
-from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 

@@ -11,7 +11,7 @@ from engine.analysis.figures import Analysis, Comparison, Gap
 from engine.analysis.findings import chance, metrics_of, plural, points, reach
 from engine.display import one_line
 from tui.results.text import Behind, paragraph, title
-from tui.widgets.ink import Ink, Piece, fitted, pad, shorten
+from tui.text.ink import Ink, Piece, fitted, pad, shorten
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import Whiskers, scale_of, whiskers
 

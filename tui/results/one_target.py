@@ -12,7 +12,7 @@ from engine.display import one_line
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import Behind, paragraph, title
-from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 

@@ -20,8 +20,8 @@ from engine.benchmark import Track
 from engine.display import one_line
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
+from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.heat_map import Heat, HeatRow, Spot
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, Whiskers, whiskers
 

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from engine.analysis.figures import Analysis
 from engine.benchmark import Track
 from engine.display import one_line
-from tui.widgets.ink import Ink, Piece, fitted
+from tui.text.ink import Ink, Piece, fitted
+from tui.text.wrap import wrap
 from tui.widgets.sheet import Row
-from tui.widgets.wrap import wrap
 
 READABLE: Final = 100
 """Cells beyond which words are hard to follow."""

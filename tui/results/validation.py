@@ -16,7 +16,7 @@ from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
-from tui.widgets.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad
 from tui.widgets.sheet import Row
 from tui.widgets.whiskers import RATES, moved
 

@@ -20,14 +20,13 @@ from engine.progress import Tally
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
 from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
-from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin
-from tui.shell import Shell
 from tui.state.feeds import StandingFeed, Standings
 from tui.state.run_status import current_benchmark, situation
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad, spread
+from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
 from tui.widgets.list import Entries, Entry

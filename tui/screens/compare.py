@@ -14,14 +14,13 @@ from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiv
 from engine.link import Board
 from engine.store.browsing import Kin
 from tui.bindings import key
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.ticker import Moment
-from tui.shell import Shell
 from tui.state.live import Shown
 from tui.state.related import Subject, partners, relation, standing
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Line, Piece
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.side_by_side import SideBySide

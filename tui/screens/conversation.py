@@ -27,11 +27,9 @@ from engine.scripted import (
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, count, scripted_words, verdict
-from tui.screens.sizes import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE
-from tui.screens.watching import WatchingScreen
+from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Rehearsal
 from tui.services.ticker import Moment, begin_instead
-from tui.shell import Shell
 from tui.state.live import Missed, Shown
 from tui.state.related import Among, MessagePlace, Subject
 from tui.state.transcript import (
@@ -45,8 +43,9 @@ from tui.state.transcript import (
     together,
     verdict_blocks,
 )
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Piece, Styled
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Piece, Styled
+from tui.widgets.base import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript

@@ -16,9 +16,9 @@ from textual.widgets import Input
 
 from engine.benchmark import name_fault
 from engine.display import one_line
-from tui.screens.sizes import BREAKPOINTS_DOWN
 from tui.state.related import Subject
-from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.text.ink import Ink, Line, Piece, pad
+from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import Choices, Lines, OneLine
 
 Result = TypeVar("Result")

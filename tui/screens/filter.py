@@ -13,7 +13,7 @@ from textual.widgets import Input
 from engine.store.browsing import Filter
 from tui.screens.dialogs import TypingScreen
 from tui.state.filters import HELP, FilterFault, parse
-from tui.widgets.ink import Ink, Piece
+from tui.text.ink import Ink, Piece
 from tui.widgets.lines import OneLine
 
 

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from tui.screens.dialogs import TypingScreen
 from tui.services.ticker import begin_instead
 from tui.state.transcript import PatternFault
-from tui.widgets.ink import Ink, Piece
+from tui.text.ink import Ink, Piece
 from tui.widgets.lines import OneLine
 
 _HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."

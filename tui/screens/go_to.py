@@ -16,7 +16,7 @@ from engine.errors import StoreError
 from engine.store.reader import Reader
 from tui.screens.dialogs import TypingScreen
 from tui.state.filters import AT_MOST, FoundId, find
-from tui.widgets.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.lines import Choices, OneLine
 
 TOGETHER: Final = 0.03

@@ -13,8 +13,8 @@ from textual.screen import Screen
 
 from tui.bindings import Deed, deeds_by_place
 from tui.screens.dialogs import Overlay
-from tui.screens.sizes import BREAKPOINTS_DOWN
-from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.text.ink import Ink, Line, Piece, pad
+from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import Lines
 
 _KEYS_WIDTH: Final = 20

@@ -20,11 +20,9 @@ from engine.link import Answer, Board, Command, Request, Row
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
-from tui.screens.sizes import ROOM_FOR_NOTICE
-from tui.screens.watching import WatchingScreen
+from tui.screens.base import Shell, WatchingScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin
-from tui.shell import Shell
 from tui.state.explanations import explain
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.live import (
@@ -46,8 +44,9 @@ from tui.state.live import (
 from tui.state.related import Subject
 from tui.state.run_status import Phase, RunClock, Situation, current_benchmark, situation
 from tui.state.transcript import Dialogue, Thoughts
-from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, Piece, length
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Piece, length
+from tui.widgets.base import ROOM_FOR_NOTICE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip

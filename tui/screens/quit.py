@@ -13,9 +13,9 @@ from textual.widgets import Input
 from engine.link import Board
 from tui.format import count
 from tui.screens.dialogs import Overlay, TypingScreen
-from tui.screens.sizes import BREAKPOINTS_DOWN
 from tui.services.engine_control import Leaving
-from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.text.ink import Ink, Line, Piece, pad
+from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.lines import Choices, Lines, OneLine
 
 

@@ -25,17 +25,16 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import count, verdict
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
-from tui.screens.sizes import BREAKPOINTS_DOWN
-from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import Moment, begin, begin_instead
-from tui.shell import Shell
 from tui.state.live import Missed
 from tui.state.related import Among, Subject
 from tui.state.transcript import VERDICT_INKS, one_verdict
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Line, Piece, pad
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Line, Piece, pad
+from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Choices, Lines, OneLine
 from tui.widgets.side_by_side import SideBySide

@@ -25,15 +25,14 @@ from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
 from tui.results.text import Behind, line_of
 from tui.results.validation import validation_rows
-from tui.screens.sizes import BREAKPOINTS_ACROSS
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
-from tui.shell import Shell
+from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets import plot
+from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
 from tui.widgets.heat_map import HeatMap
-from tui.widgets.ink import Ink, Line, Piece, length
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine, SectionStrip
 from tui.widgets.sheet import Row, Sheet

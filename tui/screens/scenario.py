@@ -17,15 +17,14 @@ from engine.link import Board
 from engine.store.browsing import Kin
 from tui.bindings import key
 from tui.format import UNKNOWN, count
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
-from tui.shell import Shell
 from tui.state.live import Shown
 from tui.state.related import Among, Subject, counting, standing
 from tui.state.transcript import verdict_blocks
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Piece
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.outcome_grid import OutcomeGrid, Spot

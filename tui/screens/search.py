@@ -20,13 +20,12 @@ from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES, count
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin, begin_instead
-from tui.shell import Shell
 from tui.state.related import MessagePlace, Subject
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Piece, Styled, pad, painted
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.list import Entries, Entry

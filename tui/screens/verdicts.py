@@ -19,17 +19,16 @@ from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import key
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceScreen, Offer
-from tui.screens.watching import WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import Moment, begin, begin_instead
-from tui.shell import Shell
 from tui.state.filters import FilterFault, parse
 from tui.state.live import Missed, Shown
 from tui.state.related import Among, Subject
 from tui.state.transcript import MOST_TURNS, VERDICT_INKS, arc, verdict_blocks
-from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, Line, Piece, shorten
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Line, Piece, shorten
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.table import Cells, Heading, Headings, WideTable

@@ -17,15 +17,14 @@ from engine.link import Board
 from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
-from tui.screens.sizes import SIDE_BY_SIDE
-from tui.screens.watching import WatchingScreen, heading
+from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.ticker import Moment
-from tui.shell import Shell
 from tui.state.live import Missed, Shown, Spotlight
 from tui.state.related import Subject
 from tui.state.transcript import Dialogue, Thoughts
-from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, Piece
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Piece
+from tui.widgets.base import SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript

@@ -26,8 +26,8 @@ from engine.store.tables import MessageRow, StoredTake, Verdict
 from engine.watch import Watch
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
+from tui.screens.base import WatchingScreen
 from tui.screens.dialogs import ChoiceScreen, Offer
-from tui.screens.watching import WatchingScreen
 from tui.services.preferences import cache_folder, write_private
 from tui.services.shell_commands import ShellCommand
 from tui.services.textual_internals import screen_text

@@ -13,9 +13,8 @@ from textual.types import IgnoreReturnCallbackType
 
 from engine.display import one_line
 from engine.errors import StoreError
-from tui.screens.watching import WatchingScreen
+from tui.screens.base import Shell, WatchingScreen
 from tui.services.display import content, unmarked
-from tui.shell import Shell
 from tui.state.filters import find
 from tui.themes import PREFIX, THEMES
 

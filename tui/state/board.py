@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.benchmark import Track
 from engine.progress import Score
 from tui.format import UNKNOWN
-from tui.widgets.ink import Ink
+from tui.text.ink import Ink
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate

@@ -13,8 +13,8 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, count, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, Situation
-from tui.widgets.blocks import Block, Passage
-from tui.widgets.ink import Ink, pad
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, pad
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate

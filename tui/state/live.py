@@ -20,7 +20,7 @@ from tui.format import STAGE_NAMES, UNKNOWN, amount, count, duration, money
 from tui.state.board import Spending, StageState, StageView, TargetView
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, Situation
-from tui.widgets.ink import Ink, Line, Piece, fitted
+from tui.text.ink import Ink, Line, Piece, fitted
 
 PATIENCE: Final = 5.0
 """Seconds without a sign of life, until it is said what is waited for."""

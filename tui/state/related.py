@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
 from tui.format import verdict
-from tui.widgets.ink import Ink, Piece
+from tui.text.ink import Ink, Piece
 
 if TYPE_CHECKING:
     from engine.store.browsing import Browser, Kin

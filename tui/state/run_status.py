@@ -12,7 +12,7 @@ from engine.facts import Noted, NoteKind, RunEnd
 from engine.link import Board, EngineState
 from engine.progress import Progress
 from engine.watch import Watch
-from tui.widgets.ink import Ink
+from tui.text.ink import Ink
 
 
 class Phase(Enum):

@@ -22,8 +22,8 @@ from engine.store.reader import Reader
 from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
 from tui.format import ENDINGS, SPEAKER_NAMES, count, verdict
 from tui.state.live import Shown
-from tui.widgets.blocks import Block, Passage, Rule
-from tui.widgets.ink import Ink, Styled
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink, Styled
 
 _SINGLE: Final = "'\u2018\u2019\u201b\u2032`"
 _DOUBLE: Final = '"\u201c\u201d\u201e\u2033\u00ab\u00bb'

@@ -1,9 +1,10 @@
-"""What all our views share: rows drawn one by one, each only when it is seen and has changed."""
+"""A view that draws single lines, under all the others, and the sizes of the terminal at which
+what is shown is laid out anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,7 +14,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.widgets.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece
 
 STRIPS_KEPT = 600
 """More than the rows of the largest screen; what is scrolled to is drawn anew in no time."""
@@ -155,3 +156,13 @@ class LineView(ScrollView, inherit_bindings=False):
 
     def action_go_end(self) -> None:
         self.jump(self.row_count())
+
+
+SIDE_BY_SIDE: Final = 112
+NOT_TINY: Final = 14
+"""Cells from which on two panes stand side by side, and rows from which on there is more than one
+pane."""
+BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (SIDE_BY_SIDE, "-normal"), (170, "-wide")]
+BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (NOT_TINY, "-short"), (32, "-tall")]
+ROOM_FOR_NOTICE: Final = 72
+"""Cells from which on the whole of a notice fits into the header."""

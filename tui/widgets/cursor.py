@@ -8,8 +8,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.text.ink import Ink
 from tui.widgets.base import LineView
-from tui.widgets.ink import Ink
 
 
 class CursorView(LineView):

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import bar
+from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten
 from tui.widgets.cursor import HEAD_ROWS, GridView
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad, shorten
 
 COLUMN: Final = (11, 18)
 NAME_WIDTH: Final = (16, 60)

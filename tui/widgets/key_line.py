@@ -10,8 +10,8 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from tui.bindings import key_name
+from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import LineView
-from tui.widgets.ink import Ink, Line, Piece
 
 ORDER: Final = (
     "open",

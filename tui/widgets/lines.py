@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
+from tui.text.ink import Ink, Line, Piece, length, spread
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Ink, Line, Piece, length, spread
 
 
 class Lines(LineView):

@@ -9,8 +9,8 @@ from typing import Final
 from textual import events
 from textual.message import Message
 
+from tui.text.ink import Ink, Line, Piece, spread
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Ink, Line, Piece, spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Final
 from textual.message import Message
 
 from tui.format import UNKNOWN
+from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.cursor import HEAD_ROWS, GridView
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 
 CELL: Final = 3
 BETWEEN: Final = 2

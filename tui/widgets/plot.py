@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from tui.widgets.ink import Ink, Line, Piece, fitted, shorten
+from tui.text.ink import Ink, Line, Piece, fitted, shorten
 
 LEAST: Final = (44, 11)
 """Cells and rows below which a plot says less than its table."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from textual import events
 from textual.message import Message
 
+from tui.text.ink import Line
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Line
 
 
 class Row(NamedTuple):

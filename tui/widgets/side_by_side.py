@@ -13,9 +13,9 @@ from typing import ClassVar, Final, NamedTuple
 from textual import events
 from textual.binding import Binding, BindingType
 
+from tui.text.blocks import Block, Document, Rule
+from tui.text.ink import Ink, Line, Piece, fitted, length
 from tui.widgets.base import LineView
-from tui.widgets.blocks import Block, Document, Rule
-from tui.widgets.ink import Ink, Line, Piece, fitted, length
 
 _BETWEEN: Final = Piece("│", Ink.RULE)
 

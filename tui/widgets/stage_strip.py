@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.state.board import StageState, StageView
+from tui.text.ink import Ink, Line, Piece, length, pad
 from tui.widgets.base import LineView
-from tui.widgets.ink import Ink, Line, Piece, length, pad
 
 ROOMY = 21
 """Cells for a stage from which on it has a bar of its own."""

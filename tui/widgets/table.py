@@ -16,9 +16,9 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
+from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 
 PAGE: Final = 128
 PAGES_KEPT: Final = 16

@@ -17,8 +17,8 @@ from textual.message import Message
 from engine.benchmark import Track
 from tui.format import UNKNOWN, bar, interval_rate, rate
 from tui.state.board import Spending, TargetView
+from tui.text.ink import Ink, Line, Piece, fitted, length, pad
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Ink, Line, Piece, fitted, length, pad
 
 WHOLE: Final = 150
 """Cells from which on a target fits on one line with all there is to say."""

@@ -13,9 +13,9 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import Binding, BindingType
 
+from tui.text.blocks import Block, Document, Mark
+from tui.text.ink import Ink, Line
 from tui.widgets.base import LineView
-from tui.widgets.blocks import Block, Document, Mark
-from tui.widgets.ink import Ink, Line
 
 READ: Final = 0.75
 """How much of the view still shows what has been read, after a jump."""

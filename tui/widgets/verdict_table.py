@@ -17,8 +17,8 @@ from engine.benchmark import ConversationKey
 from engine.display import one_line
 from engine.store.records import VerdictRow
 from tui.format import TRACK_SIGNS, count, verdict
+from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.cursor import CursorView
-from tui.widgets.ink import Ink, Line, Piece, fitted, pad
 
 PAGE: Final = 64
 PAGES_KEPT: Final = 16

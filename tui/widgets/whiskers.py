@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from tui.widgets.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece
 
 _STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _MOST_STEPS: Final = 5

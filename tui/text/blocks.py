@@ -13,9 +13,9 @@ from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from tui.widgets import markdown
-from tui.widgets.ink import Ink, Piece, Styled, fitted, length, pad, painted
-from tui.widgets.wrap import Row, Wrapped
+from tui.text import markdown
+from tui.text.ink import Ink, Piece, Styled, fitted, length, pad, painted
+from tui.text.wrap import Row, Wrapped
 
 LABEL_WIDTH: Final = 10
 NARROW: Final = 40

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from tui.widgets.ink import Ink, Styled
+from tui.text.ink import Ink, Styled
 
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _HEADING: Final = re.compile(r"(?P<mark>#{1,6} +)(?P<text>.*)")

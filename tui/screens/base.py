@@ -1,20 +1,46 @@
-"""What the screens that show a run have in common."""
+"""What the app hands to each of its screens, and what those that show a run have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from textual.screen import Screen
 
 from engine.facts import Fact
 from engine.link import Board
+from engine.watch import Watch
 from tui.format import READING, scripted_words
-from tui.screens.sizes import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, ROOM_FOR_NOTICE
+from tui.navigation import Navigator
+from tui.services.engine_control import EngineControl
+from tui.services.preferences import Preferences
 from tui.services.shell_commands import ShellCommand, judging_again, showing
-from tui.services.ticker import Moment
-from tui.shell import Shell
+from tui.services.ticker import Moment, Ticker, Watching
 from tui.state.related import Subject
-from tui.widgets.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, ROOM_FOR_NOTICE
+
+
+class Tell(Protocol):
+    """Shows a notice, whoever its text is from."""
+
+    def __call__(self, text: str, *, bad: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The app, as its screens see it. Nothing here waits for anything, unless it says so."""
+
+    watch: Watch
+    ticker: Ticker
+    engine: EngineControl
+    preferences: Preferences
+    navigator: Navigator
+    tell: Tell
+    draw: Callable[[Watching], None]
+    """Has a screen that comes up draw what is known, without waiting for the next look."""
+    use_theme: Callable[[str], None]
 
 
 def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
