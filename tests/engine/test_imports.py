@@ -180,8 +180,12 @@ def test_the_first_frame_waits_only_for_what_is_on_it(tmp_path: Path) -> None:
     assert not first & {*LATER, "openai", "anthropic", *NETWORK}
 
 
-def test_the_state_of_the_app_knows_nothing_of_textual() -> None:
-    state = ENGINE.parent / "tui" / "state"
-    rooms = [f"tui.state.{path.stem}" for path in state.glob("*.py") if path.stem != "__init__"]
-    assert rooms
-    assert "textual" not in loaded("import " + ", ".join(rooms))
+@pytest.mark.parametrize(("room", "others"), [("text", {"text"}), ("state", {"text", "state"})])
+def test_state_and_text_of_the_app_know_nothing_of_textual(room: str, others: set[str]) -> None:
+    tui = ENGINE.parent / "tui"
+    names = [f"tui.{room}.{path.stem}" for path in (tui / room).glob("[!_]*.py")]
+    assert names
+    found = loaded("import " + ", ".join(names))
+    assert "textual" not in found
+    rooms = {name.split(".")[1] for name in found if name.count(".") > 1 and name[:4] == "tui."}
+    assert rooms <= others
