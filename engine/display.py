@@ -1,4 +1,5 @@
-"""The display boundary: text from models, files and people becomes text that a terminal only shows.
+"""Text as it is shown: that from models, files and people so that a terminal only shows it, and
+amounts of things in words.
 
 Everything that is stored or streamed passes `clean` on its way to a terminal. Characters change and
 vanish in it, so offsets (such as those of evidence) are found in the stored text, and the pieces
@@ -67,6 +68,11 @@ def _fewer_marks(run: re.Match[str]) -> str:
 def drawn(text: str) -> str:
     """`clean`, with tabs as blanks: what a view of lines can wrap."""
     return clean(text).replace("\t", TAB)
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """`1 row`, `2 rows`, `1,200 tries`; without `many`, more than one ends with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def one_line(text: str, limit: int = 400) -> str:

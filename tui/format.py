@@ -67,11 +67,6 @@ def amount(number: float) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 turn`, `6 turns`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
 def money(usd: float | None, *, scripted: bool) -> str:
     if scripted and not usd:
         return "free"

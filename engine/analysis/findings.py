@@ -20,6 +20,7 @@ from engine.analysis.figures import (
     TargetResult,
 )
 from engine.benchmark import Track
+from engine.display import plural
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""
@@ -121,10 +122,6 @@ def chance(p: float | None) -> str:
     if p > 0.999:
         return "p = 1"
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from textwrap import wrap
 from typing import Final
 
 from engine.cli.console import out, out_json
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.doctor.examination import Asked, examine
 from engine.doctor.findings import Finding, State, exit_code
 
@@ -82,10 +82,7 @@ def _hanging(start: str, text: str, width: int | None) -> list[str]:
 def _sum(findings: Sequence[Finding]) -> str:
     count = Counter(finding.state for finding in findings)
     problems, notes = count[State.PROBLEM], count[State.NOTE]
-    return (
-        f"{count[State.OK]} fine, {notes} note{'' if notes == 1 else 's'}, "
-        f"{problems} problem{'' if problems == 1 else 's'}"
-    )
+    return f"{count[State.OK]} fine, {plural(notes, 'note')}, {plural(problems, 'problem')}"
 
 
 def _takes(encoding: str, text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.benchmark import State
 from engine.cli.console import tell
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.facts import Fact, StateChanged
 from engine.pipeline.remedies import Ailment, FailureGroup, ailment_of
 
@@ -20,7 +20,7 @@ REASON: Final = 200
 
 
 def failed_rows(number: int) -> str:
-    return "1 row failed" if number == 1 else f"{number} rows failed"
+    return f"{plural(number, 'row')} failed"
 
 
 def count_of(groups: Sequence[FailureGroup]) -> int:

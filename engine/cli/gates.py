@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate
-from engine.analysis.findings import percent, plural
+from engine.analysis.findings import percent
 from engine.benchmark import Track
 from engine.cli.arguments import nearest_word
+from engine.display import plural
 from engine.errors import InputError, Problem
 
 OPTION: Final = "--fail-under"

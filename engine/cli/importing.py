@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
+from engine.display import plural
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import Found, look_through
@@ -71,7 +72,7 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
 
 def report_lines(report: ImportReport) -> Iterator[str]:
     """What was done, for a person."""
-    yield f"{report.kind}: {count_words(len(report.benchmarks), 'benchmark')}"
+    yield f"{report.kind}: {plural(len(report.benchmarks), 'benchmark')}"
     for one in report.benchmarks:
         yield f"{one.name}: {_done(one, dry=report.dry)}"
         if one.mapped:
@@ -92,12 +93,12 @@ def _done(one: BenchmarkReport, *, dry: bool) -> str:
     if one.refused:
         return "not taken"
     if one.unchanged is not None:
-        dropped = f"; {count_words(one.dropped, 'row')} dropped" if one.dropped else ""
-        conversations = count_words(one.unchanged, "conversation")
+        dropped = f"; {plural(one.dropped, 'row')} dropped" if one.dropped else ""
+        conversations = plural(one.unchanged, "conversation")
         return f"unchanged since it was imported: {conversations}{dropped}"
     known = sum(file.known for file in one.files)
-    there = f"; {count_words(known, 'row')} there already" if known else ""
-    dropped = f"; {count_words(one.dropped, 'row')} dropped" if one.dropped else ""
+    there = f"; {plural(known, 'row')} there already" if known else ""
+    dropped = f"; {plural(one.dropped, 'row')} dropped" if one.dropped else ""
     if not one.is_new:
         return f"nothing new{there}{dropped}"
     return f"{'would add' if dry else 'added'} {one.added_text}{there}{dropped}"
@@ -118,7 +119,3 @@ def complaints(report: ImportReport) -> Iterator[str]:
                 left[str(file.path)] += file.dropped - len(file.problems)
         for path, count in left.items():
             yield f"crosswind: {path}: and {count} more rows like these"
-
-
-def count_words(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

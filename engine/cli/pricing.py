@@ -14,6 +14,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.session import Session
 from engine.config.schema import Config
+from engine.display import plural
 from engine.pipeline.estimate import FEWEST, NOTHING, Estimate
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import (
@@ -71,7 +72,7 @@ def plan_lines(
 ) -> Iterator[str]:
     plan = priced.plan
     if plan.work:
-        rows = "1 row" if len(plan.work) == 1 else f"{len(plan.work)} rows"
+        rows = plural(len(plan.work), "row")
         yield f"{plan.benchmark}: {rows} to do" + (" now, others follow" if plan.assumed else "")
     else:
         yield f"{plan.benchmark}: nothing is missing"
@@ -79,7 +80,7 @@ def plan_lines(
     yield from stage_lines(priced)
     yield from (f"  {sentence}" for sentence in power_sentences(power))
     if plan.stale:
-        yield f"  {len(plan.stale)} rows are stale; `--stale` does them again"
+        yield f"  {len(plan.stale):,} rows are stale; `--stale` does them again"
     if every_row:
         yield from (f"    {work}" for work in (*plan.work, *plan.stale))
 

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from engine.cli.console import out, out_json, tell
-from engine.cli.importing import complaints, count_words, report_lines
+from engine.cli.importing import complaints, report_lines
 from engine.cli.session import Session, open_session
+from engine.display import plural
 from engine.errors import InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
 from engine.store.reading import open_reader
@@ -74,11 +75,10 @@ def _plan(found: Examination) -> Iterator[str]:
     else:
         yield f"{found.path} does not exist"
     if found.files is not None:
-        count = len(found.files.sources)
         what = "what is missing" if found.exists else "a new one"
         what = "it" if found.unread else what
-        benchmarks = "benchmark" if count == 1 else "benchmarks"
-        yield f"{what} will be filled from the files of {count} {benchmarks}"
+        benchmarks = plural(len(found.files.sources), "benchmark")
+        yield f"{what} will be filled from the files of {benchmarks}"
 
 
 def _agreed() -> bool:
@@ -105,7 +105,7 @@ def _numbers(lost: Sequence[tuple[int, int]]) -> str:
         str(first) if first == last else f"{first}-{last}" for first, last in lost[:_MOST]
     )
     more = ", …" if len(lost) > _MOST else ""
-    return f"{count_words(count, 'row')}: {named}{more}"
+    return f"{plural(count, 'row')}: {named}{more}"
 
 
 def _as_json(found: Examination, done: Repair) -> dict[str, object]:
@@ -156,7 +156,7 @@ def _told(done: Repair) -> Iterator[str]:
     if done.left_out_rows:
         count = sum(done.left_out_rows.values())
         kinds = ", ".join(f"{table} {rows}" for table, rows in sorted(done.left_out_rows.items()))
-        rows = "1 row that can be read has" if count == 1 else f"{count} rows that can be read have"
+        rows = plural(count, "row that can be read has", "rows that can be read have")
         yield f"{rows} no place in it, and lie in {done.left_out}: {kinds}"
     if done.filled is not None:
         yield "from the files:"

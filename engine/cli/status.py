@@ -14,6 +14,7 @@ from engine.cli.failures import count_of, failure_lines, failures_json, what_nex
 from engine.cli.lines import price_stop, tally_of
 from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_to_read
+from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -206,8 +207,8 @@ def _spent(status: Status) -> Iterator[str]:
         yield f"spent by all runs: ${sum(cents) / 100:.2f} = {made}"
     unpriced = _unpriced(status)
     if unpriced:
-        what = "1 more call" if unpriced == 1 else f"{unpriced:,} more calls"
-        yield f"{what} at a price that is not known; `price` in config.yaml tells it"
+        calls = plural(unpriced, "more call")
+        yield f"{calls} at a price that is not known; `price` in config.yaml tells it"
 
 
 def in_cents(amounts: Sequence[float]) -> list[int]:

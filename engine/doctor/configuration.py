@@ -13,6 +13,7 @@ from engine.config.schema import Config, ModelSpec, load_config
 from engine.config.secrets import Environment, Secret
 from engine.config.values import texts_with_variables
 from engine.config.workspace import Workspace, find_workspace
+from engine.display import plural
 from engine.doctor.findings import Area, Finding, State, of_error
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
@@ -46,8 +47,7 @@ def read_workspace(start: Path, *, named: bool) -> Written:
     except InputError as error:
         findings += of_error(Area.CONFIGURATION, workspace.config_path.name, error)
     else:
-        count = len(config.targets)
-        targets = "1 target" if count == 1 else f"{count} targets"
+        targets = plural(len(config.targets), "target")
         findings.append(_finding(config.path.name, State.OK, f"can be read; {targets}"))
         findings += _warnings(config.path.name, config.warnings)
     findings += _benchmarks(workspace, config)
@@ -82,7 +82,7 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Finding
         return
     warnings = list(definition.warnings)
     ids = {metric.id for metric in definition.metrics}
-    said = [_count(len(ids), "metric") if ids else "no metrics yet"]
+    said = [plural(len(ids), "metric") if ids else "no metrics yet"]
     scenarios = path.parent / SCENARIOS_FILE
     # how long a conversation is stands in the configuration, and landmarks are held against it
     if scenarios.exists() and config is not None:
@@ -91,7 +91,7 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Finding
         except InputError as error:
             yield from of_error(Area.CONFIGURATION, name, error)
             return
-        said.append(_count(len(rows), "scenario"))
+        said.append(plural(len(rows), "scenario"))
         warnings += noticed
     yield _finding(name, State.OK, ", ".join(said))
     yield from _warnings(name, warnings)
@@ -100,10 +100,6 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Finding
 def _warnings(subject: str, warnings: tuple[str, ...] | list[str]) -> Iterator[Finding]:
     for warning in warnings:
         yield _finding(subject, State.NOTE, warning)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from engine.display import plural
 from engine.errors import Problem
 
 OFFLINE_LABEL: Final = "offline:"
@@ -115,8 +116,7 @@ class BenchmarkReport:
     def added_text(self) -> str:
         """`2 conversations, 1 verdict`."""
         return ", ".join(
-            f"{count} {kind if count != 1 else _SINGULAR[kind]}"
-            for kind, count in sorted((+self.added).items())
+            plural(count, _SINGULAR[kind], kind) for kind, count in sorted((+self.added).items())
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from math import sqrt
 from typing import Final
 
 from engine.analysis.contrasts import PairError, pair_error
-from engine.analysis.findings import metrics_of, plural, points
+from engine.analysis.findings import metrics_of, points
 from engine.analysis.tallies import tally
 from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
+from engine.display import plural
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import Standing

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from engine.display import plural
 from engine.providers.attempts import Cause, Failure, Kind, describe
 
 _UNKNOWN_HOST_TRIES: Final = 3
@@ -136,7 +137,7 @@ class RetryState:
             self._first_failure_at = now
         spent = now - self._first_failure_at
         if self.tries >= self.patience.tries or spent >= self.patience.trying_s:
-            return GiveUp(f"{words}, after {_times(self.tries)}", retryable=True)
+            return GiveUp(f"{words}, after {plural(self.tries, 'try', 'tries')}", retryable=True)
         asked = failure.retry_after_s or 0.0
         step = f" (try {self.tries + 1} of {self.patience.tries})"
         return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
@@ -146,7 +147,9 @@ class RetryState:
         if self._first_refusal_at is None:
             self._first_refusal_at = now
         if now - self._first_refusal_at >= self.patience.refused_s:
-            return GiveUp(f"{words}, refused {_times(self.refusals)}", retryable=True)
+            return GiveUp(
+                f"{words}, refused {plural(self.refusals, 'try', 'tries')}", retryable=True
+            )
         asked = failure.retry_after_s
         if asked is None:
             return Retry(self._jitter(self.refusals), words)
@@ -156,7 +159,3 @@ class RetryState:
     def _jitter(self, number: int) -> float:
         ceiling = self.patience.first_pause_s * 2.0 ** min(number - 1, 30)
         return self.chance() * min(ceiling, self.patience.longest_pause_s)
-
-
-def _times(number: int) -> str:
-    return "1 try" if number == 1 else f"{number} tries"

@@ -13,6 +13,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, State
 from engine.commands import again_order, asked_of_failed, key_of, retry_order
+from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
 from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
@@ -333,7 +334,7 @@ class Engine:
                 pipeline.models.unpark(target)
         order = retry_order(request, failed)
         how = self._begin(order, can_be_beside=not any(map(order.generates, order.benchmarks)))
-        return f"{_count(len(asked))} once more: {how}"
+        return f"{plural(len(asked), 'row')} once more: {how}"
 
     async def _evaluate(self, request: Request) -> str:
         self._not_stopping()
@@ -345,7 +346,7 @@ class Engine:
         pipeline.check(order)
         if order in self._beside.values() or order in self._orders:
             return "it is being done already"
-        return f"{_count(len(request.rows))} judged again: {self._begin(order)}"
+        return f"{plural(len(request.rows), 'row')} judged again: {self._begin(order)}"
 
     async def _simulate(self, request: Request) -> str:
         self._not_stopping()
@@ -363,7 +364,7 @@ class Engine:
         ]
         if len(taken) == len(request.rows):
             return "it is being done already"
-        return f"{_count(len(request.rows) - len(taken))} played again: {self._begin(order)}"
+        return f"{plural(len(request.rows) - len(taken), 'row')} played again: {self._begin(order)}"
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Beside what is at work where that is possible, else after it."""
@@ -412,7 +413,3 @@ def _named(rows: Sequence[Row]) -> str:
     rest = len(rows) - NAMED
     named = ", ".join(row.unit for row in rows[:NAMED])
     return named + (f" and {rest} more" if rest > 0 else "")
-
-
-def _count(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows} rows"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.display import plural
 from engine.store.connection import has_log, log_of
 from engine.store.tables import TABLES
 
@@ -115,11 +116,7 @@ def rows_missing(store: Path) -> int | None:
 def missing_words(count: int, store: Path) -> str:
     """Of rows that are missing, why."""
     log = log_of(store)
-    rows = (
-        "1 row that was written last is"
-        if count == 1
-        else (f"{count} rows that were written last are")
-    )
+    rows = plural(count, "row that was written last is", "rows that were written last are")
     if has_log(store):
         return f"{rows} missing from its log {log.name}, which was cut or came to harm"
     return f"{rows} missing, and its log {log.name} is gone"

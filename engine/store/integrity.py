@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from engine.display import plural
 from engine.errors import StoreError
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
@@ -93,8 +94,8 @@ def _faults(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
 
 def _amounts(connection: sqlite3.Connection) -> list[str]:
     count = implausible_rows(connection)
-    what = "attempt tells" if count == 1 else "attempts tell"
-    return [f"{count} {what} of more tokens or dollars than can be"] if count else []
+    what = plural(count, "attempt tells", "attempts tell")
+    return [f"{what} of more tokens or dollars than can be"] if count else []
 
 
 def _schema(connection: sqlite3.Connection, version: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from engine.display import plural
 from engine.facts import NoteKind
 from engine.store.connection import Connection
 from engine.store.database import Store
@@ -56,15 +57,11 @@ class PrunePlan:
 
     def __str__(self) -> str:
         return (
-            f"{_counted(len(self.takes), 'replaced take')} with "
-            f"{_counted(self.messages, 'message')} ({self.characters} characters) and "
-            f"{_counted(self.verdicts, 'verdict')}, {_counted(len(self.notes), 'note')} and "
-            f"{_counted(len(self.runs), 'run')}"
+            f"{plural(len(self.takes), 'replaced take')} with "
+            f"{plural(self.messages, 'message')} ({self.characters:,} characters) and "
+            f"{plural(self.verdicts, 'verdict')}, {plural(len(self.notes), 'note')} and "
+            f"{plural(len(self.runs), 'run')}"
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def plan_prune(connection: Connection, before: datetime | None) -> PrunePlan:

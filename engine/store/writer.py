@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
+from engine.display import plural
 from engine.errors import CrosswindError, StoreError
 from engine.moments import Moment, reached
 from engine.store.acknowledged import Acknowledgements
@@ -377,8 +378,9 @@ class Writer:
         self._tried_until = self._tried_until or time.monotonic() + CLOSING_S
         if time.monotonic() >= self._tried_until:
             with self._gate:
+                rows = plural(self._unwritten, "row")
                 raise _NeverWrittenError(
-                    f"{_rows_text(self._unwritten)} could not be written to {self._path}: {error}; "
+                    f"{rows} could not be written to {self._path}: {error}; "
                     f"{room_advice(self._path, error)} and run again"
                 )
         time.sleep(_CLOSING_STEP_S)
@@ -389,7 +391,7 @@ class Writer:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             else f"{self._path.name} cannot grow ({error})"
         )
-        waiting = _rows_text(self._unwritten)
+        waiting = plural(self._unwritten, "row")
         return f"{what}: {waiting} wait to be written; {room_advice(self._path, error)}"
 
     # What came of it
@@ -513,10 +515,6 @@ def _rows_in(request: _Request | _Alone) -> int:
             return 0
         case _:
             return 1
-
-
-def _rows_text(count: int) -> str:
-    return f"{count} row" if count == 1 else f"{count} rows"
 
 
 def _here() -> _Waiter:

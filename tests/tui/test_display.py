@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.content import Content
 
-from engine.display import clean, drawn, one_line
+from engine.display import clean, drawn, one_line, plural
 from tui.services.display import Inert, content, unmarked
 
 BLACK = Color(0, 0, 0)
@@ -72,3 +72,19 @@ def test_the_last_filter_leaves_clean_lines_alone() -> None:
 def test_what_textual_reads_as_markup_stays_text() -> None:
     text = "[@click=app.quit]x[/] [red] [/unbalanced \\[b] [1]\x1b[2J"
     assert Content.from_markup(unmarked(text)).plain == text.replace("\x1b", "␛")
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ("row",), "0 rows"),
+        (1, ("row",), "1 row"),
+        (1_200, ("row",), "1,200 rows"),
+        (1, ("try", "tries"), "1 try"),
+        (30_240, ("try", "tries"), "30,240 tries"),
+    ],
+)
+def test_an_amount_agrees_with_its_noun_and_is_read_in_thousands(
+    number: int, words: tuple[str, ...], said: str
+) -> None:
+    assert plural(number, *words) == said

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Comparison, Gap
-from engine.analysis.findings import chance, metrics_of, plural, points, reach
-from engine.display import one_line
+from engine.analysis.findings import chance, metrics_of, points, reach
+from engine.display import one_line, plural
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, shorten
 from tui.widgets.sheet import Row

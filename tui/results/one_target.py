@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, TargetResult
-from engine.analysis.findings import coefficient, percent, plural, span
+from engine.analysis.findings import coefficient, percent, span
 from engine.benchmark import Track
-from engine.display import one_line
+from engine.display import one_line, plural
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import Behind, paragraph, title

@@ -15,9 +15,9 @@ from engine.analysis.figures import (
     MetricInfo,
     TargetResult,
 )
-from engine.analysis.findings import MARKS, Kind, findings, percent, plural, span
+from engine.analysis.findings import MARKS, Kind, findings, percent, span
 from engine.benchmark import Track
-from engine.display import one_line
+from engine.display import one_line, plural
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import coefficient, percent, plural, reach
+from engine.analysis.findings import coefficient, percent, reach
 from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation

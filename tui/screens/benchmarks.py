@@ -12,14 +12,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import Stage, Track
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board, Command, Request
 from engine.pipeline.order import Order
 from engine.progress import Tally
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
-from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, count, money, percent
+from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, money, percent
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
 from tui.services.shell_commands import ShellCommand
@@ -84,7 +84,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self._changed = False
             self._list.show([self._entry(info) for info in self.watched.benchmarks])
             self._draw_detail()
-        told = [Piece(count(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
+        told = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
         self._header.show(*heading(self, "Benchmarks", told))
 
     def action_begin(self) -> None:

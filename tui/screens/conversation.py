@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.benchmark import ConversationKey, Scenario
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.jury import headline
@@ -26,7 +26,7 @@ from engine.scripted import (
 )
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import key
-from tui.format import SPEAKER_NAMES, count, scripted_words, verdict
+from tui.format import SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Rehearsal
 from tui.services.ticker import Moment, begin_instead
@@ -448,7 +448,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         below = self._story.rows_below
         if self._story.follow or not below or not self._is_being_spoken:
             return []
-        return [Piece(f"▼ {count(below, 'row')} below, G follows ", Ink.ACCENT)]
+        return [Piece(f"▼ {plural(below, 'row')} below, G follows ", Ink.ACCENT)]
 
     def _among_words(self) -> list[Piece]:
         if self._among is None:

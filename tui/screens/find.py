@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from engine.display import plural
 from tui.screens.dialogs import TypingScreen
 from tui.services.ticker import begin_instead
 from tui.state.transcript import PatternFault
@@ -56,7 +57,7 @@ class FindScreen(TypingScreen[str], inherit_bindings=False):
         if not typed.strip():
             self._say(_HELP)
         elif found:
-            self._say("1 place" if found == 1 else f"{found} places", Ink.GOOD)
+            self._say(plural(found, "place"), Ink.GOOD)
         else:
             self._say("It does not occur here.", Ink.WARN)
 

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import ConversationKey, Stage, State
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
@@ -19,7 +19,7 @@ from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
 from engine.store.records import FailedUnit
 from engine.store.tables import AttemptRow
 from tui.bindings import key
-from tui.format import STAGE_NAMES, count
+from tui.format import STAGE_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin_instead
@@ -187,9 +187,10 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_header()
 
     def _draw_header(self) -> None:
-        words = count(len(self._failed), "row") + " failed" if self._loaded else "reading the store"
+        failed = f"{plural(len(self._failed), 'row')} failed"
+        words = failed if self._loaded else "reading the store"
         ink = Ink.BAD if self._failed else Ink.GOOD if self._loaded else Ink.MUTED
-        parked = f"  {count(len(self._parked), 'target')} parked" if self._parked else ""
+        parked = f"  {plural(len(self._parked), 'target')} parked" if self._parked else ""
         marked = f"  {len(self._list.marked)} marked" if self._list.marked else ""
         told = [Piece(words, ink), Piece(parked, Ink.WARN), Piece(marked, Ink.ACCENT)]
         self._header.show(*heading(self, "Problems", told))

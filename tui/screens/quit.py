@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
+from engine.display import plural
 from engine.link import Board
-from tui.format import count
 from tui.screens.dialogs import Overlay, TypingScreen
 from tui.services.engine_control import Leaving
 from tui.text.ink import Ink, Line, Piece, pad
@@ -148,7 +148,7 @@ def _decision(typed: str) -> Leaving | None:
 
 
 def _state(speaking: int) -> Line:
-    return [Piece(f"The run is not over: {count(speaking, 'message')} being spoken now.")]
+    return [Piece(f"The run is not over: {plural(speaking, 'message')} being spoken now.")]
 
 
 def _line(choice: Leaving) -> Line:

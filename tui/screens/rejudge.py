@@ -16,7 +16,7 @@ from textual.containers import Vertical
 
 from engine.benchmark import Stage, State
 from engine.commands import order_for
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Answer, Board, Command, EngineState, Request, Row
@@ -24,7 +24,7 @@ from engine.pipeline.order import PriceRange
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
-from tui.format import count, verdict
+from tui.format import verdict
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
 from tui.services.shell_commands import ShellCommand, judging_again
@@ -266,7 +266,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             return [Piece(f" not judged again: {one_line(self._refusal)}", Ink.BAD)]
         done, total = len(self._pairs), len(self._subjects)
         ink = Ink.GOOD if done == total else Ink.ACCENT
-        words = [Piece(f" {done:,} of {count(total, 'conversation')}", ink)]
+        words = [Piece(f" {done:,} of {plural(total, 'conversation')}", ink)]
         if self._gone and done < total:
             words.append(Piece("  the engine has ended: what is missing was not judged", Ink.WARN))
         if self._missed is not None:

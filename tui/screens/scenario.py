@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import ConversationKey, Scenario, base_id
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Kin
 from tui.bindings import key
-from tui.format import UNKNOWN, count
+from tui.format import UNKNOWN
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
@@ -197,7 +197,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         told = [Piece(one_line(self._benchmark), Ink.MUTED)]
         self._header.show(*heading(self, "Scenario", told))
         title = [Piece(" "), Piece(one_line(base_id(self._scenario_id)), Ink.STRONG)]
-        title.append(Piece(f"  {count(len(self._scenarios), 'variant')}", Ink.MUTED))
+        title.append(Piece(f"  {plural(len(self._scenarios), 'variant')}", Ink.MUTED))
         judged = [each.passed for each in self._kin.values() if each.judged]
         tally = [
             Piece(f"✗ {judged.count(False)} ", Ink.BAD),

@@ -13,13 +13,13 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from engine.benchmark import Speaker
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.search import Hit, Search, open_search
 from tui.bindings import key
-from tui.format import SPEAKER_NAMES, count
+from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin, begin_instead
@@ -234,7 +234,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         if not self._hits:
             return "Nobody said that.", Ink.WARN
         more = " or more" if len(self._hits) >= self._limit else ""
-        return f"{count(len(self._hits), 'message')}{more}, the newest first", Ink.GOOD
+        return f"{plural(len(self._hits), 'message')}{more}, the newest first", Ink.GOOD
 
     def _draw_detail(self) -> None:
         self._detail.show_another(_detail_blocks(self._hit), follow=False)

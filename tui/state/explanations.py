@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage, State, Track
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.progress import Score
 from engine.store.records import UnitState
 from engine.watch import BenchmarkInfo, Watch
-from tui.format import SCRIPTED, count, interval_rate, rate
+from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, Situation
 from tui.text.blocks import Block, Passage
@@ -101,7 +101,7 @@ def _kept(watch: Watch, info: BenchmarkInfo) -> list[Block]:
     lost = "Nothing was being said."
     if played.running:
         lost = (
-            f"{count(played.running, 'conversation')} in the middle: each goes on after its last "
+            f"{plural(played.running, 'conversation')} in the middle: each goes on after its last "
             "whole message; only what was being said at that moment is said anew."
         )
     return [
@@ -117,8 +117,9 @@ def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Bl
     if not played.total:
         return []
     lines = [
-        f"{played.done} of {count(played.total, 'conversation')} played, {played.failed} failed",
-        f"{judged.done} of {judged.total} judged, {judged.failed} failed",
+        f"{played.done:,} of {plural(played.total, 'conversation')} played, "
+        f"{played.failed:,} failed",
+        f"{judged.done:,} of {judged.total:,} judged, {judged.failed:,} failed",
     ]
     names = [one_line(target.id) for target in info.targets]
     width = min(max(map(len, names), default=0), 30)

@@ -11,12 +11,12 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, Stage, Track
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.facts import CallMade, Fact, MessageSpoken, Speech, StateChanged, VerdictGiven
 from engine.link import Board, EngineState, Limit, Wait
 from engine.progress import FEWEST_TO_JUDGE, Progress, Tally, TargetProgress
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
-from tui.format import STAGE_NAMES, UNKNOWN, amount, count, duration, money
+from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.board import Spending, StageState, StageView, TargetView
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, Situation
@@ -124,7 +124,7 @@ def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: Situat
     what = "an answer"
     if board.speaking:
         what = "the next words" if any(board.said.values()) else "the first token"
-    names = ", ".join(f"{name} ({count(calls, 'call')})" for name, calls in waited.items())
+    names = ", ".join(f"{name} ({plural(calls, 'call')})" for name, calls in waited.items())
     return f"waits for {what} of {names}"
 
 
@@ -190,7 +190,7 @@ def reason(wait: Wait) -> str:
 
 def limited(limit: Limit) -> str:
     """`8 calls let through at once, 42 wait`."""
-    return f"{count(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
+    return f"{plural(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
 
 
 def since(seconds: float) -> str:
@@ -583,8 +583,8 @@ class Missed:
     def words(self) -> str:
         """`frozen  +3 messages +1 verdict`."""
         parts = [
-            count(self.messages, "message") if self.messages else "",
-            count(self.verdicts, "verdict") if self.verdicts else "",
+            plural(self.messages, "message") if self.messages else "",
+            plural(self.verdicts, "verdict") if self.verdicts else "",
         ]
         told = " ".join(f"+{part}" for part in parts if part)
         return f"frozen  {told or f'+{self.others}'}"

@@ -14,13 +14,13 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from engine.benchmark import Scenario, Speaker, StopReason, Track
-from engine.display import drawn, one_line
+from engine.display import drawn, one_line, plural
 from engine.facts import LiveText, Speech
 from engine.link import EngineLink
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
-from tui.format import ENDINGS, SPEAKER_NAMES, count, verdict
+from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.state.live import Shown
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
@@ -212,7 +212,7 @@ def _thought(turn: int, text: str, *, folded: bool) -> Passage:
     return Passage(
         ("thought", turn),
         "thought",
-        f"{count(len(text.split()), 'word')}, t opens" if folded else drawn(text),
+        f"{plural(len(text.split()), 'word')}, t opens" if folded else drawn(text),
         Ink.FAINT if folded else Ink.THOUGHT,
         Ink.FAINT if folded else Ink.THOUGHT,
         folded=folded,

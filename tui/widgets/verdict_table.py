@@ -14,9 +14,9 @@ from textual.cache import LRUCache
 from textual.message import Message
 
 from engine.benchmark import ConversationKey
-from engine.display import one_line
+from engine.display import one_line, plural
 from engine.store.records import VerdictRow
-from tui.format import TRACK_SIGNS, count, verdict
+from tui.format import TRACK_SIGNS, verdict
 from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.widgets.cursor import CursorView
 
@@ -143,6 +143,6 @@ def _line(row: VerdictRow, width: int) -> Line:
         Piece(pad(name, min(max(width - 64, 27), 36)) + " "),
     ]
     if width >= 72:
-        line.append(Piece(pad(count(row.turns, "turn"), 9), Ink.MUTED))
+        line.append(Piece(pad(plural(row.turns, "turn"), 9), Ink.MUTED))
     why = row.justification if row.unscored is None else f"unscored: {row.unscored}"
     return fitted([*line, Piece(one_line(why), Ink.MUTED)], width)

@@ -25,12 +25,11 @@ from engine.analysis.findings import (
     listed,
     metrics_of,
     percent,
-    plural,
     points,
     span,
     whose,
 )
-from engine.display import clean
+from engine.display import clean, plural
 from engine.report.html.view import RATES, BenchmarkView, scale_of
 from engine.scripted import is_script
 

@@ -16,8 +16,9 @@ from engine.analysis.figures import (
     MetricInfo,
     TargetResult,
 )
-from engine.analysis.findings import Finding, findings, listed, percent, plural, reach
+from engine.analysis.findings import Finding, findings, listed, percent, reach
 from engine.benchmark import Track
+from engine.display import plural
 
 _STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 _MOST_STEPS: Final = 5
