@@ -19,6 +19,9 @@ from engine.statistics.clusters import (
 from engine.statistics.distributions import Interval, binomial_tail, critical, two_sided
 
 _PSEUDO_PAIRS: Final = 0.33
+_WORTH: Final = 2
+"""A single interval may take the clusters' spread for known this many times better than by their
+own degrees of freedom: values that are bounded vary less than normal ones do."""
 
 Answers = Mapping[str, Mapping[str, Mapping[str, float]]]
 """What one target scored: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
@@ -29,8 +32,10 @@ class Difference:
     """A mean difference of rates over pairs, in rates: 0.1 is ten points."""
 
     estimate: float
-    interval: Interval | None
-    """None where fewer than two clusters were shared."""
+    error: float | None
+    """Its standard error; None where fewer than two clusters were shared."""
+    freedom: int
+    """Degrees of freedom that `error` has: clusters less strata; 0 where there is none."""
     p: float | None
     """Of no difference at all, two-sided; None as above."""
     pairs: int
@@ -38,6 +43,18 @@ class Difference:
     """Base scenarios with at least one pair."""
     exact: bool = False
     """Whether `p` is McNemar's exact one; the interval is not, and the two may differ."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of this difference looked at alone; None where there is no error.
+
+        Student's t on twice the degrees of freedom, which holds 95 % at this quantile alone
+        (`python -m tests.benchmarks.coverage`): one that lies further out needs `freedom`.
+        """
+        if self.error is None:
+            return None
+        half = critical(_WORTH * self.freedom) * self.error
+        return Interval(max(-1.0, self.estimate - half), min(1.0, self.estimate + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +88,16 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     estimate = sum(cluster.total for cluster in clusters) / pairs
     spread = stratified_error(ready)
     if spread is None:
-        return Difference(estimate, None, None, pairs, len(clusters))
+        return Difference(estimate, None, 0, None, pairs, len(clusters))
     correlation = intraclass_correlation(ready)
     sizes = [cluster.size for cluster in clusters]
     effective = effective_size(sizes, 1.0 if correlation is None else correlation)
     error = sqrt(spread.error**2 + _PSEUDO_PAIRS / effective**2)
-    half = critical(spread.freedom) * error
     exact = _exact(clusters)
     return Difference(
         estimate,
-        Interval(max(-1.0, estimate - half), min(1.0, estimate + half)),
+        error,
+        spread.freedom,
         two_sided(estimate / error, spread.freedom) if exact is None else exact,
         pairs,
         len(clusters),
