@@ -20,8 +20,8 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.config.replace import replace_file
 from engine.errors import InputError, Problem
+from engine.files import open_regular
 from engine.pipeline.results import analysis_of
-from engine.regular import open_regular
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

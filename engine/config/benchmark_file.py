@@ -19,7 +19,7 @@ from engine.config.suggest import nearest, slip_of
 from engine.config.values import Listed, Name, Section, Shape, Words
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
-from engine.regular import read_regular
+from engine.files import read_regular
 
 KEY: Final = "metrics"
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}

@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from engine.errors import InputError, Problem
-from engine.regular import open_regular
+from engine.files import open_regular
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""

@@ -12,7 +12,7 @@ from engine.branches import Branch, folder_of
 from engine.config.shown import shown
 from engine.config.suggest import did_you_mean
 from engine.errors import InputError, Problem
-from engine.regular import read_regular
+from engine.files import read_regular
 
 if TYPE_CHECKING:
     from engine.config.schema import Config

@@ -20,7 +20,7 @@ import yaml
 
 from engine.config.shown import shown
 from engine.errors import InputError, Problem
-from engine.regular import open_regular
+from engine.files import open_regular
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 50

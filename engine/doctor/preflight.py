@@ -30,9 +30,9 @@ from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, Listed, destinations, listed
 from engine.errors import InputError, Problem
+from engine.files import read_regular
 from engine.providers.attempts import Cause, describe, transport_failure
 from engine.providers.http.connector import no_trust
-from engine.regular import read_regular
 
 LONGEST_S: Final = 4.0
 KEPT_S: Final = 3600.0

@@ -12,13 +12,13 @@ from engine.benchmark import Metric, Scenario
 from engine.config.benchmark_file import Definition
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
+from engine.files import read_regular
 from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
 from engine.importing.known import FilesRead, Known, digest_begun
 from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, refuse_unfit
 from engine.importing.verdicts import Court, Tracks
-from engine.regular import read_regular
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror
 from engine.store.reading import open_reader

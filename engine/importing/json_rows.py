@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
 from engine.errors import InputError, Problem
-from engine.regular import open_regular, open_unbuffered
+from engine.files import open_regular, open_unbuffered
 
 CHUNK: Final = 1 << 20
 LONGEST_ROW: Final = 256 << 20

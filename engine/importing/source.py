@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.branches import VALIDATION, Branch, name_of
 from engine.errors import InputError, Problem
-from engine.regular import read_regular
+from engine.files import read_regular
 
 CACHE: Final = ".cache"
 _LOOKED_AT: Final = 20

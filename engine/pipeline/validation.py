@@ -25,6 +25,7 @@ from engine.config.replace import replace_file
 from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
+from engine.files import read_regular
 from engine.jury import Jury, what_counts
 from engine.pipeline.branching import config_of
 from engine.pipeline.judge import askings_of
@@ -42,7 +43,6 @@ from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
 from engine.pipeline.run import Pipeline
 from engine.pipeline.standing import Standing
-from engine.regular import read_regular
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
 from engine.store.tables import Verdict

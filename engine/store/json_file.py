@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import InputError, Problem
-from engine.regular import read_regular
+from engine.files import read_regular
 
 SIZE_LIMIT: Final = 64 * 1024 * 1024
 DEPTH_LIMIT: Final = 50

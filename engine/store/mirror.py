@@ -16,8 +16,8 @@ from typing import Final
 from engine.benchmark import Metric, name_fault
 from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
+from engine.files import read_regular
 from engine.jury import Jury
-from engine.regular import read_regular
 from engine.store.digest import program_digest
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE

@@ -15,7 +15,7 @@ from sqlite3 import Row
 from typing import Any, Final, TextIO
 
 from engine.benchmark import State
-from engine.regular import open_regular
+from engine.files import open_regular
 from engine.store.codec import read, readable
 from engine.store.connection import Connection, Parameter
 from engine.store.mirror_rows import scenario_fields

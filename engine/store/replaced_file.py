@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from engine.errors import InputError, Problem
+from engine.files import open_regular
 from engine.moments import Moment, reached
-from engine.regular import open_regular
 
 _CHUNK: Final = 1 << 20
 _IN_A_LINE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)

@@ -28,7 +28,7 @@ LAYERS = [
     ["jury"],
     ["progress", "statistics"],
     ["facts", "branches"],
-    ["benchmark", "errors", "identity", "display", "moments", "regular", "scripted"],
+    ["benchmark", "errors", "identity", "display", "moments", "files", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey
-from engine.regular import read_regular
+from engine.files import read_regular
 from tui.state.related import Subject
 
 
