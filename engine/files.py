@@ -1,15 +1,24 @@
-"""Opens a file for reading, and only a file: whoever opens a pipe waits, maybe for ever, and a
-device such as `/dev/zero` never ends."""
+"""Opens regular files only, and puts new ones in place in one move: there is the old one or the new
+one, and never half.
+
+Whoever opens a pipe waits, maybe for ever, and a device such as `/dev/zero` never ends.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Iterable
+from hashlib import blake2b, file_digest
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
+from engine.errors import InputError, Problem
+from engine.moments import Moment, reached
+
+_CHUNK: Final = 1 << 20
 _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
 
 
@@ -41,3 +50,100 @@ def _opened(path: str, flags: int) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, _NO_FILE, path)
+
+
+def digest_on_disk(path: Path) -> str | None:
+    """32 hexadecimal digits; None where there is no such file. Raises `InputError` where it cannot
+    be read."""
+    try:
+        with open_regular(path) as file:
+            return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+
+
+def sync(path: Path) -> None:
+    """Make durable what a file holds, or the names in a folder: a new name needs both."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class NewFile:
+    """A file that is complete, but not in its place yet.
+
+    It lies in the same folder, with `ending` behind its name. One of the same ending that a killed
+    process left there is removed, so two processes that may write at once need different ones.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        pieces: Iterable[str | bytes],
+        *,
+        ending: str = "tmp",
+        mode: int | None = None,
+    ) -> None:
+        """`mode` are its permission bits; None for those that the user's mask leaves of a new file.
+        Raises `OSError`, and whatever `pieces` raises; nothing is left then."""
+        self.path = place.with_name(f".{place.name}.{ending}")
+        """Where it is while it is not in its place."""
+        self.path.unlink(missing_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        bits = 0o666 if mode is None else 0o600
+        try:
+            with os.fdopen(os.open(self.path, flags, bits), "wb", _CHUNK) as file:
+                reached(Moment.WRITING_FILE)
+                self.digest = _write(file, pieces)
+                """As `digest_on_disk` gives it."""
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
+        except BaseException:
+            self.discard()
+            raise
+        reached(Moment.WROTE_FILE)
+
+    def move(self, place: Path) -> None:
+        """Durably, in place of whatever is there. Raises `OSError`."""
+        sync(self.path)
+        reached(Moment.SYNCED_FILE)
+        self.path.replace(place)
+        reached(Moment.MOVED_FILE)
+        sync(place.parent)
+        reached(Moment.SYNCED_FOLDER)
+
+    def discard(self) -> None:
+        """Where it was not moved."""
+        self.path.unlink(missing_ok=True)
+
+
+def _write(file: BinaryIO, pieces: Iterable[str | bytes]) -> str:
+    digest = blake2b(digest_size=16)
+    for piece in pieces:
+        content = piece.encode() if isinstance(piece, str) else piece
+        digest.update(content)
+        file.write(content)
+    return digest.hexdigest()
+
+
+def replace_file(
+    path: Path, content: bytes, *, mode: int | None = None, durable: bool = True
+) -> None:
+    """Put `content` at `path`, where there is a file or none; after an `OSError`, what was there
+    stands.
+
+    `mode` are its permission bits; None to keep those of the file that is there. Not `durable`, it
+    is not waited for the disk, so that a power cut may leave an empty file. Several processes may
+    do this at once, and the last one wins.
+    """
+    if mode is None and path.exists():
+        mode = stat.S_IMODE(path.stat().st_mode)
+    new = NewFile(path, [content], ending=os.urandom(4).hex(), mode=mode)
+    try:
+        new.move(path) if durable else new.path.replace(path)
+    finally:
+        new.discard()

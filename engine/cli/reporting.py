@@ -18,9 +18,8 @@ from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, results_table
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
-from engine.config.replace import replace_file
 from engine.errors import InputError, Problem
-from engine.files import open_regular
+from engine.files import open_regular, replace_file
 from engine.pipeline.results import analysis_of
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
@@ -132,7 +131,6 @@ def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
 
     content = html_report(analyses, datetime.now(UTC)).encode()
     try:
-        path.touch()
         replace_file(path, content)
     except OSError as error:
         raise InputError(Problem(f"cannot be written: {error.strerror}", path=path)) from error

@@ -13,13 +13,12 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from engine.benchmark import Metric, Track, name_fault
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
-from engine.config.replace import replace_file
 from engine.config.shown import shown
 from engine.config.suggest import nearest, slip_of
 from engine.config.values import Listed, Name, Section, Shape, Words
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
-from engine.files import read_regular
+from engine.files import read_regular, replace_file
 
 KEY: Final = "metrics"
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}

@@ -8,9 +8,9 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from engine.config.replace import sync_folder
 from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, check_name
 from engine.errors import InputError, Problem
+from engine.files import sync
 
 # By the name each gets. A dot at the beginning would hide them from whoever reads the source.
 _WORKSPACE_FILES: Final = {
@@ -85,7 +85,7 @@ def _write_new(texts: Mapping[Path, str]) -> list[Path]:
                 made.append(path)
                 file.write(text)
         for folder in {path.parent for path in texts}:
-            sync_folder(folder)
+            sync(folder)
     except (OSError, ValueError) as error:
         _take_back(made)
         reason = getattr(error, "strerror", None) or "this path cannot be used"

@@ -30,7 +30,7 @@ from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, Listed, destinations, listed
 from engine.errors import InputError, Problem
-from engine.files import read_regular
+from engine.files import read_regular, replace_file
 from engine.providers.attempts import Cause, describe, transport_failure
 from engine.providers.http.connector import no_trust
 
@@ -94,13 +94,9 @@ class Kept:
         if self.path is None:
             return
         text = json.dumps({"salt": self._salt, "well": self._well})
-        new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-            new.replace(self.path)
+            replace_file(self.path, text.encode(), mode=0o600, durable=False)
 
     def _digest(self, place: Destination, model: str) -> str:
         said = [place.wire.value, place.base_url, place.key, place.headers, model]

@@ -12,7 +12,7 @@ from engine.benchmark import Metric, Scenario
 from engine.config.benchmark_file import Definition
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
-from engine.files import read_regular
+from engine.files import NewFile, digest_on_disk, read_regular
 from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
 from engine.importing.known import FilesRead, Known, digest_begun
@@ -22,7 +22,6 @@ from engine.importing.verdicts import Court, Tracks
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror
 from engine.store.reading import open_reader
-from engine.store.replaced_file import NewFile, digest_on_disk
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 

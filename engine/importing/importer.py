@@ -17,6 +17,7 @@ from engine.config.workspace import Workspace
 from engine.config.yaml_text import read_yaml
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
+from engine.files import digest_on_disk
 from engine.importing import fields
 from engine.importing.context import Place, Setting, place_definition, place_draft, place_scenarios
 from engine.importing.conversations import Conversations, Scores
@@ -35,7 +36,6 @@ from engine.store.files import read_scenarios
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
-from engine.store.replaced_file import digest_on_disk
 from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
 _EXPANDED: Final = "_expanded"

@@ -14,6 +14,7 @@ from engine.benchmark import Stage, State
 from engine.config.schema import Config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
+from engine.files import digest_on_disk
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import Found, look_through
@@ -25,7 +26,6 @@ from engine.store.left_out import LeftOut, without_what_is_there
 from engine.store.lock import hold_workspace
 from engine.store.reader import Reader
 from engine.store.reading import open_reader, refuse_unfit
-from engine.store.replaced_file import digest_on_disk
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
 from engine.store.search import INDEX_NAME
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from engine.benchmark import Scenario
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
+from engine.files import digest_on_disk
 from engine.pipeline.workbench import Bench
 from engine.store.files import read_scenarios
 from engine.store.reader import ForeseenReader
-from engine.store.replaced_file import digest_on_disk
 from engine.store.tables import ScenarioRow
 
 

@@ -21,11 +21,10 @@ from engine.analysis.validation import (
 from engine.benchmark import Role, Stage
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.replace import replace_file
 from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
-from engine.files import read_regular
+from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
 from engine.pipeline.branching import config_of
 from engine.pipeline.judge import askings_of
@@ -211,8 +210,6 @@ def _put(path: Path, content: bytes) -> None:
         if path.exists() and read_regular(path) == content:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch()
         replace_file(path, content)
     except OSError as error:
         what = f"this cannot be written: {error.strerror or 'unknown reason'}"

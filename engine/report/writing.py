@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.branches import BENCHMARKS
 from engine.errors import InputError, Problem, StoreError
-from engine.store.replaced_file import NewFile, sync_folder
+from engine.files import NewFile, sync
 
 _OURS: Final = ("config.yaml", ".env", "crosswind.", "search.db")
 
@@ -73,7 +73,7 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
                 unfinished.rename(place)
             else:
                 _moved(names, unfinished, place)
-            sync_folder(place.parent)
+            sync(place.parent)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         return len(names)
@@ -101,7 +101,7 @@ def _moved(names: Iterable[str], unfinished: Path, place: Path) -> None:
         (unfinished / name).replace(path)
         folders.add(path.parent)
     for folder in folders:
-        sync_folder(folder)
+        sync(folder)
 
 
 @contextmanager

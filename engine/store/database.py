@@ -15,6 +15,7 @@ from typing import Final, Self, TypeVar
 from sqlite_utils import Database, Migrations
 
 from engine.errors import CrosswindError, StoreError
+from engine.files import sync
 from engine.moments import Moment, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
@@ -27,7 +28,6 @@ from engine.store.lock import Holder
 from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
-from engine.store.replaced_file import sync_folder
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import Row
 from engine.store.writer import Clock, OnTrouble, Writer
@@ -269,7 +269,7 @@ def create_store(path: Path) -> None:
         finally:
             connection.close()
         unfinished.rename(path)
-        sync_folder(path.parent)
+        sync(path.parent)
     except (OSError, sqlite3.Error) as error:
         unfinished.unlink(missing_ok=True)
         raise StoreError(

@@ -16,23 +16,16 @@ from typing import Final
 from engine.benchmark import Metric, name_fault
 from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
-from engine.files import read_regular
+from engine.files import NewFile, digest_on_disk, read_regular
 from engine.jury import Jury
 from engine.store.digest import program_digest
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
+from engine.store.json_file import json_array, json_lines, json_object, json_value
 from engine.store.mirror_content import Content
 from engine.store.mirror_history import file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
-from engine.store.replaced_file import (
-    NewFile,
-    digest_on_disk,
-    json_array,
-    json_lines,
-    json_object,
-    json_value,
-)
 
 __all__ = ["Edits", "Mirror", "MirrorReport", "Results", "TargetName"]
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from engine.benchmark import StopReason
 from engine.errors import StoreError
+from engine.files import sync
 from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
 from engine.store.codec import columns_of
 from engine.store.connection import fold_blindly, has_log, log_fault, log_of
@@ -26,7 +27,6 @@ from engine.store.database import create_store
 from engine.store.imports import NOTE
 from engine.store.left_out import DAMAGED, LeftOut
 from engine.store.pages import PAGE, rows_in_pages
-from engine.store.replaced_file import sync_folder
 from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
@@ -109,7 +109,7 @@ def set_aside(path: Path, now: datetime) -> Path:
                 source.rename(aside.with_name(aside.name + suffix))
         if not aside.exists():  # of a store of which only the log is left
             os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise StoreError(
             f"{path} could not be copied to {aside.name}: {error.strerror or error}; make room for "
@@ -127,9 +127,9 @@ def put_in_place(saved: Path, path: Path) -> None:
         # first: the log of the old one would be taken for the new one's
         for suffix in ("-wal", "-shm", SUFFIX):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        sync_folder(path.parent)
+        sync(path.parent)
         saved.replace(path)
-        sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise StoreError(
             f"{saved} could not be moved to {path}: {error.strerror or error}; check who may write "
@@ -173,7 +173,8 @@ def salvage(
             nothing = f"{damaged} holds nothing that can be read"
             report = replace(report, is_cut_off=True, problem=nothing)
     left_out.close()
-    _sync(into)
+    sync(into)
+    sync(into.parent)
     return report
 
 
@@ -198,15 +199,6 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(read, written, 1 << 20)
         written.flush()
         os.fsync(written.fileno())
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    sync_folder(path.parent)
 
 
 # To read at all

@@ -27,8 +27,8 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["progress", "statistics"],
-    ["facts", "branches"],
-    ["benchmark", "errors", "identity", "display", "moments", "files", "scripted"],
+    ["facts", "branches", "files"],
+    ["benchmark", "errors", "identity", "display", "moments", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

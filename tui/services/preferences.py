@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey
-from engine.files import read_regular
+from engine.files import read_regular, replace_file
 from tui.state.related import Subject
 
 
@@ -35,18 +34,9 @@ def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Raises `OSError`."""
+    """For this user's eyes alone. Raises `OSError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with NamedTemporaryFile(
-        "w", encoding="utf-8", errors="replace", dir=path.parent, delete=False
-    ) as new:
-        kept = Path(new.name)
-        try:
-            new.write(text)
-        except OSError:
-            kept.unlink()
-            raise
-    kept.replace(path)
+    replace_file(path, text.encode(errors="replace"), mode=0o600, durable=False)
 
 
 FOLDER: Final = "workspaces"
