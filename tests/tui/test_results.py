@@ -37,10 +37,10 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory
 from tui.text.ink import Ink, length
-from tui.widgets.plot import Curve, load, plot
+from tui.text.plot import Curve, load, plot
+from tui.text.whiskers import RATES, Whiskers, whiskers
 from tui.widgets.sheet import Row, Sheet
 from tui.widgets.table import WideTable
-from tui.widgets.whiskers import RATES, Whiskers, whiskers
 
 ROOT = Path(tui.__file__).parent.parent
 Compare = Callable[..., bool]

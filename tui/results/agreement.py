@@ -12,8 +12,8 @@ from engine.analysis.findings import coefficient, percent, whose
 from engine.display import one_line
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.whiskers import RATES, Whiskers, whiskers
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import RATES, Whiskers, whiskers
 
 _FIGURE: Final = 7
 _NOTES: Final = {

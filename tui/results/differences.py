@@ -12,8 +12,8 @@ from engine.analysis.findings import chance, metrics_of, points, reach
 from engine.display import one_line, plural
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, shorten
+from tui.text.whiskers import Whiskers, scale_of, whiskers
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import Whiskers, scale_of, whiskers
 
 _LEAST_BAR: Final = 12
 _NAMES_AT_MOST: Final = 44

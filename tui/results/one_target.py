@@ -13,8 +13,8 @@ from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.whiskers import RATES, Whiskers, whiskers
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import RATES, Whiskers, whiskers
 
 _ROOMY: Final = 100
 _LABEL: Final = 24

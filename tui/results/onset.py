@@ -14,7 +14,7 @@ from engine.display import one_line
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.widgets.plot import Curve, plot
+from tui.text.plot import Curve, plot
 from tui.widgets.sheet import Row
 
 _SAYS: Final = {

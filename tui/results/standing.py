@@ -21,9 +21,9 @@ from engine.display import one_line, plural
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.whiskers import RATES, Whiskers, whiskers
 from tui.widgets.heat_map import Heat, HeatRow, Spot
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import RATES, Whiskers, whiskers
 
 ONE_LINE_FROM: Final = 126
 """Cells from which on both tracks of a target stand on one line."""

@@ -17,8 +17,8 @@ from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.whiskers import RATES, moved
 from tui.widgets.sheet import Row
-from tui.widgets.whiskers import RATES, moved
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Validated

@@ -28,8 +28,8 @@ from tui.results.validation import validation_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment
+from tui.text import plot
 from tui.text.ink import Ink, Line, Piece, length
-from tui.widgets import plot
 from tui.widgets.base import BREAKPOINTS_ACROSS
 from tui.widgets.cursor import CursorView
 from tui.widgets.heat_map import HeatMap
