@@ -116,7 +116,7 @@ WITHIN = {
     "screens/scenario.py": {"label", "state"},
     "screens/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
-    "widgets/plot.py": {"curve"},
+    "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
     "widgets/table.py": {"each"},
 }

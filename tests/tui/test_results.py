@@ -24,6 +24,7 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.link import EngineState
 from engine.pipeline.report import Report, Validated, added_up
+from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
@@ -38,7 +39,7 @@ from tui.services.engine_control import Backend
 from tui.services.preferences import Memory
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, load, plot
-from tui.text.whiskers import RATES, Whiskers, whiskers
+from tui.text.whiskers import Whiskers, whiskers
 from tui.widgets.sheet import Row, Sheet
 from tui.widgets.table import WideTable
 

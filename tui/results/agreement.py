@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from engine.analysis.figures import Analysis, Concord, Figure
 from engine.analysis.findings import coefficient, percent, whose
 from engine.display import one_line
+from engine.report.scale import RATES
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import RATES, Whiskers, whiskers
+from tui.text.whiskers import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import Row
 
 _FIGURE: Final = 7
@@ -51,7 +52,7 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[Row]:
     right = _FIGURE * 5 + 12
     bar = width - names - right - 4
     head = [Piece(" " * (names + 3))]
-    head += RATES.axis(bar) if bar >= 10 else []
+    head += tick_line(RATES, bar) if bar >= 10 else []
     for text in ("agree", "unan.", "AC1", "α", "κ"):
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))

@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from engine.analysis.figures import Analysis, Comparison, Gap
 from engine.analysis.findings import chance, metrics_of, points, reach
 from engine.display import one_line, plural
+from engine.report.scale import scale_of
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, shorten
-from tui.text.whiskers import Whiskers, scale_of, whiskers
+from tui.text.whiskers import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import Row
 
 _LEAST_BAR: Final = 12
@@ -121,7 +122,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
     most = min(_NAMES_AT_MOST, max(width // 3, 16))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
-    yield Row(fitted([Piece(" " * (names + 5)), *scale.axis(bar)], width))
+    yield Row(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
         real = sum(one.real for one in block.branches)
         yield title(block.title, width, f"{real} of {len(block.branches)} real, Holm")

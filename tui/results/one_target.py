@@ -9,11 +9,12 @@ from engine.analysis.figures import Analysis, Estimate, TargetResult
 from engine.analysis.findings import coefficient, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
+from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import RATES, Whiskers, whiskers
+from tui.text.whiskers import Whiskers, whiskers
 from tui.widgets.sheet import Row
 
 _ROOMY: Final = 100

@@ -18,10 +18,11 @@ from engine.analysis.figures import (
 from engine.analysis.findings import MARKS, Kind, findings, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
+from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad
-from tui.text.whiskers import RATES, Whiskers, whiskers
+from tui.text.whiskers import Whiskers, tick_line, whiskers
 from tui.widgets.heat_map import Heat, HeatRow, Spot
 from tui.widgets.sheet import Row
 
@@ -50,7 +51,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[Row]:
     if bar < _LEAST_BAR:
         said += bar - _LEAST_BAR
         bar = _LEAST_BAR
-    head = [Piece(" " * (name + 5 + _RATE + spans)), *RATES.axis(bar)]
+    head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
     rows = [Row(fitted([*head, Piece("  rank", Ink.FAINT)], width))]
     for one in analysis.targets:
         for number, track in enumerate(analysis.tracks):
@@ -80,7 +81,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[Row]:
     head: list[Piece] = [Piece(" " * (name + 2))]
     for track in analysis.tracks:
         words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
-        head += [Piece(words, Ink.MUTED), *RATES.axis(bar)]
+        head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
         head.append(Piece("  " + pad("rank", _RANK) + pad("rows, scen.", counts) + "  ", Ink.FAINT))
     rows = [Row(fitted(head, width))]
     for one in analysis.targets:

@@ -11,13 +11,14 @@ from engine.analysis.findings import coefficient, percent, reach
 from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.display import one_line, plural
+from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import Behind, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import RATES, moved
+from tui.text.whiskers import moved
 from tui.widgets.sheet import Row
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from engine.analysis.findings import (
     whose,
 )
 from engine.display import clean, plural
-from engine.report.html.view import RATES, BenchmarkView, scale_of
+from engine.report.html.view import BenchmarkView, scale_of
+from engine.report.scale import RATES
 from engine.scripted import is_script
 
 GENERATOR: Final = "Crosswind results"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
-from typing import Final
 
 from engine.analysis.figures import (
     Analysis,
@@ -19,39 +17,8 @@ from engine.analysis.figures import (
 from engine.analysis.findings import Finding, findings, listed, percent, reach
 from engine.benchmark import Track
 from engine.display import plural
-
-_STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
-_MOST_STEPS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """From which value to which a plot reaches, and where its lines are."""
-
-    low: float
-    high: float
-    step: float
-    signed: bool = False
-    """Whether its values are differences, with nothing somewhere between."""
-
-    @property
-    def ticks(self) -> list[float]:
-        count = round((self.high - self.low) / self.step)
-        return [round(self.low + n * self.step, 9) for n in range(count + 1)]
-
-    def at(self, value: float) -> str:
-        """Where a value stands, in per cent of the width."""
-        share = (value - self.low) / (self.high - self.low)
-        return f"{min(1.0, max(0.0, share)) * 100:.4g}%"
-
-    def label(self, tick: float) -> str:
-        size = round(abs(tick) * 100)
-        if not self.signed:
-            return f"{size}%"
-        return "0" if size == 0 else f"{'−' if tick < 0 else '+'}{size}"
-
-
-RATES: Final = Scale(0.0, 1.0, 0.25)
+from engine.report import scale
+from engine.report.scale import Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +53,8 @@ class Difference:
 
 
 def scale_of(differences: Iterable[Difference]) -> Scale:
-    """One that holds all of them with their intervals, and nothing."""
-    ends = [end for one in differences for end in (one.size, one.low, one.high)]
-    known = [0.0, *(end for end in ends if end is not None)]
-    low, high = min(known), max(known)
-    width = max(0.05, high - low)
-    step = next((step for step in _STEPS if width / step <= _MOST_STEPS), _STEPS[-1])
-    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
-    return Scale(first * step, max(last, first + 1) * step, step, signed=True)
+    """One that holds all of them with their intervals, and 0."""
+    return scale.scale_of(end for one in differences for end in (one.size, one.low, one.high))
 
 
 @dataclass(frozen=True, slots=True)

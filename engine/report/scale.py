@@ -1,0 +1,57 @@
+"""The scale that intervals are plotted on, of the page for a browser and of the app alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Final
+
+_STEPS: Final = (0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+_MOST_STEPS: Final = 5
+_NARROWEST: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From which value to which a plot reaches, and where its ticks are; values are shares of 1."""
+
+    low: float
+    high: float
+    step: float
+    signed: bool = False
+    """Whether its values are differences, with nothing somewhere between."""
+
+    @property
+    def ticks(self) -> list[float]:
+        count = round((self.high - self.low) / self.step)
+        return [round(self.low + n * self.step, 9) for n in range(count + 1)]
+
+    def share(self, value: float) -> float:
+        """How far along a value stands, 0 to 1; what lies beyond an end stands at it."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def percent(self, value: float) -> str:
+        """The same as a length in CSS."""
+        return f"{self.share(value) * 100:.4g}%"
+
+    def label(self, tick: float) -> str:
+        """`25%`; of a difference, in points: `+25`, `−5`, `0`."""
+        size = round(abs(tick) * 100)
+        if not self.signed:
+            return f"{size}%"
+        return "0" if size == 0 else f"{'−' if tick < 0 else '+'}{size}"
+
+
+RATES: Final = Scale(0.0, 1.0, 0.25)
+
+
+def scale_of(differences: Iterable[float | None]) -> Scale:
+    """One that holds all of these, and 0."""
+    known = [0.0, *(each for each in differences if each is not None)]
+    low, high = min(known), max(known)
+    width = max(_NARROWEST, high - low)
+    step = next((step for step in _STEPS if width / step <= _MOST_STEPS), _STEPS[-1])
+    # a whole number of steps may come out a hair beside it
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return Scale(first * step, max(last, first + 1) * step, step, signed=True)
