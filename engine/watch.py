@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.facts import Fact
 from engine.link import EngineLink
 from engine.progress import Progress
-from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
-
-if TYPE_CHECKING:
-    from engine.config.schema import Config
-    from engine.config.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +49,6 @@ class BenchmarkInfo:
 def named_only(names: Sequence[str]) -> list[BenchmarkInfo]:
     """What is known before the configuration is read."""
     return [BenchmarkInfo(name, title="", turns=0, targets=(), scripted=False) for name in names]
-
-
-def describe_benchmarks(
-    workspace: Workspace, config: Config, names: Sequence[str]
-) -> list[BenchmarkInfo]:
-    # Imported here: whoever is told what there is to watch need not read configuration.
-    from engine.config.benchmark_file import load_definition
-
-    targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
-    roles = (config.user_model, *config.judges, config.generator)
-    scripted = any(spec.is_offline for spec in (*roles, *config.targets))
-    parts = {
-        GENERATOR: config.generator.is_offline,
-        USER: config.user_model.is_offline,
-        **{f"{TARGET} {target.id}": target.is_offline for target in config.targets},
-        **{f"{EVALUATOR} {judge.label}": judge.is_offline for judge in config.judges},
-    }
-    every = all(parts.values())
-    targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
-    named = dict(config.models) | targets_too
-    evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
-    return [
-        BenchmarkInfo(
-            name=name,
-            title=load_definition(workspace.definition_path(name)).title,
-            turns=config.generation.turns,
-            targets=targets,
-            scripted=scripted,
-            judges=[spec.label for spec in config.judges],
-            scripts=None if every else scripts_in_words(parts),
-            evaluators=evaluators,
-        )
-        for name in names
-    ]
 
 
 @dataclass(slots=True)

@@ -17,15 +17,13 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.failures import failure_lines, what_next
 from engine.cli.lines import price_stop
-from engine.cli.reach import Reach, reach_of
-from engine.cli.session import Session, config_path_of, names_at_work, open_session
+from engine.cli.reach import Reach, config_path_of, names_at_work, reach_of
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.remedies import FailureGroup, standing_failures
-from engine.service.spawning import Job, spawn
 from engine.store.integrity import unread_results, unread_words
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
@@ -41,6 +39,7 @@ from tui.services.preferences import Memory, ViewMemory
 
 if TYPE_CHECKING:
     from engine.cli.running import Prepared
+    from engine.cli.session import Session
     from engine.pipeline.report import Report
 
 
@@ -130,10 +129,10 @@ def open_app(arguments: argparse.Namespace) -> int:
 
 def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
     """The engine outlives the app, which may be left at any time."""
-    from engine.cli.running import DONE, held_to
+    from engine.cli.running import DONE, held_to, start
 
     session, order = prepared.session, prepared.order
-    started = _start(session, order)
+    started = start(session, order)
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
@@ -156,6 +155,8 @@ def _look(arguments: argparse.Namespace, *, face: Face) -> int:
 
     @cache
     def session() -> Session:
+        from engine.cli.session import open_session
+
         return open_session(arguments)
 
     reader = open_reader(reach.store_path) if stored else empty_reader(reach.store_path)
@@ -223,8 +224,10 @@ def _show(
 def _backend(workspace: Workspace, session: Callable[[], Session], watch: Watch) -> Backend:
     """What the app has done beside it, each from code that is loaded when it is first asked for."""
 
-    def start(order: Order | None) -> int:
-        return _start(session(), order)
+    def run(order: Order | None) -> int:
+        from engine.cli.running import start
+
+        return start(session(), order)
 
     def cost(order: Order) -> PricedOrder | None:
         """None where nothing is paid for. Whatever is started or asked for passes here first."""
@@ -245,7 +248,7 @@ def _backend(workspace: Workspace, session: Callable[[], Session], watch: Watch)
 
         return added_up(workspace, session().config, watch.reader.path, benchmark)
 
-    return Backend(start, cost, make, report)
+    return Backend(run, cost, make, report)
 
 
 def _place(reach: Reach, *, at_work: bool) -> str:
@@ -255,13 +258,6 @@ def _place(reach: Reach, *, at_work: bool) -> str:
     if place is not None and place in {each.name for each in PLACES}:
         return place
     return "Live" if at_work else "Benchmarks"
-
-
-def _start(session: Session, order: Order | None) -> int:
-    """The engine's process id."""
-    from engine.cli.running import LINGER_SECONDS
-
-    return spawn(Job(session.place, order, LINGER_SECONDS))
 
 
 def _on(workspace: Workspace) -> str:

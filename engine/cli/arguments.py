@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -39,8 +41,6 @@ def _plain(message: str) -> str:
 
 
 def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
     found = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return found[0] if found else None
 
@@ -479,8 +479,6 @@ def why_no_app(arguments: argparse.Namespace) -> str | None:
 
 
 def _is_dumb() -> bool:
-    import os
-
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 

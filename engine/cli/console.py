@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from typing import Final
+from unicodedata import east_asian_width
 
 from engine.display import clean
 
@@ -49,7 +50,6 @@ def tell(text: str) -> None:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int]) -> str:
     """Columns aligned by width, those in `right` to the right; two blanks between them."""
-    from unicodedata import east_asian_width
 
     def width(text: str) -> int:
         return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)

@@ -12,7 +12,6 @@ from engine.cli.console import tell
 from engine.cli.failures import FailureNews
 from engine.cli.lines import LinePrinter
 from engine.cli.reach import NOBODY, Reach, RefusedError, accepted, reach_of
-from engine.cli.session import open_session
 from engine.link import Command, Request
 from engine.store.process import send
 from engine.watch import Watch
@@ -71,6 +70,9 @@ def _signal(reach: Reach, why: str, *, now: bool) -> None:
 
 def watch(arguments: argparse.Namespace) -> int:
     """Lines for as long as an engine is at work; the app does it where there is a terminal."""
+    # 0.13 s to read the configuration, which the other commands of this module do without
+    from engine.cli.session import open_session
+
     session = open_session(arguments)
     session.reach.require_holder()
     infos = session.watched()

@@ -24,7 +24,7 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.service.hosting import hosted, serve
-from engine.service.spawning import Place
+from engine.service.job import Place
 from engine.watch import BenchmarkInfo, Watch
 
 POLL_SECONDS: Final = 0.2
@@ -136,7 +136,7 @@ def _printer(*, plain: bool) -> Iterator[Printer]:
     if plain or poor or not sys.stderr.isatty():
         yield LinePrinter()
         return
-    from engine.cli.bars import bars
+    from engine.cli.bars import bars  # 23 ms for rich, where there are bars to draw
 
     with bars() as printer:
         yield printer

@@ -64,7 +64,7 @@ def _watcher(*, plain: bool) -> Iterator[Watcher]:
     if plain or not sys.stderr.isatty():
         yield NoWatcher()
         return
-    from engine.cli.bars import import_bar
+    from engine.cli.bars import import_bar  # 23 ms for rich, where there is one to draw
 
     with import_bar() as bar:
         yield bar

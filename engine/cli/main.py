@@ -51,6 +51,7 @@ def _broken_pipe() -> int:
 
 def dispatch(arguments: argparse.Namespace) -> int:
     if arguments.version:
+        # 19 ms, more than half of what `--help` takes to load
         from importlib.metadata import version
 
         out(f"crosswind {version('crosswind')}")

@@ -13,6 +13,8 @@ from importlib import resources
 from pathlib import Path
 
 from engine.cli.console import out, tell
+from engine.cli.pipelines import planning, writing
+from engine.cli.repairing import run_repair
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.templates import init_workspace, new_benchmark
@@ -31,8 +33,6 @@ def init(arguments: argparse.Namespace) -> int:
 
 
 def new(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
     start = getattr(arguments, "workspace", None) or Path.cwd()
     for path in new_benchmark(find_workspace(start), arguments.name):
         out(str(path))
@@ -46,7 +46,7 @@ def mirror(arguments: argparse.Namespace) -> int:
     if arguments.diff:
         return _differences(session, names)
     failed = False
-    with session.pipeline() as pipeline:
+    with writing(session) as pipeline:
         for name in names:
             report = asyncio.run(mirror_benchmark(pipeline, name, _edits(arguments)))
             for path in report.written:
@@ -67,7 +67,7 @@ def _edits(arguments: argparse.Namespace) -> Edits:
 
 def _differences(session: Session, names: Sequence[str]) -> int:
     """To show them changes nothing, and needs no engine to be gone."""
-    with session.planning() as pipeline:
+    with planning(session) as pipeline:
         for name in names:
             definition = load_definition(session.workspace.definition_path(name))
             for line in differences(pipeline.bench(definition)):
@@ -136,9 +136,6 @@ def _chosen() -> str:
 
 def repair_now(arguments: argparse.Namespace) -> None:
     """As `crosswind repair --yes` does."""
-    # loaded only where something is to be repaired
-    from engine.cli.repairing import run_repair
-
     # what it says is no result of the command that was typed
     with redirect_stdout(sys.stderr):
         run_repair(argparse.Namespace(**{**vars(arguments), "yes": True, "json": False}))

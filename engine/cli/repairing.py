@@ -11,6 +11,7 @@ from typing import Final
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.importing import complaints, report_lines
+from engine.cli.pipelines import writing
 from engine.cli.session import Session, open_session
 from engine.display import plural
 from engine.errors import InputError, Problem, StoreError
@@ -59,7 +60,7 @@ def _up_to_date(session: Session) -> str:
     try:
         open_reader(session.store_path).close()
     except StoreError:
-        with session.pipeline():
+        with writing(session):
             return "it was brought up to date"
     return "every page and every message; nothing was changed"
 

@@ -21,6 +21,7 @@ from engine.config.benchmark_file import load_definition
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 from engine.pipeline.results import analysis_of
+from engine.report.html.view import GENERATOR
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -116,8 +117,6 @@ def _page_path(word: str) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    from engine.report.html.page import GENERATOR
-
     try:
         with open_regular(path) as file:
             start = file.read(_LOOKED_AT).decode("utf-8", "replace")
@@ -127,6 +126,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
+    # 22 ms for the templates, which a table does without
     from engine.report.html.page import html_report
 
     content = html_report(analyses, datetime.now(UTC)).encode()

@@ -18,6 +18,7 @@ from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find
 from engine.cli.making import place_samples, restored
+from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     checked,
     confirmed,
@@ -37,7 +38,8 @@ from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
 from engine.service.engine import failed_rows
-from engine.service.spawning import Job, spawn
+from engine.service.job import Job
+from engine.service.spawning import spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
@@ -282,9 +284,15 @@ def _report_again(session: Session, keys: Keys) -> None:
                     out(f"  before: {one.unscored or words[one.passed]} by {one.judge}")
 
 
+def start(session: Session, order: Order | None) -> int:
+    """Start an engine that goes on by itself; its process id. Without an order it waits to be
+    asked. Raises `EngineStartError`."""
+    return spawn(Job(session.place, order, LINGER_SECONDS))
+
+
 def detach(session: Session, order: Order) -> int:
     """Start an engine that goes on by itself, and say how to reach it."""
-    pid = spawn(Job(session.place, order, LINGER_SECONDS))
+    pid = start(session, order)
     root = session.workspace.root
     tell(f"running as process {pid}; it goes on when this terminal is closed")
     for word, what in (("watch", "opens the app on it"), ("status", "says how far it is")):
@@ -382,7 +390,7 @@ def retry(arguments: argparse.Namespace) -> int:
 def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
     """Those that are named, else all that failed. Raises `InputError`."""
     named = _named_rows(session, arguments)
-    with session.planning() as pipeline:
+    with planning(session) as pipeline:
         failed = failed_rows(pipeline)
     others = [row.unit for row in named if row not in failed]
     if others:

@@ -5,37 +5,35 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import ValidationError
+
 from engine.benchmark import Stage
-from engine.branches import Branch
 from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
-from engine.cli.reach import Reach
+from engine.cli.reach import Reach, config_path_of, names_at_work
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import Config, load_config
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.service.spawning import Pace, Place
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, scripts_in_words
+from engine.service.job import Pace, Place
 from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
-from engine.store.reading import empty_reader, open_reader
-from engine.watch import BenchmarkInfo, describe_benchmarks
+from engine.store.reading import open_reader
+from engine.store.tables import RunRow
+from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 
 if TYPE_CHECKING:
-    from engine.config.schema import Config
-    from engine.pipeline.run import Pipeline
     from engine.service.client import SocketLink
-    from engine.store.tables import RunRow
-
-
-# What reads the configuration, writes the store or runs takes long to load: each is imported where
-# it is needed, so that whoever only looks need not wait for it.
 
 WAY_SECONDS: Final = 3.0
 """For so long an engine that has nothing to do may take to end."""
@@ -82,9 +80,7 @@ class Session:
             time.sleep(0.02)
 
     def paced(self, pace: Pace) -> Session:
-        from engine.pipeline.models import at_pace
-
-        return Session(self.workspace, at_pace(self.config, pace), pace, self.anew)
+        return Session(self.workspace, self.config.at_pace(pace), pace, self.anew)
 
     @property
     def store_path(self) -> Path:
@@ -139,6 +135,7 @@ class Session:
     def make_store(self) -> None:
         """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
         `WorkspaceBusyError`."""
+        # 0.3 s, and what an older version wrote is brought up to date once
         from engine.store.database import open_store
 
         with hold_workspace(self.workspace.root):
@@ -158,38 +155,9 @@ class Session:
         with closing(open_reader(self.store_path)) as reader:
             return self.infos(names_at_work(self.workspace, reader.last_run()))
 
-    @contextmanager
-    def pipeline(self) -> Iterator[Pipeline]:
-        """A pipeline that may write: it holds the workspace and its store.
-
-        Raises `WorkspaceBusyError` and `StoreError`.
-        """
-        from engine.pipeline.run import Pipeline
-        from engine.store.database import open_store
-
-        self.make_way()
-        with hold_workspace(self.workspace.root):
-            store = open_store(self.store_path)
-            try:
-                yield Pipeline(self.workspace, self.config, store.reader, store)
-            finally:
-                store.close()
-
-    @contextmanager
-    def planning(self) -> Iterator[Pipeline]:
-        """A pipeline that can only plan. It reads the store that is there, or where there is none
-        an empty one that nobody sees."""
-        from engine.pipeline.run import Pipeline
-
-        path = self.store_path
-        with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
-            yield Pipeline(self.workspace, self.config, reader)
-
 
 def open_session(arguments: argparse.Namespace) -> Session:
     """Raises `InputError`."""
-    from engine.config.schema import load_config
-
     workspace = find_workspace(getattr(arguments, "workspace", None) or Path.cwd())
     return Session(workspace, load_config(config_path_of(arguments, workspace)))
 
@@ -228,10 +196,6 @@ def _readable_store(workspace: Workspace, config_path: Path) -> Path:
 def _of_last_run(store: Path) -> tuple[Config, RunRow] | None:
     """The configuration that the last run kept, which holds no key; None where there is none, or
     another version wrote it."""
-    from pydantic import ValidationError
-
-    from engine.config.schema import Config
-
     if not store.exists():
         return None
     with closing(open_reader(store)) as reader:
@@ -255,16 +219,35 @@ def _without_gaps(said: Any) -> Any:
     return [_without_gaps(one) for one in said] if isinstance(said, list) else said
 
 
-def config_path_of(arguments: argparse.Namespace, workspace: Workspace) -> Path:
-    """Of the file that a person names, or of the workspace's own."""
-    return getattr(arguments, "config", None) or workspace.config_path
-
-
-def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
-    """Of every benchmark, and of the validation run that an engine works on."""
-    at_work = () if run is None else run.benchmarks
-    branches = [name for name in at_work if Branch.parse(name) is not None]
-    return [*workspace.benchmark_names(), *branches]
+def describe_benchmarks(
+    workspace: Workspace, config: Config, names: Sequence[str]
+) -> list[BenchmarkInfo]:
+    targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
+    roles = (config.user_model, *config.judges, config.generator)
+    scripted = any(spec.is_offline for spec in (*roles, *config.targets))
+    parts = {
+        GENERATOR: config.generator.is_offline,
+        USER: config.user_model.is_offline,
+        **{f"{TARGET} {target.id}": target.is_offline for target in config.targets},
+        **{f"{EVALUATOR} {judge.label}": judge.is_offline for judge in config.judges},
+    }
+    every = all(parts.values())
+    targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
+    named = dict(config.models) | targets_too
+    evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
+    return [
+        BenchmarkInfo(
+            name=name,
+            title=load_definition(workspace.definition_path(name)).title,
+            turns=config.generation.turns,
+            targets=targets,
+            scripted=scripted,
+            judges=[spec.label for spec in config.judges],
+            scripts=None if every else scripts_in_words(parts),
+            evaluators=evaluators,
+        )
+        for name in names
+    ]
 
 
 def order_of(session: Session, arguments: argparse.Namespace) -> Order:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -210,8 +211,6 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def _wrapped(text: str, lead: str) -> list[str]:
-    import textwrap
-
     blanks = len(lead) - len(lead.lstrip())
     indent = " " * (blanks + 2 if lead.strip() else blanks)
     return textwrap.wrap(

@@ -17,6 +17,7 @@ from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
+from engine.pipeline.order import budget_words
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
 from engine.store.lock import Holder
@@ -240,9 +241,6 @@ def _money(status: Status) -> Iterator[str]:
         )
     config = status.session.config
     if config.run.budget is not None or config.workspace_budget is not None:
-        # loaded only where somebody set one
-        from engine.pipeline.plan import budget_words
-
         yield from budget_words(config, status.watch.reader.spent_usd())
 
 

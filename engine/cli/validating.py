@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -11,6 +12,7 @@ from engine.analysis.validation import Shift, TrackReport, Turn, ValidationRepor
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
+from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     answered,
     looked_first,
@@ -48,7 +50,7 @@ def validate(arguments: argparse.Namespace) -> int:
     if arguments.report:
         return _show_again(session, arguments)
     asked = _asked(session, arguments)
-    with session.planning() as pipeline:
+    with planning(session) as pipeline:
         check_validation(asked, pipeline.reader)
         priced = plan_validation(asked, pipeline, stale=arguments.stale)
     if arguments.dry_run:
@@ -285,6 +287,4 @@ def _coefficient(found: Coefficient) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(text, 80, break_on_hyphens=False)

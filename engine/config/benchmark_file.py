@@ -202,7 +202,7 @@ def _inside_workspace(path: Path) -> Path:
 
 def _with_metrics(raw: bytes, before: Definition, metrics: Sequence[Metric]) -> bytes:
     """The new content, read again to see that it says what it should, and else the same."""
-    # a start of the program that writes nothing does not pay for the library that writes
+    # 16 ms for a second YAML library: every command reads this file, and nearly none writes it
     from engine.config.write_back import text_with_metrics
 
     mark = "\ufeff" if raw.startswith(codecs.BOM_UTF8) else ""

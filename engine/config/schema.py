@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
@@ -321,6 +321,25 @@ class Config(Shape):
             return known[name]
         what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
         raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
+
+    def at_pace(self, pace: Literal["human", "instant"]) -> Config:
+        """The same, its scripted models speaking at this pace."""
+
+        def paced(spec: ModelSpec) -> ModelSpec:
+            if not spec.is_offline:
+                return spec
+            return spec.model_copy(update={"params": spec.params.model_copy(update={"pace": pace})})
+
+        return self.model_copy(
+            update={
+                "user_model": paced(self.user_model),
+                "evaluator_model": paced(self.evaluator_model),
+                "evaluators": self.evaluators and tuple(map(paced, self.evaluators)),
+                "generator_model": paced(self.generator),
+                "targets": tuple(paced(target) for target in self.targets),
+                "models": {name: paced(spec) for name, spec in self.models.items()},
+            }
+        )
 
     def public(self) -> dict[str, Any]:
         """All of it, ready for JSON, without keys and with no more than the names of headers."""

@@ -11,9 +11,11 @@ from pathlib import Path
 from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
+from engine.doctor.call import call
 from engine.doctor.configuration import Written, key_findings, read_workspace
 from engine.doctor.findings import Area, Finding, State, of_error, redacted
 from engine.doctor.models import ModelInUse, model_findings, models_in_use, secrets_of
+from engine.doctor.reach import destinations, reach
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal
 from engine.errors import InputError
@@ -66,17 +68,14 @@ def _models(asked: Asked, written: Written) -> list[Finding]:
 def _over_the_network(asked: Asked, models: Sequence[ModelInUse], config: Config) -> list[Finding]:
     if not any(model.endpoint for model in models):
         return []
-    # imported late: a scripted workspace needs none of it
-    from engine.doctor.call import call
-    from engine.doctor.reach import destinations, reach
+    return asyncio.run(_ask(asked, models, config))
 
-    async def ask() -> list[Finding]:
-        found = await reach(destinations(models), longest_s=asked.reach_s)
-        if asked.call:
-            found += await call(models, prices_of(config), longest_s=asked.call_s)
-        return found
 
-    return asyncio.run(ask())
+async def _ask(asked: Asked, models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+    found = await reach(destinations(models), longest_s=asked.reach_s)
+    if asked.call:
+        found += await call(models, prices_of(config), longest_s=asked.call_s)
+    return found
 
 
 def _store(workspace: Workspace | None, config: Config | None) -> list[Finding]:

@@ -12,7 +12,7 @@ from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
 from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
-from engine.pipeline.plan import budget_words
+from engine.pipeline.order import budget_words
 from engine.store.filesystem import file_system, mounts_text, refuse_network
 from engine.store.holding import came_without_its_log
 from engine.store.integrity import quick_check, spent_usd, unread_results, unread_words

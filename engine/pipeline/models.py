@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import Config, ModelSpec
@@ -179,26 +179,6 @@ class ModelOpener:
         if spec.is_offline:
             return open_offline(spec)
         return real_model(endpoint_of(spec, self.environment), self.accounts, on_note=self.on_note)
-
-
-def at_pace(config: Config, pace: Literal["human", "instant"]) -> Config:
-    """The same configuration, its scripted models speaking at this pace."""
-
-    def paced(spec: ModelSpec) -> ModelSpec:
-        if not spec.is_offline:
-            return spec
-        return spec.model_copy(update={"params": spec.params.model_copy(update={"pace": pace})})
-
-    return config.model_copy(
-        update={
-            "user_model": paced(config.user_model),
-            "evaluator_model": paced(config.evaluator_model),
-            "evaluators": config.evaluators and tuple(map(paced, config.evaluators)),
-            "generator_model": paced(config.generator),
-            "targets": tuple(paced(target) for target in config.targets),
-            "models": {name: paced(spec) for name, spec in config.models.items()},
-        }
-    )
 
 
 class Models:

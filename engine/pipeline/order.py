@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from engine.benchmark import ConversationKey, Stage, base_id, metric_of
+
+if TYPE_CHECKING:
+    from engine.config.schema import Config
 
 
 class Why(StrEnum):
@@ -110,3 +114,23 @@ def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str 
     changed = [name for name in now if then.get(name) != now[name]]
     changed += [name for name in then if name not in now]
     return ", ".join(changed) + " changed" if changed else None
+
+
+def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:
+    """What keeps a run, and all runs, within what they may cost; `spent_usd` is by all runs so far,
+    None where that is not known. `needed_usd` is the least that what is planned will cost."""
+    most = config.run.budget
+    if most is not None:
+        words = f"a run stops before it has cost more than ${most:.2f} (`run.budget`)"
+        yield words + _short(most, needed_usd)
+    most = config.workspace_budget
+    if most is not None:
+        words = f"all runs together stop before ${most:.2f} (`workspace_budget`)"
+        if spent_usd is None:
+            yield words
+        else:
+            yield f"{words}, ${spent_usd:.2f} are spent" + _short(most - spent_usd, needed_usd)
+
+
+def _short(left_usd: float, needed_usd: float) -> str:
+    return ": too little for all of it" if left_usd < needed_usd else ""

@@ -408,25 +408,3 @@ def quoted(order: Order, estimate: Estimate, config: Config, *, unasked: bool) -
     usd = estimate.usd
     binding = not unasked and config.run.budget is None
     return replace(order, quote=PriceRange(usd.low, usd.high, usd.expected, binding=binding))
-
-
-def budget_words(
-    config: Config, spent_usd: float | None, total: Estimate = NOTHING
-) -> Iterator[str]:
-    """What keeps a run, and all runs, within what they may cost; `spent_usd` is by all runs so far,
-    None where that is not known."""
-    most = config.run.budget
-    if most is not None:
-        words = f"a run stops before it has cost more than ${most:.2f} (`run.budget`)"
-        yield words + _short(most, total)
-    most = config.workspace_budget
-    if most is not None:
-        words = f"all runs together stop before ${most:.2f} (`workspace_budget`)"
-        if spent_usd is None:
-            yield words
-        else:
-            yield f"{words}, ${spent_usd:.2f} are spent" + _short(most - spent_usd, total)
-
-
-def _short(left_usd: float, total: Estimate) -> str:
-    return ": too little for all of it" if left_usd < total.usd.low else ""

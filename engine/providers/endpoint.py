@@ -268,7 +268,7 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
 
     Takes a tenth of a second the first time, as it imports what spells addresses, and so belongs
     on a thread. `key` is sent as it is: check it first."""
-    import httpx2
+    import httpx2  # late, as it says
 
     headers = {
         "Accept": "text/event-stream",

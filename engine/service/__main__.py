@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from engine.service.hosting import run_job
+
 
 def main() -> None:
     """Leave the work to a process that has neither a terminal nor anybody to wait for it."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
-    from engine.service.hosting import run_job
-
     sys.exit(run_job(sys.stdin.read(), int(sys.argv[1])))
 
 

@@ -35,7 +35,7 @@ from engine.service.protocol import (
     read,
     read_said,
 )
-from engine.service.socket import BrokenLineError, Line, Socket, peer_uid
+from engine.service.socket import BrokenLineError, Line, Socket, peer_uid, socket_path
 
 HERTZ: Final = 10.0
 
@@ -323,6 +323,11 @@ def connect(
     link = SocketLink(path, holder, hertz=hertz)
     link.wait_until_settled(settle)
     return link
+
+
+def connect_to(workspace_root: Path, holder: Callable[[], Holding | None]) -> SocketLink:
+    """Reach the engine of a workspace, as `connect` does."""
+    return connect(socket_path(workspace_root), holder)
 
 
 def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> Line:

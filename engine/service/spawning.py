@@ -9,37 +9,12 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal
+from typing import BinaryIO, Final
 
 from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
-from engine.pipeline.order import Order
-
-if TYPE_CHECKING:
-    from engine.config.schema import Config
-
-
-Pace = Literal["human", "instant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an engine works, and how."""
-
-    root: Path
-    config_path: Path
-    pace: Pace | None = None
-    """At which scripted models speak, where it is not the configuration's."""
-
-    def config(self) -> Config:
-        """As it is now. Raises `InputError`."""
-        # Imported here: whoever only starts an engine need not wait for what it works with.
-        from engine.config.schema import load_config
-        from engine.pipeline.models import at_pace
-
-        config = load_config(self.config_path)
-        return config if self.pace is None else at_pace(config, self.pace)
-
+from engine.service.job import Job
+from engine.service.protocol import encode_value
 
 LONGEST_LOG: Final = 1024 * 1024
 """In bytes. A longer one is begun anew."""
@@ -51,16 +26,6 @@ class EngineStartError(CrosswindError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What an engine is started for."""
-
-    place: Place
-    order: Order | None
-    linger: float
-    """Seconds that it waits for more when all is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +52,6 @@ def spawn(job: Job) -> int:
 
     Raises `EngineStartError` with what it says, and its exit code.
     """
-    # Imported here: whoever only wants to know where an engine works need not load the codec.
-    from engine.service.protocol import encode_value
-
     listen, speak = os.pipe()
     with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
         try:

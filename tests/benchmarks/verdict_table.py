@@ -20,10 +20,11 @@ from typing import Final
 
 from textual.pilot import Pilot
 
+from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import find_workspace
 from engine.store.browsing import Column
-from engine.watch import Watch, describe_benchmarks
+from engine.watch import Watch
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.screens.verdicts import VerdictsScreen

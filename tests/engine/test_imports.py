@@ -132,7 +132,7 @@ from engine.cli.main import guarded
 from tui.launch import open_app
 
 def hear(event, arguments):
-    if event == "import" and arguments[0] == "engine.config.schema":
+    if event == "import" and arguments[0] == "engine.cli.session":
         assert threading.current_thread() is not threading.main_thread()
         print(*sys.modules, file=found, flush=True)
 

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import aiohappyeyeballs
+import httpx2
 from aiohappyeyeballs import AddrInfoType
 
 from engine.providers.http.connection import LARGEST_HEAD, Connection
@@ -28,6 +29,7 @@ from engine.providers.http.transport import (
     error_name,
 )
 
+CONNECT_S: Final = 20.0
 NEXT_ADDRESS_S: Final = 0.25
 """After which the next address of a host is tried as well, as RFC 8305 says."""
 NAMES_KEPT_S: Final = 60.0
@@ -233,8 +235,6 @@ def _certified_name(host: str | None) -> str:
 def system_trust() -> ssl.SSLContext:
     """The certificates that the official clients trust: those of the operating system, or those
     that `SSL_CERT_FILE` or `SSL_CERT_DIR` names. Raises `OSError` where they cannot be read."""
-    import httpx2
-
     return httpx2.create_ssl_context()
 
 
@@ -273,7 +273,7 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
             return TransportFailure(fault, error_name(error))
 
 
-async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
+async def accepts_connection(host_port: HostPort, *, longest_s: float = CONNECT_S) -> bool:
     """Whether anybody there accepts one. Nothing is sent."""
     return await _opens(host_port, None, longest_s)
 

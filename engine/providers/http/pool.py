@@ -9,7 +9,7 @@ from typing import Final
 from weakref import WeakSet
 
 from engine.providers.http.connection import READ_AT_ONCE, Connection, UnansweredError
-from engine.providers.http.connector import Connector, speaks_tls, system_trust
+from engine.providers.http.connector import CONNECT_S, Connector, speaks_tls, system_trust
 from engine.providers.http.descriptors import any_left, most_connections
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
@@ -25,7 +25,6 @@ from engine.providers.http.transport import (
 
 KEEP_ALIVE_S: Final = 90.0
 """Between two turns of a conversation a connection waits for the other side to speak."""
-CONNECT_S: Final = 20.0
 GREETING_S: Final = 2.0
 _TLS_TRIED_AT: Final = 2
 """The how manieth hang-up in a row is answered by looking whether TLS is expected."""

@@ -30,12 +30,9 @@ from engine.analysis.findings import (
     whose,
 )
 from engine.display import clean, plural
-from engine.report.html.view import BenchmarkView, scale_of
+from engine.report.html.view import GENERATOR, BenchmarkView, scale_of
 from engine.report.scale import RATES
 from engine.scripted import is_script
-
-GENERATOR: Final = "Crosswind results"
-"""Says in the page that we wrote it, so that it may be written anew."""
 
 _MOST_PAIRS: Final = 24
 """Pairs that are shown at once; more of them are folded away, the clearest ones first."""

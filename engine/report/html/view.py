@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from engine.analysis.figures import (
     Analysis,
@@ -19,6 +20,9 @@ from engine.benchmark import Track
 from engine.display import plural
 from engine.report import scale
 from engine.report.scale import Scale
+
+GENERATOR: Final = "Crosswind results"
+"""Says in the page that we wrote it, so that it may be written anew."""
 
 
 @dataclass(frozen=True, slots=True)

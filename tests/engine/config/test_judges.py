@@ -10,7 +10,6 @@ import pytest
 from engine.config.schema import load_config
 from engine.errors import InputError
 from engine.jury import Jury
-from engine.pipeline.models import at_pace
 
 Write = Callable[[str | bytes], Path]
 Refused = Callable[[Callable[[], object]], InputError]
@@ -41,7 +40,7 @@ def test_judges_are_written_out_or_named(config_file: Write) -> None:
 
 
 def test_every_judge_speaks_at_the_pace_that_is_asked_for(config_file: Write) -> None:
-    config = at_pace(load_config(config_file(REST + "evaluators: [strict]\n")), "instant")
+    config = load_config(config_file(REST + "evaluators: [strict]\n")).at_pace("instant")
     assert [judge.params.pace for judge in config.judges] == ["instant"]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
+from engine.cli.session import describe_benchmarks
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.scripted import scripted_note
-from engine.watch import describe_benchmarks
 from tests.engine.wire.workplace import Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 

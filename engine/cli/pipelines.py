@@ -1,0 +1,36 @@
+"""A session's pipelines: one that plans, one that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from engine.cli.session import Session
+from engine.pipeline.run import Pipeline
+from engine.store.database import open_store
+from engine.store.lock import hold_workspace
+from engine.store.reading import empty_reader, open_reader
+
+
+@contextmanager
+def writing(session: Session) -> Iterator[Pipeline]:
+    """A pipeline that may write: it holds the workspace and its store.
+
+    Raises `WorkspaceBusyError` and `StoreError`.
+    """
+    session.make_way()
+    with hold_workspace(session.workspace.root):
+        store = open_store(session.store_path)
+        try:
+            yield Pipeline(session.workspace, session.config, store.reader, store)
+        finally:
+            store.close()
+
+
+@contextmanager
+def planning(session: Session) -> Iterator[Pipeline]:
+    """A pipeline that can only plan. It reads the store that is there, or where there is none
+    an empty one that nobody sees."""
+    path = session.store_path
+    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+        yield Pipeline(session.workspace, session.config, reader)
