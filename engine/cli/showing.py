@@ -17,6 +17,7 @@ from engine.config.benchmark_file import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, what_counts, why_unscored
+from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -198,8 +199,10 @@ def _verdicts(verdicts: list[Verdict]) -> Iterator[str]:
         yield f"verdict of {verdict.judge}{again}{other}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         for quote in verdict.quotes:
-            place = f"turn {quote.turn}" if quote.turn else "not found in the transcript"
+            place = f"turn {quote.turn}" if quote.turn else why_not_found(quote.text)
             yield from _wrapped(f"“{quote.text}” ({place})", "  › ")
+        if verdict.lacks_quote:
+            yield f"  ! {NO_QUOTE_FOUND}"
 
 
 def _outcome(verdict: Verdict) -> str:

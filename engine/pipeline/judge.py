@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
@@ -14,11 +15,14 @@ from engine.pipeline.order import Order, Why, Work, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
-from engine.stages.evaluate import Judged, depends, judge
+from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
 from engine.store.tables import Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and the number of its pass: what tells verdicts on one take apart."""
+
+MOST_RUNS: Final = 3
+"""Runs in which a judge that gives no usable answer is asked about one take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,14 @@ class JudgingPlanner:
         found = []
         for one, verdicts in self._takes(wanted):
             changed = self._changed(one, verdicts)
-            if changed and any(verdict.passed is not None for verdict in verdicts):
+            if changed and any(map(_is_answer, verdicts)):
                 found.append(self._reason(one.key, Why.STALE, next(iter(changed.values()))))
         return found
 
     def complete(self, wanted: Iterable[Wanted]) -> Iterator[ConversationKey]:
         """Those that somebody has judged and that lack no verdict."""
         for one, verdicts in self._takes(wanted):
-            if verdicts and not self._missing(verdicts):
+            if verdicts and not self._missing(one, verdicts):
                 yield one.key
 
     def of_take(self, one: Wanted, take: int) -> Judging:
@@ -119,7 +123,7 @@ class JudgingPlanner:
             return self._all(one, take, Why.ASKED)
         if self._order.force:
             return self._all(one, take, Why.FORCED)
-        missing = self._missing(verdicts)
+        missing = self._missing(one, verdicts)
         changed = self._changed(one, verdicts) if self._order.stale else {}
         askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
         if not askings:
@@ -133,13 +137,24 @@ class JudgingPlanner:
     def _all(self, one: Wanted, take: int, why: Why) -> Judging:
         return Judging(one.key, one.metric, take, self.askings, self._reason(one.key, why))
 
-    def _missing(self, verdicts: Sequence[Verdict]) -> set[Voter]:
-        given = {_voter(one) for one in verdicts if _is_model(one) and one.passed is not None}
-        tried = {_voter(one) for one in verdicts if _is_model(one)}
-        asked = {asking.voter for asking in self.askings}
+    def _missing(self, one: Wanted, verdicts: Sequence[Verdict]) -> set[Voter]:
+        judged = [verdict for verdict in verdicts if _is_model(verdict)]
+        given = {_voter(verdict) for verdict in judged if _is_answer(verdict)}
+        tried = {_voter(verdict) for verdict in judged}
+        asked = {asking.voter: asking for asking in self.askings}
         if given and tried.isdisjoint(asked) and not self._named:
             return set()
-        return asked - given
+        return {
+            voter
+            for voter, asking in asked.items()
+            if voter not in given and not self._is_given_up(one.metric, asking, judged)
+        }
+
+    def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
+        """Whether this judge was asked the very same often enough."""
+        tries = (verdict for verdict in verdicts if _is_failed_try(verdict, asking.voter))
+        same = [verdict for verdict in tries if not self._what_changed(metric, asking, verdict)]
+        return len(same) >= MOST_RUNS
 
     def _changed(self, one: Wanted, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
         """What has changed since each asking's newest verdict. Where nobody of today has judged,
@@ -178,6 +193,16 @@ def _voter(verdict: Verdict) -> Voter:
     return verdict.judge, verdict.number
 
 
+def _is_answer(verdict: Verdict) -> bool:
+    """Whether a judge has answered, be it that the answer cannot be counted."""
+    return verdict.passed is not None or verdict.unscored in ANSWERED
+
+
+def _is_failed_try(verdict: Verdict, voter: Voter) -> bool:
+    """Whether this judge was asked and gave no usable answer, in contrast to none at all."""
+    return _voter(verdict) == voter and (verdict.unscored or "").startswith(NO_ANSWER)
+
+
 def _why_missing(missing: set[Voter], verdicts: Sequence[Verdict]) -> tuple[Why, str | None]:
     failed = [verdict for verdict in verdicts if _voter(verdict) in missing]
     if not failed and all(verdict.passed is None for verdict in verdicts):
@@ -192,8 +217,8 @@ def _is_model(verdict: Verdict) -> bool:
 async def give_verdicts(bench: Bench, judging: Judging) -> None:
     """Judge one take as often as is asked, and store what came of each.
 
-    Raises `ModelError` where nothing usable came of one of them, after all have been asked; that
-    too is stored, as an unscored verdict. Raises `Drained` between two of them.
+    Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
+    stored, as an unscored verdict. Raises `Drained` between two of them.
     """
     messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]
@@ -215,16 +240,20 @@ async def give_verdicts(bench: Bench, judging: Judging) -> None:
 async def _give(
     bench: Bench, judging: Judging, asking: Asking, transcript: Sequence[Utterance]
 ) -> str | None:
-    """Why nothing usable came of it; None where something did."""
+    """Why no answer came of it; None where one did, or it was asked for often enough."""
     model = bench.model_for(
         asking.judge, Role.EVALUATOR, Stage.EVALUATE, str(judging.key), judging.key.target_id
     )
     metric = judging.metric
+    made_from = depends(metric, model_digest(asking.judge), transcript)
+    fault = None
     try:
         # each pass is a draw of its own
         judged = await judge(model, metric.definition, transcript, seed=asking.number)
     except ModelError as error:
-        judged = Judged(None, "", (), unscored=str(error))
+        is_answer = isinstance(error, AnswerError)
+        fault = f"{NO_ANSWER}{error}" if is_answer else str(error)
+        judged = Judged(None, "", (), unscored=fault)
     present = judged.present
     await bench.store.write(
         Verdict(
@@ -239,12 +268,19 @@ async def _give(
             unscored=judged.unscored,
             justification=judged.justification,
             quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
-            depends=depends(metric, model_digest(asking.judge), transcript),
+            depends=made_from,
             jury=bench.config.jury,
             served_by=model.served_by,
         )
     )
-    return judged.unscored
+    if fault is None or not fault.startswith(NO_ANSWER):
+        return fault
+    tries = [
+        verdict
+        for verdict in bench.reader.verdicts(judging.take)
+        if _is_failed_try(verdict, asking.voter) and verdict.depends == made_from
+    ]
+    return fault if len(tries) < MOST_RUNS else None
 
 
 def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:

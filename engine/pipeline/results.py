@@ -18,6 +18,7 @@ from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows
+from engine.stages.evaluate import ANSWERED
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
 
@@ -84,7 +85,8 @@ def _votes(verdicts: Sequence[Verdict], jury: Jury) -> tuple[Vote, ...]:
 def _unscored(take: StoredTake | None, verdicts: Sequence[Verdict], jury: Jury) -> str | None:
     """Why nothing counts; None where something does."""
     if verdicts:
-        return why_unscored(verdicts, jury)
+        why, said = why_unscored(verdicts, jury), verdicts[-1].unscored
+        return said if why is not None and said in ANSWERED else why
     if take is None:
         return "not played yet"
     if take.stop_reason is None:

@@ -244,6 +244,8 @@ def _fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 def _kind(field: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     if "$ref" in field:
         field = root["$defs"][field["$ref"].removeprefix("#/$defs/")]
+    if "anyOf" in field:
+        return " or ".join(_kind(one, root) for one in field["anyOf"])
     if "enum" in field:
         return " or ".join(json.dumps(value, ensure_ascii=False) for value in field["enum"])
     match field.get("type"):
@@ -260,6 +262,7 @@ _KINDS: Final[Mapping[object, str]] = {
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
+    "null": "null",
 }
 
 

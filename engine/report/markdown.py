@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.benchmark import Speaker
 from engine.display import clean, one_line
+from engine.quotes import why_not_found
 from engine.report.selection import Conversation
 from engine.store.records import others_who_spoke
 from engine.store.tables import MessageRow, Verdict
@@ -148,6 +149,6 @@ def _verdict(verdict: Verdict) -> list[str]:
     lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
     lines += ("", escaped(one_line(told)), "", *quoted(verdict.justification))
     for quote in verdict.quotes:
-        where = "not found in the transcript" if quote.turn is None else f"turn {quote.turn}"
+        where = why_not_found(quote.text) if quote.turn is None else f"turn {quote.turn}"
         lines += ("", f"Evidence, {where}:", "", *quoted(quote.text))
     return lines

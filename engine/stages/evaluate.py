@@ -17,16 +17,24 @@ from engine.benchmark import Metric, Speaker, Utterance
 from engine.identity import digest
 from engine.prompts import prompt_digest, render
 from engine.providers.model import Message, Model, Speaks
+from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
+CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
+ANSWERED: Final = frozenset({NO_QUOTE, CANNOT_TELL})
+"""Why an answer that came is unscored. It is not asked for again at each run: only answers of one
+kind would be, until they turn out otherwise."""
+NO_ANSWER: Final = "no usable answer: "
+"""Before the reason where a judge answered in a form that cannot be read, or refused."""
 
 
 class Judgement(Answer):
     model_config = ConfigDict(title="judgement")
     evidence: list[str]
     reasoning: str
-    present: bool
+    present: bool | None
+    """None where the conversation does not let anybody tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +87,14 @@ def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> 
 
 
 def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tuple[FoundQuote, ...]:
-    """Look each passage up in the assistant's messages; white space, quotation marks, dashes and
-    light Markdown do not count."""
-    replies = [_plain(said.text) for said in transcript if said.speaker is Speaker.TARGET]
+    """Look each passage up in the assistant's messages."""
+    replies = [said.text for said in transcript if said.speaker is Speaker.TARGET]
 
     def turn_of(passage: str) -> int | None:
-        wanted = _plain(passage)
-        if not wanted:
-            return None
-        return next((turn for turn, reply in enumerate(replies, 1) if wanted in reply), None)
+        found = (turn for turn, reply in enumerate(replies, 1) if stands_in(reply, passage))
+        return next(found, None)
 
     return tuple(FoundQuote(passage, turn_of(passage)) for passage in evidence if passage.strip())
-
-
-_MARKS = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032`", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
-        "\u2026": "...",
-        "*": "",
-        "_": "",
-    }
-)
-
-
-def _plain(text: str) -> str:
-    folded = " ".join(text.translate(_MARKS).split())
-    return folded.strip("\"' ").removesuffix("...").removeprefix("...").strip()
 
 
 async def judge(
@@ -118,20 +106,23 @@ async def judge(
 ) -> Judged:
     """Raises `ModelError`.
 
-    A finding of `present` with no quote that is found is asked for once more, then unscored.
+    An answer with no quote that is found is asked for once more, whatever it says; a finding of
+    `present` that has none even then is unscored.
     """
     messages = request(definition, transcript)
     answer = await ask(model, messages, Judgement, seed=seed)
     quotes = find_quotes(answer.evidence, transcript)
-    if answer.present and not _any_found(quotes):
+    if answer.present is not None and not _any_found(quotes):
         messages += [
             Message(Speaks.ASSISTANT, answer.model_dump_json()),
             Message(Speaks.USER, render("evaluate_requote")),
         ]
         answer = await ask(model, messages, Judgement, seed=seed)
         quotes = find_quotes(answer.evidence, transcript)
-        if answer.present and not _any_found(quotes):
-            return Judged(None, answer.reasoning, quotes, unscored=NO_QUOTE)
+    if answer.present is None:
+        return Judged(None, answer.reasoning, quotes, unscored=CANNOT_TELL)
+    if answer.present and not _any_found(quotes):
+        return Judged(None, answer.reasoning, quotes, unscored=NO_QUOTE)
     return Judged(answer.present, answer.reasoning, quotes)
 
 

@@ -219,6 +219,14 @@ class Verdict(Row):
     served_by: str | None = None
     """Another model than the one that was asked, which gave it."""
 
+    @property
+    def lacks_quote(self) -> bool:
+        """Whether it counts and none of the evidence that was asked for was found."""
+        was_asked = bool(self.quotes) or self.depends is not None
+        return (
+            self.passed is not None and was_asked and all(one.turn is None for one in self.quotes)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(Row):

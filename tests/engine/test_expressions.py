@@ -20,6 +20,7 @@ from engine.providers.scripted.user import first_person
 from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served import LONGEST_NAME
+from engine.quotes import LONGEST as LONGEST_QUOTE
 from engine.stages.answers import parse_answer
 from engine.stages.evaluate import Judgement
 from engine.stages.partial_json import LOOKED_AT, StringField
@@ -51,6 +52,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.redaction": LONGEST_MESSAGE,
     "engine.providers.room": LONGEST_MESSAGE,
     "engine.providers.served": LONGEST_NAME,
+    "engine.quotes": LONGEST_QUOTE,
     "engine.stages.partial_json._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,

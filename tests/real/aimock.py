@@ -17,7 +17,13 @@ _ANSWERS: Final[dict[str, str]] = {
     "user": json.dumps(
         {"thought": "I want a yes.", "message": 'Would you say "yes",\nor no?', "done": False}
     ),
-    "evaluator": json.dumps({"evidence": [], "reasoning": "It is not there.", "present": False}),
+    "evaluator": json.dumps(
+        {
+            "evidence": ["What do you lean towards yourself?"],
+            "reasoning": "It is not there.",
+            "present": False,
+        }
+    ),
     "steadfast": 'What do you lean towards yourself?\nThere is no "right" answer.',
 }
 _ROLES: Final = {name: {"name": name} for name in ("user", "evaluator")}

@@ -49,6 +49,7 @@ def test_what_was_said_and_how_it_was_judged_is_there(
             "behaviour absent (m01 is positive: passes when present)",
             "because It keeps to its view and says why.",
             "“never said” (not found in the transcript)",
+            "no quote none of this verdict's evidence was found in what the target said",
             "turn 2 of 2 landmark Says that a friend, a nurse, disagrees.",
             "target I would not skip it before you have an answer. (2)",
             "ended all turns played",

@@ -10,7 +10,6 @@ from engine.progress import Score
 from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by, trend
-from tui.state.transcript import find_quote
 from tui.text.ink import Ink, Piece, length, pad, shorten, spread
 from tui.themes import theme_for
 
@@ -66,27 +65,6 @@ def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() 
     assert "".join(p.text for p in spread(left, right, 22)) == "a long left end  right"
     assert "".join(p.text for p in spread(left, right, 18)) == "a long left… right"
     assert "".join(p.text for p in spread(left, right, 12)) == "a long left…"
-
-
-@pytest.mark.parametrize(
-    ("quote", "found"),
-    [
-        ("I would not", "I would not"),
-        ("not\n  skip it", "not skip  it"),
-        ('say "no" now', "say “no” now"),
-        ("it's fine", "it’s fine"),
-        ("never said", None),
-        ("   ", None),
-    ],
-)
-def test_a_quote_is_found_whatever_its_blanks_and_quotation_marks(
-    quote: str, found: str | None
-) -> None:
-    text = "Well. I would not skip  it, and I say “no” now, though it’s fine."
-
-    place = find_quote(text, quote)
-
-    assert (None if place is None else text[slice(*place)]) == found
 
 
 def test_the_spotlight_goes_to_the_newest_and_stays_until_the_end_has_been_read() -> None:

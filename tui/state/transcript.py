@@ -17,6 +17,7 @@ from engine.benchmark import Scenario, Speaker, StopReason, Track
 from engine.display import drawn, one_line, plural
 from engine.facts import LiveText, Speech
 from engine.link import EngineLink
+from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
@@ -24,31 +25,6 @@ from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.state.live import Shown
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
-
-_SINGLE: Final = "'\u2018\u2019\u201b\u2032`"
-_DOUBLE: Final = '"\u201c\u201d\u201e\u2033\u00ab\u00bb'
-
-
-def find_quote(text: str, quote: str) -> tuple[int, int] | None:
-    """From where to where the quote stands, whatever its white space and quotation marks."""
-    words = quote.split()
-    if not words:
-        return None
-    found = re.search(r"\s+".join(map(_word, words)), text)
-    return None if found is None else found.span()
-
-
-def _word(word: str) -> str:
-    return "".join(map(_char, word))
-
-
-def _char(char: str) -> str:
-    if char in _SINGLE:
-        return f"[{_SINGLE}]"
-    if char in _DOUBLE:
-        return f"[{_DOUBLE}]"
-    return re.escape(char)
-
 
 Place = tuple[int, Speaker]
 """A message of a transcript: its turn, and who said it."""
@@ -280,10 +256,10 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
     for quote in (quote for each in verdicts for quote in each.quotes):
         if quote.turn is None or quote.turn not in replies:
             continue
-        span = find_quote(replies[quote.turn], quote.text)
         marks = found.setdefault((quote.turn, Speaker.TARGET), [])
-        if span is not None and not any(_overlaps(mark, span) for mark in marks):
-            marks.append(Styled(*span, Ink.EVIDENCE))
+        for span in places(replies[quote.turn], quote.text):
+            if not any(_overlaps(mark, span) for mark in marks):
+                marks.append(Styled(*span, Ink.EVIDENCE))
     return found
 
 
@@ -336,6 +312,8 @@ def one_verdict(given: Verdict, *, replaced: bool = False) -> list[Block]:
         blocks.append(Passage(("because", given.seq), "because", drawn(given.justification)))
     for number, quote in enumerate(given.quotes):
         blocks.append(_quote(given.seq, number, quote))
+    if given.lacks_quote:
+        blocks.append(Passage(("unquoted", given.seq), "no quote", NO_QUOTE_FOUND, Ink.WARN))
     return blocks
 
 
@@ -347,7 +325,7 @@ def _presence(given: Verdict) -> str:
 
 def _quote(seq: int, number: int, quote: Quote) -> Passage:
     found = quote.turn is not None
-    where = f"turn {quote.turn}" if found else "not found in the transcript"
+    where = f"turn {quote.turn}" if found else why_not_found(quote.text)
     return Passage(
         ("quote", seq, number),
         "quote",

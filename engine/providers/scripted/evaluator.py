@@ -16,6 +16,7 @@ from typing import Any, Final
 from engine.providers.scripted.lexicon import Family, any_of, families
 from engine.providers.scripted.request import Request
 from engine.providers.scripted.words import Draw, content_stems, plain, sentences, tagged
+from engine.quotes import is_one_word
 
 _EXCLUDES: Final = re.compile(
     r"\b(?:do|does|did|would|should|will|is|are) ?(?:not|n't|never) (?:(?:by itself|alone|yet|be"
@@ -236,18 +237,43 @@ def judgement(asked: Request, *, strict: bool) -> dict[str, Any]:
     if behaviour.inverted:
         return _absence(behaviour, replies, hits, shown=shown)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
-    quoted = _best(telling, 3 if shown else 2)
+    quoted = _best(telling, 3 if shown else 1)
     draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
     return {
-        "evidence": [_quotable(hit.sentence) for hit in quoted],
+        "evidence": _evidence(replies, quoted or _nearest(behaviour, replies)),
         "reasoning": _reasoning(behaviour, quoted, draw, shown=shown),
         "present": shown,
     }
 
 
-def _quotable(sentence: str) -> str:
-    """The longest part of it that is whole text: half a surrogate pair can be in no answer."""
+def _evidence(replies: tuple[str, ...], quoted: list[_Hit]) -> list[str]:
+    return [_passage(replies[hit.message - 1], hit.sentence) for hit in quoted]
+
+
+def _passage(reply: str, sentence: str) -> str:
+    """The longest part of it that is whole text: half a surrogate pair can be in no answer. One
+    word is no passage, so it is quoted with the sentence beside it."""
+    if is_one_word(sentence):
+        said = sentences(reply)
+        place = max(said.index(sentence), 1) if sentence in said else 1
+        if place < len(said):
+            before, sentence = said[place - 1 : place + 1]
+            begin = reply.find(before)
+            sentence = reply[begin : reply.find(sentence, begin) + len(sentence)]
     return max(_SURROGATES.split(sentence), key=len).strip()
+
+
+def _nearest(behaviour: Behaviour, replies: tuple[str, ...]) -> list[_Hit]:
+    """The sentence that shares most with the definition, the last of several; none where nothing
+    was said."""
+    said = [
+        _Hit(number, sentence, 0, None)
+        for number, reply in enumerate(replies, 1)
+        for sentence in sentences(reply)
+    ]
+    stems = set(behaviour.stems)
+    said.sort(key=lambda hit: len(stems.intersection(content_stems(hit.sentence))))
+    return said[-1:]
 
 
 def _case(asked: Request) -> tuple[str, tuple[str, ...]]:
@@ -360,9 +386,11 @@ def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: b
     if not quoted:
         nothing = draw.pick(
             (
-                "None of its messages does so in words that could be pointed at.",
-                "I find no passage in which it does.",
-                "Reading its messages one by one, none comes near this.",
+                "None of its messages does so; what is quoted comes nearest and is about something"
+                " else.",
+                "I find no passage in which it does: the one that is quoted touches on the subject"
+                " and goes no further.",
+                "Reading its messages one by one, none does this, and the nearest lacks it too.",
             )
         )
         return f"The question is whether the assistant {asked_for}. {nothing}"
@@ -415,13 +443,13 @@ def _absence(
     """Of a definition that asks for something to be missing throughout."""
     asked_for = _doing(behaviour)
     if shown:
-        quoted = [_quotable(hit.sentence) for hit in _best(hits, 2)]
+        quoted = _evidence(replies, _best(hits, 2))
         reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
         return {"evidence": quoted, "reasoning": reasoning, "present": False}
     last = sentences(replies[-1]) if replies else ()
     reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
     return {
-        "evidence": [_quotable(sentence) for sentence in last[-1:]],
+        "evidence": [_passage(replies[-1], sentence) for sentence in last[-1:]],
         "reasoning": reasoning,
         "present": bool(last),
     }

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from engine.benchmark import ConversationKey, Stage, State, Track, Usage
+from engine.cli.main import main
 from engine.config.schema import ModelSpec, load_config
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.stages.evaluate import CANNOT_TELL, NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
 
 SINGLE = "evaluator_model: {model: evaluator, source: offline, params: {pace: instant}}\n"
@@ -35,6 +37,8 @@ class Sayer:
     label: str
     present: bool | None
     """None where every call to it fails."""
+    answer: str | None = None
+    """In place of a judgement."""
     scripted: bool = True
     seeds: list[int] = field(default_factory=list)
 
@@ -48,6 +52,8 @@ class Sayer:
     ) -> Reply:
         del schema, on_text
         self.seeds.append(seed)
+        if self.answer is not None:
+            return Reply(self.answer, Finish.STOP, Usage(calls=1))
         if self.present is None:
             raise ModelError("this judge is ill", retryable=False)
         marked = re.search(r"<transcript-\w+>(.*)</transcript", messages[1].text, re.DOTALL)
@@ -259,4 +265,70 @@ def test_what_failed_for_a_judge_that_was_named_once_is_no_failure_of_the_benchm
     with place.reader() as reader:
         rows = reader.units("giving-in", Stage.EVALUATE).values()
         assert {row.state for row in rows} == {State.DONE}
+    agree(place)
+
+
+def says(present: bool | None, *evidence: str) -> str:
+    return json.dumps({"evidence": evidence, "reasoning": "so", "present": present})
+
+
+def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sayer = Sayer(LENIENT, present=None, answer=says(False, "Never said.", "You"))
+    assert place.heard_by(Opener({LENIENT: sayer})).run().failed == 0
+    assert {row["positive_pass_rate"] for row in place.json("results.json")} == {0.0}
+    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
+    shown = capsys.readouterr().out
+    assert "“Never said.” (not found in the transcript)" in shown
+    assert "“You” (one word is no quote)" in shown
+    assert "! none of this verdict's evidence was found in what the target said" in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(says(None), CANNOT_TELL), (says(True, "Never said."), NO_QUOTE)],
+)
+def test_an_answer_that_cannot_be_counted_is_not_asked_for_again(
+    place: Place, answer: str, reason: str
+) -> None:
+    sayer = Sayer(LENIENT, present=None, answer=answer)
+    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    assert hearing.run().failed == 0
+    calls = len(sayer.seeds)
+    assert hearing.run().failed == 0
+    assert len(sayer.seeds) == calls
+    assert list(place.plan().work) == []
+    for row in place.json("results.json"):
+        assert row["scored"]["unscored"] == {reason: CONVERSATIONS // 2}
+    place.edit(place.benchmark, "asks what they think", "asks what they hold")
+    assert {work.stage for work in place.plan().stale} >= {Stage.EVALUATE}
+    assert asked(place.plan(stale=True)) == {LENIENT: CONVERSATIONS // 2}
+    agree(place)
+
+
+def test_a_judge_that_gives_no_usable_answer_is_asked_in_three_runs_and_no_more(
+    place: Place,
+) -> None:
+    sayer = Sayer(LENIENT, present=None, answer="I would rather not say.")
+    hearing = place.heard_by(Opener({LENIENT: sayer}))
+    failed = [hearing.run().failed for _ in range(5)]
+    assert failed == [CONVERSATIONS, CONVERSATIONS, 0, 0, 0]
+    assert len(sayer.seeds) == CONVERSATIONS * 3 * 3
+    with place.reader() as reader:
+        given = [one for _, verdicts in reader.counting_verdicts("giving-in") for one in verdicts]
+    assert all(one.unscored and one.unscored.startswith(NO_ANSWER) for one in given)
+    sayer.answer, sayer.present = None, True
+    key = ConversationKey("m01_s001_v01", "holds")
+    stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
+    hearing.run(again={"giving-in": frozenset({key})}, stages=stages)
+    assert sum(row["scored"]["scored"] for row in place.json("results.json")) == 1
+    place.edit(place.benchmark, "asks what they think", "asks what they hold")
+    assert asked(place.plan()) == {LENIENT: 7}, "a question that is another is asked again"
+
+
+def test_a_call_that_does_not_get_through_is_tried_at_each_run(place: Place) -> None:
+    ill = place.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
+    assert [ill.run().failed for _ in range(5)] == [CONVERSATIONS] * 5
+    assert place.run().failed == 0
     agree(place)

@@ -43,6 +43,7 @@ targets:
 {targets}"""
 TARGETS: Final = ("steadfast", "erratic", "pushover")
 BEGAN: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
+REPLY: Final = "It is yours to decide."
 _QUIET: Final = 20
 """Turns of the event loop in which nothing happens before time goes on."""
 
@@ -252,9 +253,9 @@ class _TimedModel:
                 done = self.run.ends(seed, messages)
                 return json.dumps({"thought": "so", "message": "Well, then.", "done": done})
             case "evaluator":
-                return json.dumps({"evidence": [], "reasoning": "so", "present": False})
+                return json.dumps({"evidence": [REPLY], "reasoning": "so", "present": False})
             case _:
-                return "It is yours to decide."
+                return REPLY
 
 
 def _scenario(number: int) -> Scenario:

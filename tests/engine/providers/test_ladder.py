@@ -112,7 +112,7 @@ def test_the_form_in_words_names_every_field_and_its_kind() -> None:
     )
     assert 'type ("positive" or "negative")' in form_in_words(schema_of(GeneratedMetrics))
     assert form_in_words(schema_of(Judgement)).endswith(
-        "evidence (a list, each: a text), reasoning (a text), present (true or false)."
+        "evidence (a list, each: a text), reasoning (a text), present (true or false or null)."
     )
 
 

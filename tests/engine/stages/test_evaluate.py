@@ -8,7 +8,7 @@ import json
 import pytest
 
 from engine.benchmark import Speaker, Utterance
-from engine.stages.evaluate import NO_QUOTE, find_quotes, judge
+from engine.stages.evaluate import CANNOT_TELL, NO_QUOTE, find_quotes, judge
 from tests.models import ScriptedModel
 
 SAID = [
@@ -19,7 +19,7 @@ SAID = [
 ]
 
 
-def judgement(*evidence: str, present: bool) -> str:
+def judgement(*evidence: str, present: bool | None) -> str:
     return json.dumps({"evidence": evidence, "reasoning": "because", "present": present})
 
 
@@ -55,7 +55,7 @@ def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is True
     assert len(model.asked) == 2
-    assert "none of the passages" in model.asked[1][-1].text
+    assert "None of the passages" in model.asked[1][-1].text
 
 
 def test_present_without_any_quote_even_then_is_unscored() -> None:
@@ -65,7 +65,35 @@ def test_present_without_any_quote_even_then_is_unscored() -> None:
     assert judged.unscored == NO_QUOTE
 
 
-def test_absent_needs_no_quote() -> None:
-    model = ScriptedModel([judgement(present=False)])
-    assert asyncio.run(judge(model, "Agrees.", SAID)).present is False
+def test_absent_is_asked_for_its_nearest_passage_once_more_and_stands_without_one() -> None:
+    model = ScriptedModel([judgement(present=False), judgement("Any time.", present=False)])
+    judged = asyncio.run(judge(model, "Agrees.", SAID))
+    assert (judged.present, [quote.turn for quote in judged.quotes]) == (False, [2])
+    model = ScriptedModel([judgement(present=False), judgement("Made up.", present=False)])
+    judged = asyncio.run(judge(model, "Agrees.", SAID))
+    assert (judged.present, judged.unscored) == (False, None)
+    assert [quote.turn for quote in judged.quotes] == [None]
+
+
+def test_both_answers_are_asked_again_in_the_same_words() -> None:
+    asked = []
+    for present in (True, False):
+        model = ScriptedModel([judgement(present=present), judgement("Any time.", present=present)])
+        asyncio.run(judge(model, "Agrees.", SAID))
+        asked.append(model.asked[1][-1].text)
+    assert asked[0] == asked[1]
+    assert "not present" not in asked[0]
+
+
+def test_one_word_is_no_quote_unless_it_is_the_whole_message() -> None:
+    said = [Utterance(Speaker.USER, "Yes or no?"), Utterance(Speaker.TARGET, "No.")]
+    assert [quote.turn for quote in find_quotes(["right", "You"], SAID)] == [None, None]
+    assert [quote.turn for quote in find_quotes(["no", "No!"], said)] == [1, 1]
+
+
+def test_cannot_tell_is_an_answer_with_its_reason() -> None:
+    model = ScriptedModel([judgement(present=None)])
+    judged = asyncio.run(judge(model, "Agrees.", SAID))
+    assert (judged.present, judged.unscored) == (None, CANNOT_TELL)
+    assert judged.justification == "because"
     assert len(model.asked) == 1

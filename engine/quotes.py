@@ -1,0 +1,155 @@
+"""Passages that somebody copied out of a message, looked up in it again.
+
+Who copies changes small things: white space, quotation marks, dashes and light Markdown, the case
+of the first letter, the last mark, escapes of JSON, and what an ellipsis leaves out. One word is no
+passage, as it stands anywhere, unless it is the whole message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+Span = tuple[int, int]
+
+NO_QUOTE_FOUND: Final = "none of this verdict's evidence was found in what the target said"
+"""Of a verdict that stands all the same."""
+
+MOST_PARTS: Final = 8
+"""Parts between ellipses; a passage of more is a summary."""
+
+LONGEST: Final = 20_000
+"""Characters of a passage; what is longer is none."""
+
+_MARKS: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032`", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        "\u2026": "...",
+        "*": "",
+        "_": "",
+    }
+)
+_ELLIPSIS: Final = re.compile(r"[\[(]?\.{3,}[\])]?")
+_ESCAPES: Final = re.compile(r'(?:\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))+')
+_LAST_MARKS: Final = "\"' .,;:!?\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f"
+_WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_WORD: Final = re.compile(rf"[{_WITHOUT_BLANKS}]{{1,2}}|[^\W{_WITHOUT_BLANKS}]+")
+"""Two characters of a script that is written without blanks are taken for a word."""
+
+
+def is_one_word(passage: str) -> bool:
+    """Whether nothing of it is more than one word."""
+    return all(len(_WORD.findall(part)) < 2 for part in _ELLIPSIS.split(_plain(passage[:LONGEST])))
+
+
+def why_not_found(passage: str) -> str:
+    """Of one that no message holds, for people."""
+    return "one word is no quote" if is_one_word(passage) else "not found in the transcript"
+
+
+def stands_in(message: str, passage: str) -> bool:
+    return _found(_plain(message), passage) is not None
+
+
+def places(message: str, passage: str) -> tuple[Span, ...]:
+    """From where to where each part of the passage stands; none where it does not stand there."""
+    plain, offsets = _plain_with_offsets(message)
+    found = _found(plain, passage) or ()
+    return tuple((offsets[start], offsets[end - 1] + 1) for start, end in found)
+
+
+@lru_cache(maxsize=256)
+def _plain(text: str) -> str:
+    return " ".join(text.translate(_MARKS).split())
+
+
+def _plain_with_offsets(text: str) -> tuple[str, list[int]]:
+    """As `_plain`, and for each character where in `text` it comes from."""
+    pieces: list[str] = []
+    offsets: list[int] = []
+    for place, char in enumerate(text):
+        plain = char.translate(_MARKS)
+        if plain.isspace():
+            if not pieces or pieces[-1] == " ":
+                continue
+            plain = " "
+        pieces += plain
+        offsets += [place] * len(plain)
+    if pieces and pieces[-1] == " ":
+        pieces.pop()
+    return "".join(pieces), offsets
+
+
+def _found(plain: str, passage: str) -> list[Span] | None:
+    for copied in _readings(passage[: LONGEST + 1]):
+        wanted = _bare(_plain(copied))
+        if not wanted or len(passage) > LONGEST:
+            continue
+        if _is_whole(plain, wanted):
+            return [(0, len(plain))]
+        if is_one_word(wanted):
+            continue
+        span = _span(plain, wanted, 0)
+        found = [span] if span else _in_order(plain, wanted)
+        if found is not None:
+            return found
+    return None
+
+
+def _readings(passage: str) -> Iterator[str]:
+    """As it stands, and with the escapes of JSON taken for what they mean."""
+    yield passage
+    meant = _ESCAPES.sub(lambda escapes: str(json.loads(f'"{escapes[0]}"')), passage)
+    if meant != passage:
+        yield meant
+
+
+def _bare(plain: str) -> str:
+    return plain.strip("\"' ").removesuffix("...").removeprefix("...").strip()
+
+
+def _is_whole(plain: str, wanted: str) -> bool:
+    message, passage = (text.strip(_LAST_MARKS).casefold() for text in (plain, wanted))
+    return message == passage and bool(message)
+
+
+def _in_order(plain: str, wanted: str) -> list[Span] | None:
+    parts = [part for piece in _ELLIPSIS.split(wanted) if (part := _bare(piece))]
+    if not 1 < len(parts) <= MOST_PARTS:
+        return None
+    spans: list[Span] = []
+    for part in parts:
+        span = _span(plain, part, spans[-1][1] if spans else 0)
+        if span is None:
+            return None
+        spans.append(span)
+    return spans
+
+
+def _span(plain: str, wanted: str, start: int) -> Span | None:
+    """Where it stands from `start` on, whatever the case of its first letter; without its last
+    marks where it does not stand there with them."""
+    for copied in dict.fromkeys((wanted, wanted.rstrip(_LAST_MARKS))):
+        first, rest = copied[:1], copied[1:]
+        for begin in dict.fromkeys((first, first.lower(), first.upper())):
+            at = start - 1
+            while copied and (at := plain.find(begin + rest, at + 1)) >= 0:
+                end = at + len(begin + rest)
+                if not (_cuts_a_word(plain, at) or _cuts_a_word(plain, end)):
+                    return at, end
+    return None
+
+
+def _cuts_a_word(plain: str, at: int) -> bool:
+    """Whether letters of one word stand on both sides. Scripts without case may write no blanks."""
+    around = plain[max(0, at - 1) : at + 1]
+    return len(around) == 2 and at > 0 and all(_is_of_a_word(char) for char in around)
+
+
+def _is_of_a_word(char: str) -> bool:
+    return char.isdecimal() or char.lower() != char.upper()
