@@ -12,7 +12,7 @@ from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
-from engine.store.maintenance import PrunePlan, prune, shrink
+from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
 from engine.store.reading import open_reader
 
 DONE, STOPPED = 0, 3
@@ -22,7 +22,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     before = _before(arguments.older_than)
     with closing(open_reader(session.store_path)) as reader:
-        plan = reader.prune_plan(before)
+        plan = plan_prune(reader, before)
     if plan.is_empty:
         out("there is nothing to take away")
         return DONE
@@ -57,7 +57,7 @@ def _prune(session: Session, before: datetime | None) -> int:
         hold_workspace(session.workspace.root) as hold,
         open_store(session.store_path, engine=hold.engine) as store,
     ):
-        plan = store.reader.prune_plan(before)
+        plan = plan_prune(store.reader, before)
         prune(store, plan)
         out(f"taken away: {plan}")
         freed = shrink(store)

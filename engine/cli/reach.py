@@ -16,8 +16,8 @@ from engine.branches import Branch
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
 from engine.link import Answer, Request
-from engine.store.holding import writer_of
 from engine.store.lock import Holder, workspace_holder
+from engine.store.reading import writer_of
 
 if TYPE_CHECKING:
     from engine.service.client import SocketLink

@@ -14,9 +14,15 @@ from engine.doctor.findings import Area, Finding, State
 from engine.errors import StoreError
 from engine.pipeline.order import budget_words
 from engine.store.filesystem import file_system, mounts_text, refuse_network
-from engine.store.holding import came_without_its_log
-from engine.store.integrity import quick_check, spent_usd, unread_results, unread_words
+from engine.store.integrity import (
+    came_without_its_log,
+    quick_check,
+    spent_usd,
+    unread_results,
+    unread_words,
+)
 from engine.store.lock import workspace_holder
+from engine.store.pages import log_of
 from engine.store.reading import refuse_unfit
 
 LARGE_LOG: Final = 256 * 1024**2
@@ -82,12 +88,12 @@ def _store(path: Path, root: Path) -> Iterator[Finding]:
         )
     else:
         yield _finding("store", State.OK, f"{path}, {size}, no damage found")
-    yield from _log(path.with_name(path.name + "-wal"))
+    yield from _log(log_of(path))
 
 
 def _absent(path: Path, root: Path) -> Finding:
     """Whether something was run here once."""
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     left = next((root / "benchmarks").glob("*/runs/*/*.json"), None)
     if log.exists() and (not log.is_file() or log.stat().st_size):
         left = log

@@ -24,6 +24,7 @@ from engine.store.header import OlderStoreError
 from engine.store.integrity import faults, unread_results
 from engine.store.left_out import LeftOut, without_what_is_there
 from engine.store.lock import hold_workspace
+from engine.store.pages import log_of
 from engine.store.reader import Reader
 from engine.store.reading import open_reader, refuse_unfit
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
@@ -73,7 +74,7 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     """Changes nothing. With `config`, what the mirrored files hold is held against a store that is
     whole. Raises `StoreError` for what is not ours to repair."""
     refuse_unfit(path)
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     found: tuple[str, ...] = ()
     if path.exists():
         found = tuple(faults(path))

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.display import plural
-from engine.store.connection import has_log, log_of
+from engine.store.connection import raw_connection
+from engine.store.pages import has_log, log_of
 from engine.store.tables import TABLES
 
 SUFFIX: Final = "-acknowledged"
@@ -103,11 +104,8 @@ def rows_missing(store: Path) -> int | None:
     # of an empty file SQLite deletes the log
     if said is None or not store.is_file() or not store.stat().st_size:
         return None
-    # without a log, SQLite would leave two files beside it
-    how = "mode=ro" if has_log(store) else "immutable=1"
     try:
-        uri = f"{store.absolute().as_uri()}?{how}"
-        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        with contextlib.closing(raw_connection(store)) as connection:
             return said.missing(connection)
     except sqlite3.Error:
         return None

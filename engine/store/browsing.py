@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.benchmark import ConversationKey, StopReason, base_id
-from engine.store.clauses import NEWER_FINISHED, TURNS, outcome
 from engine.store.codec import flag, read
-from engine.store.connection import Connection, Parameter
+from engine.store.connection import Parameter
+from engine.store.reader import Reader
 from engine.store.records import VerdictRow
+from engine.store.schema import NEWER_FINISHED, TURNS, outcome
 
 AT_ONCE: Final = 500
 """Rows that are asked for in one question: more would be more parameters than SQLite takes."""
@@ -187,10 +188,10 @@ _ORDER: Final[Mapping[Column, str]] = {
 
 
 class Browser:
-    """Asks a store; threads may share it."""
+    """Asks the store of a reader, by its connection; threads may share it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._store = connection
+    def __init__(self, reader: Reader) -> None:
+        self._store = reader.connection
 
     @property
     def path(self) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +18,11 @@ from engine.files import sync
 from engine.moments import Moment, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
-from engine.store.connection import has_log
 from engine.store.filesystem import keep_private, mounts_text, refuse_network
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.integrity import check_newest
-from engine.store.lease import WATCH_S, Leaseholder, fate_of
-from engine.store.lock import Holder
-from engine.store.process import Fate
+from engine.store.lease import WATCH_S, Leaseholder
+from engine.store.pages import has_log, log_of
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.schema import STEPS, take_step
@@ -187,16 +184,6 @@ def _without_its_log(path: Path, missing: int | None) -> str:
     )
 
 
-def store_holder(path: Path) -> Holder | None:
-    """Which engine writes the store, as the store itself says; None where none does, or it cannot
-    be told. Creates nothing."""
-    with contextlib.suppress(StoreError), contextlib.closing(open_reader(path)) as reader:
-        lease = reader.lease()
-        if lease is not None and fate_of(lease, path) is not Fate.GONE:
-            return lease.holder
-    return None
-
-
 def _refuse_read_only(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
@@ -249,7 +236,7 @@ def create_store(path: Path) -> None:
 
     Raises `StoreError`.
     """
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     if log.exists() and log.stat().st_size > 0:
         raise StoreError(
             f"{path} is missing, but {log.name} beside it holds what was last written to it: put "

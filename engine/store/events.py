@@ -21,11 +21,10 @@ from engine.facts import (
     VerdictGiven,
 )
 from engine.progress import RATE_WINDOW, Progress, Score, Tally, TargetProgress
-from engine.store.clauses import CONV_ID
 from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
 from engine.store.rowcheck import COLUMNS, plausible
-from engine.store.schema import LAST_SEQ
+from engine.store.schema import CONV_ID, LAST_SEQ
 from engine.store.tables import moment
 
 KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"

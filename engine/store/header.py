@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.errors import DamagedError, StoreError
 from engine.store.filesystem import lacks_room, room_advice
+from engine.store.pages import log_of
 from engine.store.tables import TABLES
 
 APPLICATION_ID: Final = 0x43574E44
@@ -89,7 +90,7 @@ def unreadable(path: Path, error: sqlite3.Error) -> StoreError:
     how = damage_in(error)
     if how is not None:
         return damaged(path, how)
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     if log.exists() and not log.is_file():
         return damaged(path, f"{log.name} beside it is not a file")
     if lacks_room(error):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from engine.display import plural
 from engine.errors import StoreError
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
-from engine.store.connection import has_log, log_fault, log_of
+from engine.store.connection import raw_connection
 from engine.store.digest import message_digest
 from engine.store.header import (
     CHANGES,
@@ -25,6 +25,9 @@ from engine.store.header import (
     damaged,
     unreadable,
 )
+from engine.store.lease import fate_of, lease_of
+from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
+from engine.store.process import Fate
 from engine.store.reading import connect, open_reader
 from engine.store.rowcheck import fault, implausible_rows, plausible
 from engine.store.schema import STEPS, take_step
@@ -50,13 +53,12 @@ def faults(path: Path) -> list[str]:
     """
     if not path.stat().st_size:
         return ["the file is empty"]
-    log = log_of(path)
     if (lost := log_fault(path)) is not None:
         return [lost]
     missing = rows_missing(path)
     told = [missing_words(missing, path)] if missing else []
     try:
-        with closing(_opened(path, log)) as connection:
+        with closing(raw_connection(path)) as connection:
             check_header(connection, path)
             return [*told, *_amounts(connection), *faults_in(connection)][:TOLD]
     except DamagedStoreError as error:
@@ -74,13 +76,6 @@ def faults_in(connection: sqlite3.Connection, over: Over | None = None) -> list[
     if over is not None:
         connection.set_progress_handler(over, _STEPS)
     return list(islice(_faults(connection, over or (lambda: False)), TOLD))
-
-
-def _opened(path: Path, log: Path) -> sqlite3.Connection:
-    """A log that holds something is read with it; without one, nothing is made beside the file."""
-    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
-    uri = f"{path.absolute().as_uri()}?{how}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def _faults(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
@@ -123,6 +118,13 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
     for [found] in connection.execute(f"PRAGMA integrity_check({TOLD})").fetchall():
         if found != "ok":
             yield str(found)
+
+
+def page_fault(connection: sqlite3.Connection) -> str | None:
+    """What SQLite finds at first glance in the pages, without a look at its indexes. Raises
+    `sqlite3.Error`."""
+    [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return None if found in {"ok", b"ok"} else str(found)
 
 
 def _rows(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
@@ -248,7 +250,7 @@ def _asked(path: Path, sql: str) -> float | None:
 
 def _at_rest(path: Path) -> tuple[int, int] | None:
     """Its state while nothing is on its way into it; None where something may be."""
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     try:
         if not path.is_file() or (log.exists() and log.stat().st_size > 0):
             return None
@@ -269,16 +271,30 @@ def _checked(
 ) -> list[str] | sqlite3.Error | None:
     """Raises `StoreError` for a file that is no store of this program."""
     deadline = clock() + longest_s
-    uri = f"{path.absolute().as_uri()}?{how}"
     try:
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        with closing(raw_connection(path, how)) as connection:
             check_header(connection, path)
             return faults_in(connection, lambda: clock() >= deadline)
     except TimeIsOverError:
         return None
     except sqlite3.Error as error:
-        over = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
-        return None if over else error
+        return None if _is_interrupted(error) else error
+
+
+def came_without_its_log(store: Path) -> bool:
+    """Whether the last engine did not end well, and what it wrote last is not there. Creates
+    nothing."""
+    log = log_of(store)
+    if (log.exists() and log.stat().st_size >= LOG_HEADER) or rows_missing(store) == 0:
+        return False
+    # SQLite would leave two files beside a store that it reads in the usual way
+    with (
+        suppress(StoreError, sqlite3.Error),
+        closing(connect(store, "immutable=1")) as connection,
+    ):
+        lease = lease_of(connection)
+        return lease is not None and fate_of(lease, store) is Fate.GONE
+    return False
 
 
 _NEWEST: Final = 200
@@ -293,22 +309,23 @@ def check_newest(connection: sqlite3.Connection, path: Path) -> None:
     for seq, speaker, text, digest in rows.fetchall():
         if message_digest(speaker, text) != digest:
             raise damaged(path, f"the text of message {seq} is not the one that was stored")
-    for found in _pages_of_aftermath(connection):
-        raise damaged(path, found)
-
-
-def _pages_of_aftermath(connection: sqlite3.Connection) -> list[str]:
     deadline = time.monotonic() + _LONGEST_S
     connection.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS)
     try:
-        rows = connection.execute("PRAGMA quick_check(1)").fetchall()
+        found = page_fault(connection)
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
-            return []
-        raise
+        if not _is_interrupted(error):
+            raise
+    else:
+        if found is not None:
+            raise damaged(path, found)
     finally:
         connection.set_progress_handler(None, 0)
-    return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+def _is_interrupted(error: sqlite3.Error) -> bool:
+    """Whether it took longer than it might."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
 
 
 _RESULTS: Final = (

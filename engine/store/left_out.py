@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.errors import StoreError
+from engine.store.connection import raw_connection
 
 DAMAGED: Final = "it cannot be read as it was stored"
 
@@ -103,8 +103,7 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
 
 def _there(wanted: set[_Key], store: Path) -> set[_Key]:
     found: set[_Key] = set()
-    uri = f"{store.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
+    with closing(raw_connection(store, "mode=ro")) as connection:
         for table, columns in _WHAT_IT_SAYS:
             rows = connection.execute(f"SELECT {columns} FROM {table}")
             found |= {key for row in rows if (key := (table, *row)) in wanted}

@@ -15,8 +15,8 @@ from typing import Final
 
 from engine.display import plural
 from engine.facts import NoteKind
-from engine.store.connection import Connection
 from engine.store.database import Store
+from engine.store.reader import Reader
 from engine.store.tables import NoteRow
 
 _REPLACED: Final = (
@@ -64,8 +64,9 @@ class PrunePlan:
         )
 
 
-def plan_prune(connection: Connection, before: datetime | None) -> PrunePlan:
+def plan_prune(reader: Reader, before: datetime | None) -> PrunePlan:
     """Replaced takes, all or those begun before a moment; notes and runs only before a moment."""
+    connection = reader.connection
     limit = _FOR_EVER if before is None else _milliseconds(before)
     old = 0 if before is None else limit
     parts = f"take IN ({_REPLACED})"

@@ -9,6 +9,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Role, Scenario, Stage
 from engine.jury import Jury
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script
+from engine.store.mirror_history import Past
 from engine.store.mirror_rows import (
     JsonObject,
     Metrics,
@@ -52,7 +53,7 @@ class Content:
         self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
         self._written_by = reader.answered_by(benchmark, Stage.GEN_SCENARIOS)
-        self._past = reader.past(benchmark)
+        self._past = Past(reader, benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Those that conversations are played from."""

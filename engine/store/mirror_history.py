@@ -17,8 +17,9 @@ from typing import Any, Final, TextIO
 from engine.benchmark import State
 from engine.files import open_regular
 from engine.store.codec import read, readable
-from engine.store.connection import Connection, Parameter
+from engine.store.connection import Parameter
 from engine.store.mirror_rows import scenario_fields
+from engine.store.reader import Reader
 from engine.store.tables import ScenarioRow
 
 JsonObject = dict[str, Any]
@@ -39,8 +40,8 @@ _OF_TAKE: Final = (
 class Past:
     """Of one benchmark. Times are milliseconds since 1970, UTC, as the store has them."""
 
-    def __init__(self, connection: Connection, benchmark: str) -> None:
-        self._store = connection
+    def __init__(self, reader: Reader, benchmark: str) -> None:
+        self._store = reader.connection
         self._benchmark = benchmark
 
     def calls(self, target: str | None) -> dict[str, list[JsonObject]]:

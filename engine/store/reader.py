@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from itertools import islice
 from sqlite3 import Row
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from engine.benchmark import ConversationKey, CostOrigins, Metric, Role, Speaker, Stage, Usage
 from engine.errors import DamagedError
 from engine.facts import Fact
 from engine.progress import Progress
-from engine.store.clauses import CONV_ID, NEWER_FINISHED, TURNS, outcome
 from engine.store.codec import read
 from engine.store.connection import Connection, Parameter
 from engine.store.digest import message_digest
@@ -23,6 +21,7 @@ from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import FailedUnit, MirroredFile, UnitState, UsedCall, VerdictRow
 from engine.store.rowcheck import plausible
+from engine.store.schema import CONV_ID, NEWER_FINISHED, TURNS, outcome
 from engine.store.tables import (
     AttemptRow,
     Depends,
@@ -34,11 +33,6 @@ from engine.store.tables import (
     StoredTake,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    from engine.store.browsing import Browser
-    from engine.store.maintenance import PrunePlan
-    from engine.store.mirror_history import Past
 
 _T = TypeVar("_T")
 
@@ -76,37 +70,25 @@ class Reader:
     """Read-only. One connection, which threads may share; each answer is complete when given."""
 
     def __init__(self, connection: Connection) -> None:
-        self._store = connection
+        self.connection = connection
+        """For this room, whose other readers ask by it."""
         self.path = connection.path
 
     def close(self) -> None:
-        self._store.close()
+        self.connection.close()
 
     def move_to(self, other: Reader) -> None:
         """Answer from the store that `other` reads, which is not to be used any more."""
-        self._store.move_to(other._store)
+        self.connection.move_to(other.connection)
 
     # For watchers
 
-    def browser(self) -> Browser:
-        """What a table of everything that was judged asks, by the same connection."""
-        # Imported here and below: what few ask for is no part of what everybody waits for.
-        from engine.store.browsing import Browser
-
-        return Browser(self._store)
-
-    def past(self, benchmark: str) -> Past:
-        """What the mirror tells of a benchmark beside its documented rows."""
-        from engine.store.mirror_history import Past
-
-        return Past(self._store, benchmark)
-
     def data_version(self) -> int:
         """Another number when anything was written since it was last asked for."""
-        return self._store.number("PRAGMA data_version")
+        return self.connection.number("PRAGMA data_version")
 
     def last_seq(self) -> int:
-        return last_seq(self._store)
+        return last_seq(self.connection)
 
     @property
     def is_empty(self) -> bool:
@@ -114,53 +96,46 @@ class Reader:
 
     def facts(self, after: int, limit: int = 5000) -> list[Fact]:
         """The first `limit` facts whose `seq` is beyond `after`, in order, none left out."""
-        return facts_after(self._store, after, limit)
+        return facts_after(self.connection, after, limit)
 
     def snapshot(self) -> Progress:
         """What folding all facts up to now would give."""
-        return snapshot(self._store)
+        return snapshot(self.connection)
 
     # What there is
 
     def benchmarks(self) -> list[str]:
         found: set[str] = set()
         for table in ("scenario", "take", "state", "metric"):
-            found.update(row[0] for row in self._store.all(_BENCHMARKS.format(table=table)))
+            found.update(row[0] for row in self.connection.all(_BENCHMARKS.format(table=table)))
         return sorted(found)
 
     def last_run(self) -> RunRow | None:
-        row = self._store.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
+        row = self.connection.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
         return None if row is None else read(RunRow, row)
 
     def mirrored(self, path: str) -> MirroredFile | None:
         """A file of the mirror, by its path relative to the workspace."""
-        row = self._store.first("SELECT * FROM mirrored WHERE path = ?", (path,))
+        row = self.connection.first("SELECT * FROM mirrored WHERE path = ?", (path,))
         return None if row is None else read(MirroredFile, row)
 
     def rows_digest(self, benchmark: str) -> str:
         """The same while no row of a benchmark was added or taken away."""
-        return rows_digest(self._store, benchmark)
+        return rows_digest(self.connection, benchmark)
 
     def imported(self, benchmark: str, source: str) -> ImportNote | None:
         """What was imported last from a source; None where the store has lost a row since."""
-        return kept_import(self._store, benchmark, source)
+        return kept_import(self.connection, benchmark, source)
 
     def kept(self, path: str) -> str | None:
         """The digest of a mirrored file that stays as a person wrote it; None for any other."""
-        row = self._store.first("SELECT digest FROM kept WHERE path = ?", (path,))
+        row = self.connection.first("SELECT digest FROM kept WHERE path = ?", (path,))
         return None if row is None else str(row["digest"])
 
     def lease(self) -> Lease | None:
         """Whose the store is, or was when its engine was killed."""
-        row = self._store.first(f"SELECT {LEASE} FROM lease")
+        row = self.connection.first(f"SELECT {LEASE} FROM lease")
         return None if row is None else lease_from(row)
-
-    def prune_plan(self, before: datetime | None) -> PrunePlan:
-        """What can be taken away: replaced takes, all or those begun before a moment, and of what
-        was said of runs what is older than that."""
-        from engine.store.maintenance import plan_prune
-
-        return plan_prune(self._store, before)
 
     def find_ids(
         self, prefix: str, limit: int = 20, *, without: str = ""
@@ -171,7 +146,7 @@ class Reader:
         for kind, sql in IDS.items():
             left = limit if limit < 0 else limit - len(found)
             if kind != without and left:
-                rows = self._store.all(sql, (prefix, prefix + _BEYOND, left))
+                rows = self.connection.all(sql, (prefix, prefix + _BEYOND, left))
                 found += [(row["benchmark"], row["id"], kind) for row in rows]
         return found
 
@@ -193,16 +168,16 @@ class Reader:
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
     def scenario_by_seq(self, seq: int) -> ScenarioRow | None:
-        row = self._store.first("SELECT * FROM scenario WHERE seq = ?", (seq,))
+        row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (seq,))
         return None if row is None else read(ScenarioRow, row)
 
     def scenario_history(self, benchmark: str) -> dict[int, ScenarioRow]:
         """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""
-        rows = self._store.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
+        rows = self.connection.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))
         return {row["seq"]: read(ScenarioRow, row) for row in rows}
 
     def _newest(self, table: str, column: str, benchmark: str) -> list[Row]:
-        return self._store.all(
+        return self.connection.all(
             f"SELECT *, max(seq) FROM {table} WHERE benchmark = ? GROUP BY {column} "
             f"ORDER BY {column}",
             (benchmark,),
@@ -250,7 +225,7 @@ class Reader:
 
     def messages_by_others(self, benchmark: str) -> dict[tuple[int, Speaker], dict[str, int]]:
         """How many messages of each take and side came from which other model than was asked."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT m.take, m.speaker, m.served_by, count(*) AS messages FROM message m "
             "JOIN take t ON t.seq = m.take WHERE m.served_by IS NOT NULL AND t.benchmark = ? "
             "GROUP BY m.take, m.speaker, m.served_by",
@@ -264,7 +239,7 @@ class Reader:
 
     def messages_said(self, take_seqs: Iterable[int], speaker: Speaker) -> int:
         """How many messages one side has in these takes."""
-        return self._store.number(
+        return self.connection.number(
             "SELECT count(*) FROM message WHERE speaker = ?2 "
             "AND take IN (SELECT value FROM json_each(?1))",
             (json.dumps(list(take_seqs)), speaker.value),
@@ -292,7 +267,7 @@ class Reader:
             where += " AND t.scenario_id = ? AND t.target = ? AND t.sample = ?"
             parameters = [*parameters, key.scenario_id, key.target_id, key.sample]
         order = "t.scenario_id, t.target, t.sample, t.number"
-        rows = self._store.all(f"{_TAKES} WHERE {where} ORDER BY {order}", parameters)
+        rows = self.connection.all(f"{_TAKES} WHERE {where} ORDER BY {order}", parameters)
         return [read(StoredTake, row) for row in rows]
 
     def _by_take(
@@ -304,7 +279,7 @@ class Reader:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
             marks = ", ".join("?" * len(some))
             sql = f"SELECT * FROM {table} WHERE take IN ({marks}) ORDER BY {order}"
-            for row in self._store.all(sql, some):
+            for row in self.connection.all(sql, some):
                 found[row["take"]].append(parse(row))
         return found
 
@@ -332,7 +307,7 @@ class Reader:
     ) -> list[VerdictRow]:
         """One for each conversation whose counting take has been judged, as its newest verdict
         beyond `after` left it, oldest first."""
-        rows = self._store.all(
+        rows = self.connection.all(
             f"SELECT v.seq, v.metric_id, v.track, v.judge, v.justification, {outcome()},"
             "  t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take, e.stop_reason,"
             f"  {TURNS} AS turns "
@@ -349,7 +324,7 @@ class Reader:
 
     def units(self, benchmark: str, stage: Stage) -> dict[str, UnitState]:
         """Where each row of work stands, by its id."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT unit, target, state, reason, max(seq) AS seq FROM state "
             "WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
@@ -358,7 +333,7 @@ class Reader:
 
     def failed_units(self) -> list[FailedUnit]:
         """Rows of work of all benchmarks that failed and were not done since, oldest first."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT seq, at, benchmark, stage, unit, target, coalesce(reason, '') AS reason"
             " FROM state s WHERE state = 'failed' AND NOT EXISTS ("
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
@@ -369,7 +344,7 @@ class Reader:
     def attempts_before(self, failed: FailedUnit, limit: int = 12) -> list[AttemptRow]:
         """The last attempts at the calls of a row before it failed, oldest first. They are looked
         for among what was written shortly before, as no index has them."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT * FROM attempt WHERE seq BETWEEN ?1 AND ?2 AND +benchmark = ?3 "
             "AND +stage = ?4 AND unit = ?5 ORDER BY seq DESC LIMIT ?6",
             (
@@ -385,7 +360,7 @@ class Reader:
 
     def usage(self, benchmark: str, stage: Stage, target: str | None = None) -> Usage:
         """Of all calls of a stage; with `target`, of those made on its behalf."""
-        rows = self._store.all(
+        rows = self.connection.all(
             f"SELECT {USAGE} FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3) "
             "GROUP BY benchmark, stage",
@@ -398,7 +373,7 @@ class Reader:
     ) -> CostOrigins:
         """Of the calls of a benchmark, of one of its stages, or made on behalf of a target."""
         cost = plausible("cost_usd")
-        row = self._store.first(
+        row = self.connection.first(
             f"SELECT total(CASE WHEN reported THEN {cost} END) AS reported,"
             f" total(CASE WHEN reported IS NULL THEN {cost} END) AS computed,"
             " total(outcome = 'answer' AND cost_usd IS NULL) AS unknown FROM attempt "
@@ -411,7 +386,7 @@ class Reader:
 
     def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
         """How many failed attempts reported no usage: what they cost is in no sum."""
-        return self._store.number(
+        return self.connection.number(
             "SELECT count(*) FROM attempt WHERE benchmark = ?1 AND stage = ?2 "
             "AND (?3 IS NULL OR target = ?3) AND outcome <> 'answer' AND input_tokens IS NULL",
             (benchmark, stage.value, target),
@@ -419,7 +394,7 @@ class Reader:
 
     def used_calls(self, limit: int = USED_CALLS) -> list[UsedCall]:
         """The newest that were answered, of all benchmarks."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT seq, benchmark, stage, unit, role, model, input_tokens, cached_tokens,"
             " output_tokens, cost_usd FROM attempt WHERE outcome = 'answer'"
             " ORDER BY seq DESC LIMIT ?",
@@ -430,7 +405,7 @@ class Reader:
     def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
         """By the label of the model, of the newest calls: how many ended in a fault for each that
         was answered."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT model, total(outcome NOT IN ('answer', 'cancelled')) AS faults,"
             " total(outcome = 'answer') AS answers FROM"
             " (SELECT model, outcome FROM attempt ORDER BY seq DESC LIMIT ?)"
@@ -441,31 +416,31 @@ class Reader:
 
     def verdicts_since(self, seq: int) -> int:
         """How many models gave from this row on."""
-        return self._store.number(
+        return self.connection.number(
             "SELECT count(*) FROM verdict WHERE seq >= ? AND source = 'model'", (seq,)
         )
 
     def spent_usd(self) -> float:
         """What all calls of the workspace cost, of those whose price is known."""
-        row = self._store.first(f"SELECT total({plausible('cost_usd')}) AS spent FROM attempt")
+        row = self.connection.first(f"SELECT total({plausible('cost_usd')}) AS spent FROM attempt")
         return 0.0 if row is None else float(row["spent"])
 
     def spent_by_role(self) -> dict[Role, float]:
         """What that is made of: each role that was called."""
         spent = f"total({plausible('cost_usd')})"
-        rows = self._store.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
+        rows = self.connection.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
         return {Role(row["role"]): float(row["spent"]) for row in rows}
 
     def unpriced_calls(self) -> dict[str, int]:
         """By the label of the model: answers of which nobody knows what they cost."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT model, count(*) AS calls FROM attempt"
             " WHERE outcome = 'answer' AND cost_usd IS NULL GROUP BY model"
         )
         return {row["model"]: row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
-        rows = self._store.all(
+        rows = self.connection.all(
             f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "
             "GROUP BY unit ORDER BY unit",
             (benchmark, stage.value),
@@ -475,7 +450,7 @@ class Reader:
     def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
         """What each model turned out not to take: how an answer of a given shape is asked for, and
         the parameters that are left out."""
-        rows = self._store.all("SELECT *, max(seq) FROM learned GROUP BY model")
+        rows = self.connection.all("SELECT *, max(seq) FROM learned GROUP BY model")
         found = [read(LearnedRow, row) for row in rows]
         return {row.model: (row.step, frozenset(row.dropped)) for row in found}
 
@@ -484,7 +459,7 @@ class Reader:
     ) -> list[tuple[Role, str]]:
         """The roles in which models were called in a stage, with their labels; with `target`, on
         its behalf."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT DISTINCT role, model FROM attempt "
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
             (benchmark, stage.value, target),
@@ -493,7 +468,7 @@ class Reader:
 
     def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:
         """The label of the model that gave the last answer for each row of work, by its id."""
-        rows = self._store.all(
+        rows = self.connection.all(
             "SELECT unit, model, max(seq) FROM attempt "
             "WHERE benchmark = ? AND stage = ? AND outcome = 'answer' GROUP BY unit",
             (benchmark, stage.value),
@@ -522,7 +497,7 @@ class ForeseenReader(Reader):
         edited: Mapping[str, ScenarioRow],
         removed: frozenset[str],
     ) -> None:
-        super().__init__(reader._store)  # noqa: SLF001  (of the same class)
+        super().__init__(reader.connection)
         self._benchmark = benchmark
         self._edited = edited
         self._removed = removed

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
 
 from engine.errors import StoreError
-from engine.store.connection import Connection
+from engine.store.connection import Connection, raw_connection
 from engine.store.header import check_header, damaged, refuse_older, unreadable
-from engine.store.lock import workspace_holder
+from engine.store.lease import fate_of
+from engine.store.lock import Holder, workspace_holder
+from engine.store.pages import log_of
+from engine.store.process import Fate
 from engine.store.reader import Reader
 from engine.store.schema import STEPS, take_step
-
-BUSY_SECONDS: Final = 10.0
 
 
 def open_reader(path: Path) -> Reader:
@@ -56,14 +57,7 @@ def empty_reader(path: Path) -> Reader:
 def connect(path: Path, how: str) -> sqlite3.Connection:
     """For this room: as `how` says in SQLite's words. Raises `StoreError`."""
     try:
-        return sqlite3.connect(
-            f"{path.absolute().as_uri()}?{how}",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,  # transactions are ours to begin
-            check_same_thread=False,  # the writer's thread, and the reader's lock, see to that
-            cached_statements=256,
-        )
+        return raw_connection(path, how)
     except sqlite3.Error as error:
         raise unreadable(path, error) from error
 
@@ -99,7 +93,7 @@ def refuse_unfit(path: Path) -> None:
 def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
     """A store in a folder that we may not write, which is how one on a read-only disk or of
     another user looks. SQLite then needs to be told that nobody writes, and somebody must know."""
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     nobody_writes = workspace_holder(path.parent) is None
     all_is_in_it = not log.exists() or log.stat().st_size == 0
     if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
@@ -115,3 +109,14 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
         connection.close()
         raise
     return connection
+
+
+def writer_of(store: Path) -> Holder | None:
+    """The engine whose the store is, where that is seen to be alive. Creates nothing."""
+    if not store.exists():
+        return None
+    with suppress(StoreError), closing(open_reader(store)) as reader:
+        lease = reader.lease()
+        if lease is not None and fate_of(lease, store) is Fate.ALIVE:
+            return lease.holder
+    return None

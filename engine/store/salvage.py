@@ -22,11 +22,12 @@ from engine.errors import StoreError
 from engine.files import sync
 from engine.store.acknowledged import SUFFIX, Acknowledged, acknowledged
 from engine.store.codec import columns_of
-from engine.store.connection import fold_blindly, has_log, log_fault, log_of
+from engine.store.connection import raw_connection
 from engine.store.database import create_store
 from engine.store.imports import NOTE
+from engine.store.integrity import page_fault
 from engine.store.left_out import DAMAGED, LeftOut
-from engine.store.pages import PAGE, rows_in_pages
+from engine.store.pages import PAGE, fold_blindly, has_log, log_fault, log_of, rows_in_pages
 from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
@@ -189,7 +190,7 @@ def _present(connection: sqlite3.Connection, table: str) -> list[str]:
 
 def _size(damaged: Path) -> int:
     """With its log, in bytes."""
-    files = (damaged, damaged.with_name(damaged.name + "-wal"))
+    files = (damaged, log_of(damaged))
     return sum(one.stat().st_size for one in files if one.is_file())
 
 
@@ -254,11 +255,7 @@ def _forget(path: Path) -> None:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    log = path.with_name(path.name + "-wal")
-    how = "mode=ro" if log.is_file() and log.stat().st_size else "immutable=1"
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None
-    )
+    connection = raw_connection(path)
     connection.text_factory = bytes
     # otherwise SQLite refuses a file that is shorter than it says
     with contextlib.suppress(sqlite3.Error):
@@ -281,7 +278,7 @@ def _readable_tables(path: Path) -> int:
 
 def _has_sound_pages(connection: sqlite3.Connection) -> bool:
     with contextlib.suppress(sqlite3.Error):
-        return connection.execute("PRAGMA quick_check(1)").fetchall() == [(b"ok",)]
+        return page_fault(connection) is None
     return False
 
 

@@ -1,4 +1,5 @@
-"""The schema as it is written: a file for each step, told to a connection by the statement."""
+"""The schema as it is written, a file for each step; and the parts of questions that several
+modules share, in which `t` is the take and `v` the newest verdict on it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.jury import TIED
 from engine.store.tables import TABLES
 
 STEPS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
@@ -31,3 +33,21 @@ def _statements(script: str) -> Iterator[str]:
 LAST_SEQ: Final = "SELECT max({}, 0)".format(
     ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in TABLES)
 )
+CONV_ID: Final = (
+    "scenario_id || '__' || target || CASE WHEN sample THEN '__s' || sample ELSE '' END"
+)
+"""As it is written for an index, which knows no other form."""
+NEWER_FINISHED: Final = (
+    "SELECT 1 FROM take n JOIN take_end f ON f.take = n.seq AND f.finished = 1 "
+    "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
+    "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
+)
+TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
+
+
+def outcome(said: str = "v") -> str:
+    """What counts, as `passed` and `unscored`; the reason is that of another verdict, if named."""
+    return (
+        "v.counted AS passed, CASE WHEN v.counted IS NULL "
+        f"THEN coalesce(nullif({said}.unscored, ''), '{TIED}') END AS unscored"
+    )

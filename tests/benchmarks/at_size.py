@@ -30,6 +30,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.run import Pipeline, mirror_benchmark
+from engine.store.browsing import Browser
 from engine.store.database import open_store
 from engine.store.mirror import Edits
 from engine.store.reading import open_reader
@@ -74,7 +75,7 @@ def questions(root: Path) -> Iterator[Row]:
         for prefix in ("m0", "m03_s002", str(take.key)):
             asked = took(partial(reader.find_ids, prefix))
             yield f"ids that begin with `{prefix}`", f"{asked:.2f} ms", "10 ms"
-        browser = reader.browser()
+        browser = Browser(reader)
         yield "the table of verdicts, sorted and counted", f"{took(browser.find):.0f} ms", ""
         with contextlib.closing(open_search(path)) as search:
             search.extend()

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import StopReason
 from engine.link import EngineState
+from engine.store.browsing import Browser
 from engine.store.tables import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
@@ -109,7 +110,7 @@ def test_the_filter_answers_while_one_types_and_is_cleared_by_a_key(theatre: The
 def test_a_filter_line_finds_what_it_says(theatre: Theatre) -> None:
     """Asked of the store, as the screen does."""
     asyncio.run(some_verdicts(theatre))
-    browser = theatre.watch.reader.browser()
+    browser = Browser(theatre.watch.reader)
     for line, expected in [
         ("", [HELD, FIRST, SECOND, THIRD]),
         ("nurse", [SECOND]),
@@ -148,7 +149,7 @@ def test_a_split_and_a_replayed_conversation_are_found(theatre: Theatre) -> None
         await theatre.judge(await theatre.play(2, "pushover", number=1))
 
     asyncio.run(write())
-    browser = theatre.watch.reader.browser()
+    browser = Browser(theatre.watch.reader)
     for line, expected in [("is:split", FIRST), ("is:replayed", "m01_s002_v01__pushover")]:
         found = browser.find(parse(line))
         assert [str(key) for _, key in browser.keys(found.takes)] == [expected]

@@ -12,7 +12,7 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
-from engine.store.browsing import Kin
+from engine.store.browsing import Browser, Kin
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.ticker import Moment
@@ -129,7 +129,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 
     def _read(self) -> None:
         left = self._left
-        kin = self.watched.reader.browser().kin(left.benchmark, left.key.scenario_id)
+        kin = Browser(self.watched.reader).kin(left.benchmark, left.key.scenario_id)
         self._kin = {self._shown(each): each for each in kin}
         self._partners = partners(kin, left.key, left.take)
         if self._right is None and self._partners:

@@ -21,6 +21,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Answer, Board, Command, EngineState, Request, Row
 from engine.pipeline.order import PriceRange
+from engine.store.browsing import Browser
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
@@ -76,7 +77,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self._sides = SideBySide(id="detail")
         self._evaluator = evaluator
         self._after = shell.watch.reader.last_seq()
-        takes = shell.watch.reader.browser().takes_that_count(subjects)
+        takes = Browser(shell.watch.reader).takes_that_count(subjects)
         self._subjects = {takes[each]: each for each in subjects if each in takes}
         """By the take that is judged."""
         self._pairs: dict[int, _Pair] = {}
@@ -177,7 +178,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     def on_wide_table_opened(self, message: WideTable.Opened) -> None:
         place = self._table.place_of(message.row) or 0
-        among = Among(self.watched.reader.browser(), self._table.rows, place)
+        among = Among(Browser(self.watched.reader), self._table.rows, place)
         self.shell.navigator.open_conversation(*self._subjects[message.row], among=among)
 
     async def _look(self) -> None:
@@ -196,7 +197,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     def _newly_judged(self) -> dict[int, _Pair]:
         reader = self.watched.reader
-        judged = reader.browser().judged_again(self._subjects.keys(), self._looked_through)
+        judged = Browser(reader).judged_again(self._subjects.keys(), self._looked_through)
         self._looked_through = max([self._looked_through, *judged.values()])
         return {
             take: _pair(verdicts, self._after)

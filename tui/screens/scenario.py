@@ -14,7 +14,7 @@ from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
-from engine.store.browsing import Kin
+from engine.store.browsing import Browser, Kin
 from tui.bindings import key
 from tui.format import UNKNOWN
 from tui.screens.base import Shell, WatchingScreen, heading
@@ -111,7 +111,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return
         played = [each for spot in self._spots() if (each := self._at(spot)) is not None]
         rows = array("q", [each.take_seq for each in played])
-        among = Among(self.watched.reader.browser(), rows, played.index(found))
+        among = Among(Browser(self.watched.reader), rows, played.index(found))
         self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
 
     def on_cursor_view_moved(self) -> None:
@@ -134,7 +134,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         reader = self.watched.reader
         base = base_id(self._scenario_id)
         try:
-            kin = reader.browser().kin(self._benchmark, self._scenario_id)
+            kin = Browser(reader).kin(self._benchmark, self._scenario_id)
             stored = reader.scenarios(self._benchmark)
             self._fault = None
         except StoreError as error:

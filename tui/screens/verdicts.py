@@ -82,7 +82,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
         self._detail = Transcript(follow=False, id="detail")
-        self._browser = shell.watch.reader.browser()
+        self._browser = Browser(shell.watch.reader)
         """For what is needed at once: a page."""
         self._asked: Browser | None = None
         """For what takes longer, by a connection of its own: the watch does not wait for it."""
@@ -379,7 +379,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _own_browser(self) -> Browser:
         if self._asked is None:
-            self._asked = open_reader(self._browser.path).browser()
+            self._asked = Browser(open_reader(self._browser.path))
         return self._asked
 
     def _chosen(self) -> list[Subject]:

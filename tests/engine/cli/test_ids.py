@@ -59,7 +59,7 @@ def work(reader: Reader, asked: Callable[[], object]) -> int:
         nonlocal steps
         steps += 1
 
-    connection = reader._store._connection
+    connection = reader.connection._connection
     connection.set_progress_handler(count, 10)
     try:
         asked()

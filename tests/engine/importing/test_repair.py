@@ -107,11 +107,10 @@ def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
     """Rows that were saved may not say what they said when the files were made from them."""
     config = load_config(place.config)
     read: list[str] = []
-    history = Reader.past
 
     def noted(reader: Reader, benchmark: str) -> Past:
         read.append(benchmark)
-        return history(reader, benchmark)
+        return Past(reader, benchmark)
 
     def mirror() -> list[str]:
         read.clear()
@@ -127,7 +126,7 @@ def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
             connection.commit()
 
     change("UPDATE attempt SET benchmark = 'other' WHERE seq = (SELECT max(seq) FROM attempt)")
-    monkeypatch.setattr(Reader, "past", noted)
+    monkeypatch.setattr("engine.store.mirror_content.Past", noted)
     mirror()
     assert mirror() == []
     # a fault elsewhere, so that this benchmark keeps each of its rows

@@ -19,7 +19,7 @@ from engine.importing import importer, known
 from engine.importing.context import Setting
 from engine.importing.importer import BenchmarkRows
 from engine.store.database import open_store
-from engine.store.maintenance import prune
+from engine.store.maintenance import plan_prune, prune
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript
 from tests.engine.importing.places import make_place
 from tests.engine.importing.test_import import publish, published
@@ -215,7 +215,7 @@ def test_what_a_person_pruned_comes_back(theirs: Theirs, ours: Ours, reads: Read
     theirs.conversations.write_bytes(first)
     ours.take_in(theirs.root)
     with open_store(ours.store) as store:
-        prune(store, store.reader.prune_plan(None))
+        prune(store, plan_prune(store.reader, None))
         assert len(store.reader.takes("giving-in")) == 1
     reads.clear()
     assert ours.take_in(theirs.root).benchmarks[0].is_new

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
-from engine.store.database import open_store, store_holder
+from engine.store.database import open_store
 from engine.store.lease import Leaseholder, lease_of
 from engine.store.lock import hold_workspace
+from engine.store.reading import writer_of
 from tests.engine.store.building import note, write
 
 LONG_S = 60.0
@@ -29,6 +30,7 @@ ENGINE = """
 import sys
 from pathlib import Path
 from engine.store.database import open_store
+from engine.store.reading import writer_of
 from engine.store.lease import Leaseholder, lease_of
 from engine.store.lock import hold_workspace
 from tests.engine.store.building import note, write
@@ -78,11 +80,11 @@ def test_a_store_that_was_closed_is_nobodys(tmp_path: Path) -> None:
     path = tmp_path / "crosswind.db"
     with open_store(path):
         assert lease_row(path) is not None
-        holder = store_holder(path)
+        holder = writer_of(path)
         assert holder is not None
         assert holder.pid == os.getpid()
     assert lease_row(path) is None
-    assert store_holder(path) is None
+    assert writer_of(path) is None
 
 
 def test_a_deleted_lock_file_lets_no_second_engine_in_and_kill_frees_the_store_at_once(
@@ -157,7 +159,7 @@ def test_an_engine_on_another_machine_is_seen_by_its_heartbeat(tmp_path: Path) -
             open_store(path, watch_s=LONG_S)
         timer.join()
         with open_store(path, watch_s=0.3) as store:
-            assert store_holder(path) is not None
+            assert writer_of(path) is not None
             assert write(store, note()) == [2]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.benchmark import StopReason
 from engine.store.database import Store, open_store
-from engine.store.maintenance import prune, shrink
+from engine.store.maintenance import plan_prune, prune, shrink
 from tests.engine.store.building import (
     BENCHMARK,
     attempt,
@@ -55,7 +55,7 @@ def test_only_takes_that_were_replaced_and_judged_again_go(store: Store) -> None
     play(store, unjudged, 1)
     play(store, open_again, 1, reason=StopReason.TARGET_FAILED)
     before = store.reader.snapshot()
-    plan = store.reader.prune_plan(None)
+    plan = plan_prune(store.reader, None)
     assert (len(plan.takes), plan.messages, plan.verdicts) == (1, 2, 1)
     prune(store, plan)
     assert take_numbers(store) == [
@@ -66,7 +66,7 @@ def test_only_takes_that_were_replaced_and_judged_again_go(store: Store) -> None
     steady = (BENCHMARK, "steady")
     assert after.targets[steady].scores == before.targets[steady].scores
     assert after.targets[steady].usage == before.targets[steady].usage
-    assert store.reader.prune_plan(None).is_empty
+    assert plan_prune(store.reader, None).is_empty
 
 
 def test_numbers_of_what_is_gone_are_not_given_again(store: Store) -> None:
@@ -74,7 +74,7 @@ def test_numbers_of_what_is_gone_are_not_given_again(store: Store) -> None:
     write(store, verdict(play(store, number=1), passed=True))
     write(store, verdict(first, passed=False))
     newest = store.reader.last_seq()
-    prune(store, store.reader.prune_plan(None))
+    prune(store, plan_prune(store.reader, None))
     assert write(store, note())[0] > newest + 1
 
 
@@ -82,7 +82,7 @@ def test_what_is_younger_than_was_said_stays(store: Store, calendar: Calendar) -
     for number in range(3):
         calendar.day = number * 10
         write(store, note(f"day {calendar.day}"), verdict(play(store, number=number), passed=True))
-    plan = store.reader.prune_plan(START + timedelta(days=5))
+    plan = plan_prune(store.reader, START + timedelta(days=5))
     assert (len(plan.takes), len(plan.notes)) == (1, 1)
     prune(store, plan)
     assert [number for _, number in take_numbers(store)] == [1, 2]
@@ -95,7 +95,7 @@ def test_the_file_is_smaller_afterwards_and_still_whole(store: Store) -> None:
     said = ["x" * 100_000, "y" * 100_000]
     for number in range(30):
         write(store, verdict(play(store, number=number, messages=said), passed=True))
-    prune(store, store.reader.prune_plan(None))
+    prune(store, plan_prune(store.reader, None))
     freed = shrink(store)
     assert freed is not None
     assert freed > 5_000_000
