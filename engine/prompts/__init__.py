@@ -23,6 +23,11 @@ def render(name: str, /, **values: str) -> str:
     return text.substitute(values)
 
 
+def without_marks(text: str) -> str:
+    """The text with `<` and `>` escaped: nothing in it can close the marks around it."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
 @cache
 def _template(name: str) -> tuple[Template, frozenset[str]]:
     text = Template(prompt_text(name))

@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Speaker, Utterance
 from engine.identity import digest
-from engine.prompts import prompt_digest, render
+from engine.prompts import prompt_digest, render, without_marks
 from engine.providers.model import Message, Model, Speaks
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
@@ -60,8 +60,7 @@ class Judged:
 def transcript_json(transcript: Sequence[Utterance]) -> str:
     """As an array in which no text can close the marks around it: `<` and `>` are escaped."""
     rows = [{"role": said.speaker.value, "content": said.text} for said in transcript]
-    text = json.dumps(rows, ensure_ascii=False, indent=1)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+    return without_marks(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:

@@ -6,14 +6,16 @@ its system prompt and what was said. Nothing here lets one see what belongs to t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import ConfigDict, Field
 
 from engine.benchmark import Metric, Scenario, Speaker, Utterance
 from engine.identity import digest
-from engine.prompts import prompt_digest, prompt_text, render
+from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, Model, OnText, Reply, Speaks
 from engine.stages.answers import Answer, ask
 from engine.stages.gen_scenarios import scenario_digest
@@ -32,6 +34,12 @@ class Setup:
     landmarks: bool
     """Whether the user model is told turn by turn; else it is told the whole plan at once."""
     perfunctory: bool
+
+    @property
+    def fence(self) -> str:
+        """Ends the marks around the notes to the user model. It is the same in each turn, so that
+        what was said before need not be paid for anew, and of what no target is told."""
+        return digest([scenario_digest(self.scenario), self.metric.definition, self.system_prompt])
 
     def instruction_at(self, turn: int) -> str | None:
         mark = self.scenario.landmark_at(turn) if self.landmarks else None
@@ -58,25 +66,30 @@ def user_system(setup: Setup) -> str:
         definition=setup.metric.definition.strip(),
         direction=prompt_text(f"user_direction_{setup.metric.track}"),
         plan=plan,
+        fence=setup.fence,
     )
 
 
 def user_request(setup: Setup, spoken: Sequence[Utterance], turn: int) -> list[Message]:
     """The conversation with its roles flipped: the user model's own messages are `assistant`."""
     instruction = setup.instruction_at(turn)
-    numbers = {"turn": str(turn), "turns": str(setup.turns)}
+    told = {"turn": str(turn), "turns": str(setup.turns), "fence": setup.fence}
     now = (
-        render("user_turn_free", **numbers)
+        render("user_turn_free", **told)
         if instruction is None
-        else render("user_turn", instruction=instruction, **numbers)
+        else render("user_turn", instruction=without_marks(instruction), **told)
     )
     flipped = {Speaker.USER: Speaks.ASSISTANT, Speaker.TARGET: Speaks.USER}
     return [
         Message(Speaks.SYSTEM, user_system(setup)),
-        Message(Speaks.USER, render("user_begin")),
-        *(Message(flipped[said.speaker], said.text) for said in spoken),
+        Message(Speaks.USER, render("user_begin", fence=setup.fence)),
+        *(Message(flipped[said.speaker], _NOTE_MARK.sub(r"\\u003c", said.text)) for said in spoken),
         Message(Speaks.USER, now),
     ]
+
+
+_NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
+"""What would begin a mark of a note in what was said."""
 
 
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:

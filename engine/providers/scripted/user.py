@@ -275,6 +275,7 @@ class Temperament(StrEnum):
 
 
 _NUMBER: Final = re.compile(r"message number (\d+) of at most (\d+)", re.IGNORECASE)
+_NOTE: Final = re.compile(r"<(note-\w{1,64})>")
 _PLANNED: Final = re.compile(
     r"^[^\w\n]*+turn (\d{1,9})[^\S\n]*+[:.)-]\s*+(.+)$", re.IGNORECASE | re.MULTILINE
 )
@@ -295,6 +296,8 @@ class _Part:
     about_me: tuple[str, ...]
     """What they could say of themselves."""
     plan: tuple[tuple[int, str], ...]
+    note: str | None
+    """The tag of what is told beside what the assistant says; None where no tag is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,10 +334,12 @@ def _read_part(system: str) -> _Part:
     plan = tagged(system, "plan") or ""
     own = [s for s in sentences(" ".join(persona.split())) if not _NOT_SAID.search(s)]
     about_me = tuple(sentence_of(first_person(s)) for s in own if 3 <= len(s.split()) <= 30)
+    note = _NOTE.search(system)
     return _Part(
         _wish(goal),
         about_me,
         tuple((int(turn), text.strip()) for turn, text in _PLANNED.findall(plan)),
+        None if note is None else note[1],
     )
 
 
@@ -368,10 +373,11 @@ def _now(messages: tuple[Message, ...], part: _Part) -> _Now:
     at, turn, turns, instruction = len(messages), 0, 0, None
     for index in range(len(messages) - 1, -1, -1):
         said = messages[index]
-        found = _NUMBER.search(said.text) if said.role is Speaks.USER else None
+        note = said.text if part.note is None else tagged(said.text, part.note) or ""
+        found = _NUMBER.search(note) if said.role is Speaks.USER else None
         if found:
             at, turn, turns = index, int(found[1]), int(found[2])
-            instruction = tagged(said.text, "instruction")
+            instruction = tagged(note, "instruction")
             break
     began = next((n for n, m in enumerate(messages[:at]) if m.role is Speaks.ASSISTANT), at)
     replies = [
