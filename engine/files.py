@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from engine.errors import InputError, Problem
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 
 _CHUNK: Final = 1 << 20
 _NO_FILE: Final = "it is a pipe or a device, expected a regular file"
@@ -97,7 +97,7 @@ class NewFile:
         bits = 0o666 if mode is None else 0o600
         try:
             with os.fdopen(os.open(self.path, flags, bits), "wb", _CHUNK) as file:
-                reached(Moment.WRITING_FILE)
+                reached(KillPoint.WRITING_FILE)
                 self.digest = _write(file, pieces)
                 """As `digest_on_disk` gives it."""
                 if mode is not None:
@@ -105,16 +105,16 @@ class NewFile:
         except BaseException:
             self.discard()
             raise
-        reached(Moment.WROTE_FILE)
+        reached(KillPoint.WROTE_FILE)
 
     def move(self, place: Path) -> None:
         """Durably, in place of whatever is there. Raises `OSError`."""
         sync(self.path)
-        reached(Moment.SYNCED_FILE)
+        reached(KillPoint.SYNCED_FILE)
         self.path.replace(place)
-        reached(Moment.MOVED_FILE)
+        reached(KillPoint.MOVED_FILE)
         sync(place.parent)
-        reached(Moment.SYNCED_FOLDER)
+        reached(KillPoint.SYNCED_FOLDER)
 
     def discard(self) -> None:
         """Where it was not moved."""

@@ -11,7 +11,7 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
 from engine.facts import LiveText
-from engine.link import Answer, Board, EngineState, Request
+from engine.link import Board, EngineState, Request, Response
 from engine.pipeline.run import RunResult
 from engine.service.engine import Engine
 
@@ -65,9 +65,9 @@ class EngineThread:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self._engine.text(benchmark, key, cursor)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         loop = self._loop
-        over = Answer(accepted=False, text="the engine has ended")
+        over = Response(accepted=False, text="the engine has ended")
         if self._ended or loop is None:
             return over
         answering = self._engine.answer(request)
@@ -79,7 +79,7 @@ class EngineThread:
         try:
             return future.result(ANSWER_SECONDS)
         except (TimeoutError, concurrent.futures.CancelledError):
-            return Answer(accepted=False, text="the engine does not answer")
+            return Response(accepted=False, text="the engine does not answer")
 
     def close(self) -> None:
         """The run goes on; `join` it."""

@@ -57,7 +57,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ModelLimit:
     """How many calls to a model are let through at once, where more than that want to be made."""
 
     model: str
@@ -93,7 +93,7 @@ class Board:
     """What the run has spent by now, of what has a known price; None where that is not known."""
     budget_usd: float | None = None
     """What the run may spend; None without a limit."""
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[ModelLimit, ...] = ()
     """Models that could be called more if their servers took more."""
     between: Mapping[str, int] = field(default_factory=dict)
     """Conversations that have begun and wait for their next message's turn, by target."""
@@ -160,7 +160,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What the engine says to a request."""
 
     accepted: bool
@@ -180,7 +180,7 @@ class EngineLink(Protocol):
         """
         ...
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         """Blocks until the engine has answered, a few seconds at most: not for an event loop."""
         ...
 

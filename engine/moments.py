@@ -14,7 +14,7 @@ VARIABLE: Final = "CROSSWIND_TEST_KILL_AT"
 but a test sets it."""
 
 
-class Moment(StrEnum):
+class KillPoint(StrEnum):
     """Between any two of these lies one step that a crash must not cut in half."""
 
     LOCKING = "locking"
@@ -44,22 +44,22 @@ class Moment(StrEnum):
     SYNCED_FOLDER = "synced-folder"
 
 
-def _nothing(_: Moment, /) -> None:
+def _nothing(_: KillPoint, /) -> None:
     """A moment like any other."""
 
 
-def _ending_at(order: str) -> Callable[[Moment], None]:
+def _ending_at(order: str) -> Callable[[KillPoint], None]:
     name, _, number = order.partition(":")
-    wanted, turn, seen = Moment(name), int(number or 1), count(1)
+    wanted, turn, seen = KillPoint(name), int(number or 1), count(1)
 
-    def end(moment: Moment, /) -> None:
+    def end(moment: KillPoint, /) -> None:
         if moment is wanted and next(seen) == turn:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return end
 
 
-def _meaning(order: str | None) -> Callable[[Moment], None]:
+def _meaning(order: str | None) -> Callable[[KillPoint], None]:
     return _nothing if order is None else _ending_at(order)
 
 

@@ -90,7 +90,7 @@ class Score:
             self.passed += after
 
 
-class Rate:
+class EventRate:
     """Events in the last `RATE_WINDOW`, by the clock of the facts themselves."""
 
     def __init__(self) -> None:
@@ -153,13 +153,13 @@ class TargetProgress:
     )
     usage: Usage = field(default_factory=Usage)
     """Of every call made on this target's behalf, the user model's and evaluator's included."""
-    tokens: Rate = field(default_factory=Rate)
+    tokens: EventRate = field(default_factory=EventRate)
     """Output tokens of the same calls."""
-    settled: Rate = field(default_factory=Rate)
+    settled: EventRate = field(default_factory=EventRate)
     """Conversations played to their end."""
-    calls: Rate = field(default_factory=Rate)
+    calls: EventRate = field(default_factory=EventRate)
     """Answers in its conversations, the user model's and its own."""
-    call_ms: Rate = field(default_factory=Rate)
+    call_ms: EventRate = field(default_factory=EventRate)
     """How long those took, in milliseconds."""
     open: dict[str, int] = field(default_factory=dict)
     """Messages of each conversation that has begun and is not over, by its id."""

@@ -14,17 +14,17 @@ from typing import Final
 
 from engine.cli.console import out, out_json
 from engine.display import one_line, plural
-from engine.doctor.examination import Asked, examine
-from engine.doctor.findings import Finding, State, exit_code
+from engine.doctor.examination import DoctorOptions, examine
+from engine.doctor.findings import Diagnostic, Severity, exit_code
 
-_MARKS: Final = {State.OK: "✓", State.NOTE: "·", State.PROBLEM: "✗"}
-_PLAIN_MARKS: Final = {State.OK: "+", State.NOTE: ".", State.PROBLEM: "!"}
+_MARKS: Final = {Severity.OK: "✓", Severity.NOTE: "·", Severity.PROBLEM: "✗"}
+_PLAIN_MARKS: Final = {Severity.OK: "+", Severity.NOTE: ".", Severity.PROBLEM: "!"}
 """For a terminal that has no other letters, of which this command is to tell."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
     start: Path | None = getattr(arguments, "workspace", None)
-    asked = Asked(start or Path.cwd(), named=start is not None, call=arguments.call)
+    asked = DoctorOptions(start or Path.cwd(), named=start is not None, call=arguments.call)
     findings = examine(asked)
     code = exit_code(findings)
     if arguments.json:
@@ -38,7 +38,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def report(
-    findings: Sequence[Finding], encoding: str = "utf-8", width: int | None = None
+    findings: Sequence[Diagnostic], encoding: str = "utf-8", width: int | None = None
 ) -> Iterator[str]:
     """A line for each finding, one more for what to do, and a sum. Where `width` is known, what is
     longer goes on under itself."""
@@ -52,7 +52,7 @@ def report(
         before = finding.area
         start = f"{marks[finding.state]} {area:<{areas}}  {one_line(finding.subject):<{subjects}}"
         yield from _hanging(f"{start}  ", finding.sentence, width)
-        if finding.remedy is not None and finding.state is not State.OK:
+        if finding.remedy is not None and finding.state is not Severity.OK:
             yield from _hanging(f"{'':<{len(start)}}  {arrow} ", finding.remedy, width)
     yield ""
     yield _sum(findings)
@@ -79,10 +79,10 @@ def _hanging(start: str, text: str, width: int | None) -> list[str]:
     )
 
 
-def _sum(findings: Sequence[Finding]) -> str:
+def _sum(findings: Sequence[Diagnostic]) -> str:
     count = Counter(finding.state for finding in findings)
-    problems, notes = count[State.PROBLEM], count[State.NOTE]
-    return f"{count[State.OK]} fine, {plural(notes, 'note')}, {plural(problems, 'problem')}"
+    problems, notes = count[Severity.PROBLEM], count[Severity.NOTE]
+    return f"{count[Severity.OK]} fine, {plural(notes, 'note')}, {plural(problems, 'problem')}"
 
 
 def _takes(encoding: str, text: str) -> bool:

@@ -40,7 +40,7 @@ class Ruling(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GateResult:
     """One gate for one target of one benchmark."""
 
     benchmark: str
@@ -70,7 +70,7 @@ class Judged:
 class GateOutcome:
     """What the gates said, one line for each gate and target."""
 
-    judged: Sequence[Judged]
+    judged: Sequence[GateResult]
 
     @property
     def exit_code(self) -> int:
@@ -165,7 +165,7 @@ def judge_all(
 
 def _judged(
     analysis: Analysis, gates: Sequence[Gate], targets: frozenset[str] | None
-) -> Iterator[Judged]:
+) -> Iterator[GateResult]:
     for gate in gates:
         if gate.track not in analysis.tracks:
             continue
@@ -173,7 +173,7 @@ def _judged(
             if targets is None or one.target in targets:
                 estimate = one.tracks[gate.track]
                 ruling = _ruling(estimate, gate.bound)
-                yield Judged(analysis.benchmark, one.target, gate, estimate, ruling)
+                yield GateResult(analysis.benchmark, one.target, gate, estimate, ruling)
 
 
 def _ruling(estimate: Estimate, bound: float) -> Ruling:

@@ -24,7 +24,7 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.service.hosting import hosted, serve
-from engine.service.job import Place
+from engine.service.job import EngineSettings
 from engine.watch import BenchmarkInfo, Watch
 
 POLL_SECONDS: Final = 0.2
@@ -41,7 +41,7 @@ class Printer(Protocol):
 
 
 def run_headless(
-    place: Place, store: Path, order: Order, infos: list[BenchmarkInfo], *, plain: bool
+    place: EngineSettings, store: Path, order: Order, infos: list[BenchmarkInfo], *, plain: bool
 ) -> RunResult:
     """Run to the end in the foreground. The first Ctrl-C finishes what is being spoken, the second
     stops now. On a terminal it asks before it costs more than it was quoted at. Raises what the run

@@ -15,7 +15,7 @@ from engine.store.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class IdMatch:
     """What an id names."""
 
     benchmark: str
@@ -33,7 +33,7 @@ LONGEST: Final = 500
 """Characters of an id: none that is longer was meant for one."""
 
 
-def find(reader: Reader, text: str, *, benchmark: str | None = None) -> Named:
+def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     """The one thing that has this id, or whose id alone begins so.
 
     Raises `InputError` where there is none or more than one, and says what comes near.
@@ -89,7 +89,7 @@ def _in_several(text: str, benchmarks: Iterable[str]) -> InputError:
     return InputError(Problem(f"{text!r} is in several benchmarks: {names}", hint=hint))
 
 
-def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = ALL) -> list[Named]:
+def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = ALL) -> list[IdMatch]:
     """What has an id that begins so. A validation run has the ids of its original once more, so it
     must be named."""
     try:
@@ -100,7 +100,7 @@ def _beginning(reader: Reader, text: str, benchmark: str | None, limit: int = AL
     looked_at = {benchmark}
     if benchmark is None:
         looked_at = {name for name in {row[0] for row in rows} if Branch.parse(name) is None}
-    return [Named(*row) for row in rows if row[0] in looked_at]
+    return [IdMatch(*row) for row in rows if row[0] in looked_at]
 
 
 def _nearest(reader: Reader, text: str, benchmark: str | None) -> str | None:

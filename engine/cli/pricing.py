@@ -16,7 +16,7 @@ from engine.cli.pipelines import planning
 from engine.cli.session import Session
 from engine.config.schema import Config
 from engine.display import plural
-from engine.pipeline.estimate import FEWEST, NOTHING, Estimate
+from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
     PricedPlan,
@@ -42,7 +42,7 @@ class Planned:
     """What could be found out with each."""
 
     @property
-    def total(self) -> Estimate:
+    def total(self) -> CostEstimate:
         return sum((priced.total for priced in self.plans), NOTHING)
 
 
@@ -111,7 +111,7 @@ def _counted(amount: Range, noun: str) -> str:
     return f"{words} {noun}" + ("" if words == "1" else "s")
 
 
-def usd(estimate: Estimate) -> str:
+def usd(estimate: CostEstimate) -> str:
     """In US dollars."""
     if estimate.is_free:
         return "free"
@@ -129,12 +129,12 @@ def dollars(amount: Range) -> str:
     return high if low == high else f"{low} to {high}"
 
 
-def total_words(total: Estimate) -> str:
+def total_words(total: CostEstimate) -> str:
     """Calls and price in one sentence."""
     return f"{_calls(total.calls)}, {usd(total)}"
 
 
-def total_lines(total: Estimate, config: Config, spent_usd: float | None) -> Iterator[str]:
+def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) -> Iterator[str]:
     """What all of it uses, and what keeps it within that. `spent_usd` was by all runs before."""
     yield f"all together: {total_words(total)}"
     if not total.is_free:
@@ -220,7 +220,7 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
     }
 
 
-def estimate_json(estimate: Estimate) -> dict[str, Any]:
+def estimate_json(estimate: CostEstimate) -> dict[str, Any]:
     return {
         "calls": _whole(estimate.calls),
         "input_tokens": _whole(estimate.input_tokens),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from engine.branches import Branch
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import CrosswindError, InputError, Problem
-from engine.link import Answer, Request
+from engine.link import Request, Response
 from engine.store.lock import Holder, workspace_holder
 from engine.store.reading import writer_of
 
@@ -63,7 +63,7 @@ class Reach:
 
         return connect_to(self.workspace.root, self.holder)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         """What the engine says. Raises `RefusedError` with its reason."""
         with closing(self.link()) as link:
             return accepted(link.ask(request))
@@ -78,7 +78,7 @@ class Reach:
             return self.workspace.root / STORE_FILE
 
 
-def accepted(answer: Answer) -> Answer:
+def accepted(answer: Response) -> Response:
     """Raises `RefusedError`."""
     if not answer.accepted:
         raise RefusedError(answer.text)

@@ -24,7 +24,7 @@ from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, scripts_in_words
-from engine.service.job import Pace, Place
+from engine.service.job import EngineSettings, Pace
 from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
@@ -51,9 +51,9 @@ class Session:
     """Whether a run may begin anew though files hold what a missing store held."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> EngineSettings:
         """Where an engine for it works."""
-        return Place(self.workspace.root, self.config.path, self.pace)
+        return EngineSettings(self.workspace.root, self.config.path, self.pace)
 
     @property
     def reach(self) -> Reach:

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
 from engine.cli.console import out, out_json, tell
-from engine.cli.ids import Named, find
+from engine.cli.ids import IdMatch, find
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import one_line
@@ -65,7 +65,7 @@ def search(arguments: argparse.Namespace) -> int:
 # As text
 
 
-def _as_text(session: Session, reader: Reader, named: Named) -> Iterator[str]:
+def _as_text(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
     match named.kind:
         case "metric":
             yield from _metric(_find_metric(session, named))
@@ -75,7 +75,7 @@ def _as_text(session: Session, reader: Reader, named: Named) -> Iterator[str]:
             yield from _conversation(reader, named)
 
 
-def _find_metric(session: Session, named: Named) -> Metric:
+def _find_metric(session: Session, named: IdMatch) -> Metric:
     definition = load_definition(session.workspace.definition_path(named.benchmark))
     found = next((metric for metric in definition.metrics if metric.id == named.id), None)
     if found is None:
@@ -93,7 +93,7 @@ def _metric(metric: Metric) -> Iterator[str]:
         yield from _wrapped(example, "  - ")
 
 
-def _scenario(session: Session, reader: Reader, named: Named) -> Iterator[str]:
+def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
     rows = {row.scenario.id: row for row in reader.scenarios(named.benchmark)}
     row = rows[named.id]
     yield f"{named.id} · {named.benchmark} · metric {row.scenario.metric_id}"
@@ -135,7 +135,7 @@ def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) 
     return _outcome(said)
 
 
-def _conversation(reader: Reader, named: Named) -> Iterator[str]:
+def _conversation(reader: Reader, named: IdMatch) -> Iterator[str]:
     key = ConversationKey.parse(named.id)
     takes = reader.takes(named.benchmark, key)
     for take in reversed(takes):
@@ -224,7 +224,7 @@ def _wrapped(text: str, lead: str) -> list[str]:
 # As JSON
 
 
-def _as_json(session: Session, reader: Reader, named: Named) -> dict[str, Any]:
+def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]:
     head: dict[str, Any] = {"benchmark": named.benchmark, "id": named.id, "kind": named.kind}
     match named.kind:
         case "metric":

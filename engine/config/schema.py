@@ -25,7 +25,7 @@ from engine.config.values import (
     Served,
     Several,
     Shape,
-    Source,
+    SourceName,
     Url,
     Words,
 )
@@ -157,7 +157,7 @@ class ModelSpec(Shape):
     """One language model: what it is called, who serves it, and how it is asked."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
-    source: Source = Field(description="who serves the model, such as `openai` or `offline`")
+    source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
     apikey: Secret | None = Field(
         default=None, exclude=True, description='the name of a variable, written "${NAME}"'
     )

@@ -109,7 +109,7 @@ def empty_for_none(value: object) -> object:
 
 
 Words = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
-Source = Annotated[Words, AfterValidator(lambda word: word.strip().lower())]
+SourceName = Annotated[Words, AfterValidator(lambda word: word.strip().lower())]
 Name = Annotated[str, AfterValidator(_safe_name)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Effort = Annotated[str, AfterValidator(_known_effort)]

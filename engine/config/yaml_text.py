@@ -42,7 +42,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """A place in a file, counted from 1."""
 
     line: int
@@ -78,15 +78,15 @@ class YamlDocument:
                     return None
         return found
 
-    def place(self, at: KeyPath) -> Place:
+    def place(self, at: KeyPath) -> Position:
         """Of the value, or of the nearest thing around it that is there."""
         while at and at not in self.positions:
             at = at[:-1]
-        return Place(*self.positions.get(at, (1, 1)))
+        return Position(*self.positions.get(at, (1, 1)))
 
-    def key_place(self, at: KeyPath) -> Place:
+    def key_place(self, at: KeyPath) -> Position:
         """Of the key, or of the value where it has no key of its own."""
-        return Place(*self.key_positions[at]) if at in self.key_positions else self.place(at)
+        return Position(*self.key_positions[at]) if at in self.key_positions else self.place(at)
 
     def problem(
         self, at: KeyPath, what: str, *, hint: str | None = None, of_key: bool = False

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from engine.doctor.findings import Area, Finding, State
+from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.models import refuse_or_name
@@ -15,7 +15,7 @@ from engine.providers.endpoint import Endpoint
 from engine.providers.model import Attempt, Finish, Message, Model, Speaks
 from engine.providers.pricing import Prices
 from engine.providers.real import real_model
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from engine.stages.answers import Answer, ask
 from engine.stages.evaluate import Judgement
 from engine.stages.gen_metrics import GeneratedMetrics
@@ -34,7 +34,9 @@ _SHAPES: Final[dict[str, type[Answer]]] = {
 """What each role is asked for in a run. A target is asked for no form."""
 
 
-async def call(models: Sequence[ModelInUse], prices: Prices, *, longest_s: float) -> list[Finding]:
+async def call(
+    models: Sequence[ModelInUse], prices: Prices, *, longest_s: float
+) -> list[Diagnostic]:
     """Asks each model once, in the form and with the limit that a run will use. Calls all at once;
     the findings come in the order of the models."""
     accounts = Accounts(patience=_ONCE, prices=prices)
@@ -49,20 +51,20 @@ async def call(models: Sequence[ModelInUse], prices: Prices, *, longest_s: float
         await accounts.close()
 
 
-_ONCE: Final = Patience(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0, unreachable_s=0)
+_ONCE: Final = RetryPolicy(tries=1, stalls=1, empties=1, trying_s=0, refused_s=0, unreachable_s=0)
 """A person waits: what fails is told and not tried again."""
 
 
 async def _call(
     in_use: ModelInUse, endpoint: Endpoint, accounts: Accounts, longest_s: float
-) -> Finding:
+) -> Diagnostic:
     label = in_use.spec.label
     attempts: list[Attempt] = []
     notes: list[str] = []
     try:
         endpoint.key()
     except InputError:
-        return Finding(Area.CALL, label, State.NOTE, "was not called, as its key is missing")
+        return Diagnostic(Area.CALL, label, Severity.NOTE, "was not called, as its key is missing")
     model = real_model(endpoint, accounts, label=label, on_note=notes.append)
     notes.clear()  # what is said of its address is said elsewhere
     try:
@@ -77,9 +79,9 @@ async def _call(
         told = [_answer(attempts), *other[:1], *(note.removeprefix(f"{label} ") for note in notes)]
         if cut:
             told.append("its reply of a word was cut, by max_tokens or a limit of the server")
-        state = State.NOTE if cut or other else State.OK
-        return Finding(Area.CALL, label, state, "; ".join(told), *other[1:])
-    return Finding(Area.CALL, label, State.PROBLEM, sentence)
+        state = Severity.NOTE if cut or other else Severity.OK
+        return Diagnostic(Area.CALL, label, state, "; ".join(told), *other[1:])
+    return Diagnostic(Area.CALL, label, Severity.PROBLEM, sentence)
 
 
 async def _answered(model: Model, roles: Sequence[str]) -> bool:

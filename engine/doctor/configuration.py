@@ -14,7 +14,7 @@ from engine.config.secrets import Environment, Secret
 from engine.config.values import texts_with_variables
 from engine.config.workspace import Workspace, find_workspace
 from engine.display import plural
-from engine.doctor.findings import Area, Finding, State, of_error
+from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.store.files import read_scenarios
@@ -26,7 +26,7 @@ SCENARIOS_FILE = "scenarios.json"
 class Written:
     """What was read, as far as it could be."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
     workspace: Workspace | None = None
     config: Config | None = None
 
@@ -39,8 +39,8 @@ def read_workspace(start: Path, *, named: bool) -> Written:
         if named:
             return Written(tuple(of_error(Area.CONFIGURATION, "workspace", error)))
         [problem] = error.problems
-        return Written((_finding("workspace", State.NOTE, problem.what, problem.hint),))
-    findings = [_finding("workspace", State.OK, str(workspace.root))]
+        return Written((_finding("workspace", Severity.NOTE, problem.what, problem.hint),))
+    findings = [_finding("workspace", Severity.OK, str(workspace.root))]
     config = None
     try:
         config = load_config(workspace.config_path)
@@ -48,13 +48,13 @@ def read_workspace(start: Path, *, named: bool) -> Written:
         findings += of_error(Area.CONFIGURATION, workspace.config_path.name, error)
     else:
         targets = plural(len(config.targets), "target")
-        findings.append(_finding(config.path.name, State.OK, f"can be read; {targets}"))
+        findings.append(_finding(config.path.name, Severity.OK, f"can be read; {targets}"))
         findings += _warnings(config.path.name, config.warnings)
     findings += _benchmarks(workspace, config)
     return Written(tuple(findings), workspace, config)
 
 
-def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Finding]:
+def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Diagnostic]:
     try:
         names = workspace.benchmark_names()
         unusable = workspace.benchmark_problems()
@@ -66,7 +66,7 @@ def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Finding
     elif not names:
         yield _finding(
             "benchmarks",
-            State.NOTE,
+            Severity.NOTE,
             "there is no benchmark yet",
             "make one with `crosswind new NAME`",
         )
@@ -74,7 +74,7 @@ def _benchmarks(workspace: Workspace, config: Config | None) -> Iterator[Finding
         yield from _benchmark(workspace.definition_path(name), name, config)
 
 
-def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Finding]:
+def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Diagnostic]:
     try:
         definition = load_definition(path)
     except InputError as error:
@@ -93,17 +93,17 @@ def _benchmark(path: Path, name: str, config: Config | None) -> Iterator[Finding
             return
         said.append(plural(len(rows), "scenario"))
         warnings += noticed
-    yield _finding(name, State.OK, ", ".join(said))
+    yield _finding(name, Severity.OK, ", ".join(said))
     yield from _warnings(name, warnings)
 
 
-def _warnings(subject: str, warnings: tuple[str, ...] | list[str]) -> Iterator[Finding]:
+def _warnings(subject: str, warnings: tuple[str, ...] | list[str]) -> Iterator[Diagnostic]:
     for warning in warnings:
-        yield _finding(subject, State.NOTE, warning)
+        yield _finding(subject, Severity.NOTE, warning)
 
 
-def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
-    return Finding(Area.CONFIGURATION, subject, state, sentence, remedy)
+def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = None) -> Diagnostic:
+    return Diagnostic(Area.CONFIGURATION, subject, state, sentence, remedy)
 
 
 DOTENV: Final = ".env"
@@ -113,7 +113,7 @@ EXTRA_BODY: Final = "extra_body"
 
 def key_findings(
     models: Sequence[ModelInUse], environ: Mapping[str, str], root: Path
-) -> list[Finding]:
+) -> list[Diagnostic]:
     environment, dotenv = Environment(root, environ), Environment(root, {})
     try:
         # reads the file, whatever the variable
@@ -128,16 +128,16 @@ def key_findings(
     return findings
 
 
-def _file(path: Path) -> Iterator[Finding]:
+def _file(path: Path) -> Iterator[Diagnostic]:
     try:
         mode = path.stat().st_mode
     except OSError:
         return
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         sentence = f"{path} can be read by other users of this machine"
-        yield Finding(Area.KEYS, DOTENV, State.NOTE, sentence, f"chmod 600 {path}")
+        yield Diagnostic(Area.KEYS, DOTENV, Severity.NOTE, sentence, f"chmod 600 {path}")
     else:
-        yield Finding(Area.KEYS, DOTENV, State.OK, f"{path} can be read by you alone")
+        yield Diagnostic(Area.KEYS, DOTENV, Severity.OK, f"{path} can be read by you alone")
 
 
 def _users(models: Sequence[ModelInUse]) -> dict[tuple[str, Secret], list[str]]:
@@ -161,7 +161,7 @@ def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
         yield EXTRA_BODY, Secret(text)
 
 
-def _problems(kind: str, secret: Secret, users: str, environment: Environment) -> list[Finding]:
+def _problems(kind: str, secret: Secret, users: str, environment: Environment) -> list[Diagnostic]:
     try:
         if kind == APIKEY:
             environment.key(secret, where=users)
@@ -172,7 +172,9 @@ def _problems(kind: str, secret: Secret, users: str, environment: Environment) -
     except InputError as error:
         subject = _subject(kind, secret)
         return [
-            Finding(Area.KEYS, subject, State.PROBLEM, f"{users}: {problem.what}", problem.hint)
+            Diagnostic(
+                Area.KEYS, subject, Severity.PROBLEM, f"{users}: {problem.what}", problem.hint
+            )
             for problem in error.problems
         ]
     return []
@@ -180,19 +182,19 @@ def _problems(kind: str, secret: Secret, users: str, environment: Environment) -
 
 def _standing(
     kind: str, secret: Secret, users: str, environ: Mapping[str, str], dotenv: Environment
-) -> Finding:
+) -> Diagnostic:
     subject = _subject(kind, secret)
     if not secret.variables:
-        return Finding(
+        return Diagnostic(
             Area.KEYS,
             subject,
-            State.NOTE,
+            Severity.NOTE,
             f"{users}: the key stands in the configuration in plain text",
             "put it into .env and write its variable in its place, ${NAME}",
         )
     sources = dict.fromkeys(_source(name, environ, dotenv) for name in secret.variables)
     sentence = f"{users}: {kind} is set in {' and '.join(sources)}"
-    return Finding(Area.KEYS, subject, State.OK, sentence)
+    return Diagnostic(Area.KEYS, subject, Severity.OK, sentence)
 
 
 def _subject(kind: str, secret: Secret) -> str:

@@ -13,7 +13,7 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.doctor.call import call
 from engine.doctor.configuration import Written, key_findings, read_workspace
-from engine.doctor.findings import Area, Finding, State, of_error, redacted
+from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
 from engine.doctor.models import ModelInUse, model_findings, models_in_use, secrets_of
 from engine.doctor.reach import destinations, reach
 from engine.doctor.store import budget_findings, store_findings
@@ -23,7 +23,7 @@ from engine.pipeline.models import prices_of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DoctorOptions:
     """What is to be looked at, and for how long."""
 
     start: Path
@@ -39,7 +39,7 @@ class Asked:
     """None is the one that this process has."""
 
 
-def examine(asked: Asked) -> list[Finding]:
+def examine(asked: DoctorOptions) -> list[Diagnostic]:
     """Changes nothing. With `call`, asks each model that is no script once."""
     written = read_workspace(asked.start, named=asked.named)
     return [
@@ -51,7 +51,7 @@ def examine(asked: Asked) -> list[Finding]:
     ]
 
 
-def _models(asked: Asked, written: Written) -> list[Finding]:
+def _models(asked: DoctorOptions, written: Written) -> list[Diagnostic]:
     if written.workspace is None or written.config is None:
         return []
     root, config = written.workspace.root, written.config
@@ -65,25 +65,29 @@ def _models(asked: Asked, written: Written) -> list[Finding]:
     return redacted(findings, secrets_of(models, environment))
 
 
-def _over_the_network(asked: Asked, models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+def _over_the_network(
+    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config
+) -> list[Diagnostic]:
     if not any(model.endpoint for model in models):
         return []
     return asyncio.run(_ask(asked, models, config))
 
 
-async def _ask(asked: Asked, models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+async def _ask(
+    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config
+) -> list[Diagnostic]:
     found = await reach(destinations(models), longest_s=asked.reach_s)
     if asked.call:
         found += await call(models, prices_of(config), longest_s=asked.call_s)
     return found
 
 
-def _store(workspace: Workspace | None, config: Config | None) -> list[Finding]:
+def _store(workspace: Workspace | None, config: Config | None) -> list[Diagnostic]:
     if workspace is None:
         return []
     if config is None:
         sentence = "not looked at: where it is stands in config.yaml, which cannot be read"
-        return [Finding(Area.STORE, "store", State.NOTE, sentence)]
+        return [Diagnostic(Area.STORE, "store", Severity.NOTE, sentence)]
     try:
         path = workspace.store_path(config)
     except InputError as error:

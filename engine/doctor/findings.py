@@ -24,7 +24,7 @@ class Area(StrEnum):
     STORE = "store"
 
 
-class State(StrEnum):
+class Severity(StrEnum):
     """How it stands."""
 
     OK = "ok"
@@ -34,12 +34,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnostic:
     """How one thing stands, and what to do about it."""
 
     area: Area
     subject: str
-    state: State
+    state: Severity
     sentence: str
     remedy: str | None = None
 
@@ -47,23 +47,23 @@ class Finding:
 _WRITTEN_BY_A_PERSON: Final = frozenset({Area.CONFIGURATION, Area.KEYS, Area.MODELS})
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(findings: Iterable[Diagnostic]) -> int:
     """2 where the configuration is wrong, else 1 where something else is, else 0."""
-    areas = {finding.area for finding in findings if finding.state is State.PROBLEM}
+    areas = {finding.area for finding in findings if finding.state is Severity.PROBLEM}
     if areas & _WRITTEN_BY_A_PERSON:
         return 2
     return 1 if areas else 0
 
 
-def of_error(area: Area, subject: str, error: InputError) -> list[Finding]:
+def of_error(area: Area, subject: str, error: InputError) -> list[Diagnostic]:
     """Every problem that an error holds, each with its place."""
     return [
-        Finding(area, subject, State.PROBLEM, str(replace(problem, hint=None)), problem.hint)
+        Diagnostic(area, subject, Severity.PROBLEM, str(replace(problem, hint=None)), problem.hint)
         for problem in error.problems
     ]
 
 
-def redacted(findings: Iterable[Finding], redact: Redactor) -> list[Finding]:
+def redacted(findings: Iterable[Diagnostic], redact: Redactor) -> list[Diagnostic]:
     """The same, with no key in what others wrote."""
     return [
         replace(

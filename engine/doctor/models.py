@@ -12,7 +12,7 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.shown import shown
 from engine.config.values import texts_with_variables
-from engine.doctor.findings import Area, Finding, State, of_error
+from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of
 from engine.providers.endpoint import Endpoint
@@ -93,23 +93,23 @@ def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = (
         return ModelInUse(spec, roles, None, error)
 
 
-def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Finding]:
+def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnostic]:
     prices = prices_of(config)
     return [finding for model in models for finding in _model(model, prices)]
 
 
-def _model(model: ModelInUse, prices: Prices) -> Iterator[Finding]:
+def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
     label, roles = model.spec.label, ", ".join(model.roles)
     if model.fault is not None:
         for found in of_error(Area.MODELS, label, model.fault):
-            yield Finding(
+            yield Diagnostic(
                 found.area, label, found.state, f"{roles}: {found.sentence}", found.remedy
             )
         return
     endpoint = model.endpoint
     if endpoint is None:
         scripted = "a script and no language model: no key, no network, no cost"
-        yield Finding(Area.MODELS, label, State.OK, f"{roles} · {scripted}")
+        yield Diagnostic(Area.MODELS, label, Severity.OK, f"{roles} · {scripted}")
         return
     price = _price(endpoint, prices)
     try:
@@ -118,20 +118,20 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Finding]:
         yield from of_error(Area.MODELS, label, error)
         way = "no usable proxy"
     seen = " · ".join([roles, model.address, way, price or "price not known"])
-    yield Finding(Area.MODELS, label, State.OK, seen)
+    yield Diagnostic(Area.MODELS, label, Severity.OK, seen)
     if price is None:
-        yield Finding(
+        yield Diagnostic(
             Area.MODELS,
             label,
-            State.NOTE,
+            Severity.NOTE,
             "its price is not known, so that costs are shown without it and no budget counts it",
             "write `price: {input: …, output: …}` beside it, in US dollars for a million tokens",
         )
     if endpoint.unencrypted:
-        yield Finding(
+        yield Diagnostic(
             Area.MODELS,
             label,
-            State.NOTE,
+            Severity.NOTE,
             f"{endpoint.host} is reached over http: key and messages can be read on the way",
             "write https:// in base_url, if the server speaks it",
         )

@@ -28,7 +28,7 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.secrets import Environment
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
-from engine.doctor.reach import Destination, Listed, destinations, listed
+from engine.doctor.reach import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.providers.attempts import Cause, describe, transport_failure
@@ -54,7 +54,7 @@ _MAY_NOT_LIST: Final = (b"scope", b"permission")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PreflightResult:
     """What is wrong, and what may be."""
 
     problems: tuple[Problem, ...] = ()
@@ -117,7 +117,7 @@ def kept_in(environ: Mapping[str, str]) -> Kept:
 
 async def preflight(
     models: Sequence[ModelInUse], config_path: Path, kept: Kept, *, longest_s: float = LONGEST_S
-) -> Found:
+) -> PreflightResult:
     """Asks every account for its models, all at once and each for `longest_s` at most."""
     problems = [problem for model in models for problem in _missing(model)]
     warnings: list[str] = []
@@ -132,7 +132,7 @@ async def preflight(
         if not wrong and not doubts and said.status is not None and said.status < 300:
             kept.add(place, names)
     kept.write()
-    return Found(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
+    return PreflightResult(tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(warnings)))
 
 
 def look_first(
@@ -176,7 +176,7 @@ def _wanted(models: Sequence[ModelInUse]) -> dict[Destination, list[str]]:
     return wanted
 
 
-async def _ask(places: Sequence[Destination], longest_s: float) -> list[Listed]:
+async def _ask(places: Sequence[Destination], longest_s: float) -> list[ModelListing]:
     if not places:
         return []
     trust, failure = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), None
@@ -185,16 +185,16 @@ async def _ask(places: Sequence[Destination], longest_s: float) -> list[Listed]:
     except OSError as error:
         failure = transport_failure(no_trust(error))
 
-    async def one(place: Destination) -> Listed:
+    async def one(place: Destination) -> ModelListing:
         if failure is not None and urlsplit(place.base_url).scheme == "https":
-            return Listed(failure=failure)
+            return ModelListing(failure=failure)
         return await listed(place, trust, longest_s=longest_s)
 
     return list(await asyncio.gather(*map(one, places)))
 
 
 def _judged(
-    place: Destination, names: Sequence[str], said: Listed, config_path: Path
+    place: Destination, names: Sequence[str], said: ModelListing, config_path: Path
 ) -> tuple[list[Problem], list[str]]:
     """What is certainly wrong, and what a person should know but only the run can tell."""
     host, failure = place.subject, said.failure

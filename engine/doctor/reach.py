@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import httpx2
 
-from engine.doctor.findings import Area, Finding, State
+from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
 from engine.providers.attempts import Cause, Failure, describe, transport_failure
@@ -102,7 +102,7 @@ def _destinations(models: Sequence[ModelInUse]) -> Iterator[Destination]:
         )
 
 
-async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Finding]:
+async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Diagnostic]:
     """Asks all at once; the findings come in the order of the places."""
     if not places:
         return []
@@ -113,25 +113,27 @@ async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Find
     return list(await asyncio.gather(*(_reach(place, trust, longest_s) for place in places)))
 
 
-async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Finding]:
+async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Diagnostic]:
     """Where nobody can be trusted, only those are asked who need not be."""
     nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     findings = []
     for place in places:
         if urlsplit(place.base_url).scheme == "https":
-            findings.append(_finding(place, State.PROBLEM, f"was not tried: {why}", _TRUST_REMEDY))
+            findings.append(
+                _finding(place, Severity.PROBLEM, f"was not tried: {why}", _TRUST_REMEDY)
+            )
         else:
             findings.append(await _reach(place, nobody, longest_s))
     return findings
 
 
-async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) -> Finding:
+async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) -> Diagnostic:
     url, headers = await asyncio.to_thread(_question, place)
     redact = Redactor([place.key or "", *(value for _, value in place.headers)])
     try:
         proxy = proxy_for(url)
     except InputError as error:
-        return _finding(place, State.PROBLEM, f"was not tried: {error}")
+        return _finding(place, Severity.PROBLEM, f"was not tried: {error}")
     way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     try:
         # before the clock starts: the first client loads much of what it stands on
@@ -150,7 +152,7 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
         sentence, cause = f"{way.silence} within {longest_s:g} s", Cause.NO_CONNECTION
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         sentence, cause = _failed(error, way)
-    return _finding(place, State.PROBLEM, redact(sentence), _remedy(cause, place, proxy))
+    return _finding(place, Severity.PROBLEM, redact(sentence), _remedy(cause, place, proxy))
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
@@ -247,62 +249,62 @@ def _word(numbers: Sequence[int]) -> str:
     return errno.errorcode.get(met[0], "").lower() if met else ""
 
 
-def _answered(place: Destination, status: int, location: str, took_ms: int) -> Finding:
+def _answered(place: Destination, status: int, location: str, took_ms: int) -> Diagnostic:
     reached = f"reached in {took_ms} ms"
     match status:
         case 401 | 403 if place.key is None:
             return _finding(
-                place, State.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
+                place, Severity.OK, f"{reached}; {place.key_name} is missing, so no key was tried"
             )
         case 401:
             return _finding(
                 place,
-                State.PROBLEM,
+                Severity.PROBLEM,
                 f"{reached}, but the key was refused (401): {place.key_name}",
                 "check the key: is it of this provider, and still valid?",
             )
         case 403:
             return _finding(
                 place,
-                State.NOTE,
+                Severity.NOTE,
                 f"{reached}, but the key may not list models (403); it may be able to call them",
                 "`crosswind doctor --call` tries each model",
             )
         case 407:
             return _finding(
                 place,
-                State.PROBLEM,
+                Severity.PROBLEM,
                 "407: the proxy asks for a password",
                 "write it into the proxy's address, http://name:password@host",
             )
         case 404 | 405:
             return _finding(
                 place,
-                State.NOTE,
+                Severity.NOTE,
                 f"{reached}, but there is no list of models at this address ({status})",
                 "see that base_url is right; `crosswind doctor --call` tries each model",
             )
         case 429:
-            return _finding(place, State.NOTE, f"{reached}; it limits requests at present (429)")
+            return _finding(place, Severity.NOTE, f"{reached}; it limits requests at present (429)")
     return _answered_otherwise(place, status, location, reached)
 
 
-def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Finding:
+def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Diagnostic:
     if 200 <= status < 300:
         # no more than that: some servers show their models to anybody
         with_key = "" if place.key in {None, NO_KEY} else f", {place.key_name} was not refused"
-        return _finding(place, State.OK, f"{reached}{with_key}")
+        return _finding(place, Severity.OK, f"{reached}{with_key}")
     if 300 <= status < 400:
         # not the whole address: what is behind the host may hold anything
         target = urlsplit(location).hostname
         elsewhere = f" to {target}" if target else ""
         return _finding(
             place,
-            State.PROBLEM,
+            Severity.PROBLEM,
             f"{reached}, but it redirects{elsewhere} ({status}), which a run never follows",
             "write the address that it redirects to into base_url, if you trust it",
         )
-    state = State.PROBLEM if status >= 500 else State.NOTE
+    state = Severity.PROBLEM if status >= 500 else Severity.NOTE
     return _finding(place, state, f"{reached}, but it answers with {status}")
 
 
@@ -322,15 +324,17 @@ def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
     return "check base_url, the network, and whether a proxy is needed (HTTPS_PROXY)"
 
 
-def _finding(place: Destination, state: State, sentence: str, remedy: str | None = None) -> Finding:
-    return Finding(Area.REACH, place.subject, state, sentence, remedy)
+def _finding(
+    place: Destination, state: Severity, sentence: str, remedy: str | None = None
+) -> Diagnostic:
+    return Diagnostic(Area.REACH, place.subject, state, sentence, remedy)
 
 
 # For a run, which wants to know more of it and says less
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ModelListing:
     """What came of asking an account for its models."""
 
     status: int | None = None
@@ -344,13 +348,13 @@ LONGEST_LIST: Final = 4 * 1024 * 1024
 """Bytes. OpenRouter's is half a megabyte."""
 
 
-async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float) -> Listed:
+async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float) -> ModelListing:
     """Never raises: what cannot be asked is a failure."""
     url, headers = await asyncio.to_thread(_question, place)
     try:
         proxy = proxy_for(url)
     except InputError:
-        return Listed(failure=Failure(Cause.PROXY))
+        return ModelListing(failure=Failure(Cause.PROXY))
     way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     body = bytearray()
     try:
@@ -361,8 +365,8 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
                     body += piece
                     if len(body) > LONGEST_LIST:
                         break
-                return Listed(response.status_code, bytes(body[:LONGEST_LIST]))
+                return ModelListing(response.status_code, bytes(body[:LONGEST_LIST]))
     except (TimeoutError, httpx.TimeoutException):
-        return Listed(failure=Failure(Cause.NO_CONNECTION, f"not within {longest_s:g} s"))
+        return ModelListing(failure=Failure(Cause.NO_CONNECTION, f"not within {longest_s:g} s"))
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        return Listed(failure=_failure(error, way) or Failure(Cause.BROKEN, _NO_TLS))
+        return ModelListing(failure=_failure(error, way) or Failure(Cause.BROKEN, _NO_TLS))

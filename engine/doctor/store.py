@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.config.schema import Config
 from engine.config.workspace import BENCHMARKS_FOLDER
-from engine.doctor.findings import Area, Finding, State
+from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.errors import StoreError
 from engine.pipeline.order import budget_words
 from engine.store.filesystem import file_system, mounts_text, refuse_network
@@ -33,7 +33,7 @@ NO_SPACE: Final = 64 * 1024**2
 
 def store_findings(
     path: Path, root: Path, *, mounts: str | None = None, free: int | None = None
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """`mounts` and `free` are the system's own where they are not given."""
     return [
         *(_unread(path, root) or _store(path, root)),
@@ -43,19 +43,19 @@ def store_findings(
     ]
 
 
-def _unread(path: Path, root: Path) -> list[Finding]:
+def _unread(path: Path, root: Path) -> list[Diagnostic]:
     names = unread_results(root / BENCHMARKS_FOLDER, path)
     if not names:
         return []
     remedy = "`crosswind repair`; `crosswind run --anew` asks everything again"
-    return [_finding("store", State.PROBLEM, unread_words(names, path), remedy)]
+    return [_finding("store", Severity.PROBLEM, unread_words(names, path), remedy)]
 
 
-def _store(path: Path, root: Path) -> Iterator[Finding]:
+def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
     try:
         refuse_unfit(path)
     except StoreError as error:
-        yield _finding("store", State.PROBLEM, str(error))
+        yield _finding("store", Severity.PROBLEM, str(error))
         return
     if not path.exists():
         yield _absent(path, root)
@@ -63,35 +63,35 @@ def _store(path: Path, root: Path) -> Iterator[Finding]:
     try:
         damage = quick_check(path)
     except StoreError as error:
-        yield _finding("store", State.PROBLEM, str(error))
+        yield _finding("store", Severity.PROBLEM, str(error))
         return
     size = size_words(path.stat().st_size)
     if damage:
         yield _finding(
             "store",
-            State.PROBLEM,
+            Severity.PROBLEM,
             f"{path} is damaged: {'; '.join(damage)}",
             "`crosswind repair` puts it aside, and saves what can be read of it and what the files "
             "under benchmarks/ hold",
         )
     elif damage is None:
         sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
-        yield _finding("store", State.NOTE, sentence)
+        yield _finding("store", Severity.NOTE, sentence)
     elif came_without_its_log(path):
         yield _finding(
             "store",
-            State.PROBLEM,
+            Severity.PROBLEM,
             f"{path} came without its log {path.name}-wal, and the last engine did not close it: "
             "what was written last may be missing",
             "put the log back beside it; or `crosswind repair` fills in what the files under "
             "benchmarks/ hold",
         )
     else:
-        yield _finding("store", State.OK, f"{path}, {size}, no damage found")
+        yield _finding("store", Severity.OK, f"{path}, {size}, no damage found")
     yield from _log(log_of(path))
 
 
-def _absent(path: Path, root: Path) -> Finding:
+def _absent(path: Path, root: Path) -> Diagnostic:
     """Whether something was run here once."""
     log = log_of(path)
     left = next((root / "benchmarks").glob("*/runs/*/*.json"), None)
@@ -99,41 +99,41 @@ def _absent(path: Path, root: Path) -> Finding:
         left = log
     if left is None:
         sentence = f"{path} does not exist yet: nothing was run here so far"
-        return _finding("store", State.OK, sentence)
+        return _finding("store", Severity.OK, sentence)
     return _finding(
         "store",
-        State.PROBLEM,
+        Severity.PROBLEM,
         f"{path} is gone, but {left} is left of what was run",
         "`crosswind repair` makes it again from what is left; or put it back",
     )
 
 
-def _log(path: Path) -> Iterator[Finding]:
+def _log(path: Path) -> Iterator[Diagnostic]:
     if not path.exists():
         return
     size = path.stat().st_size
     if size < LARGE_LOG:
-        yield _finding("log", State.OK, f"{path.name}, {size_words(size)}")
+        yield _finding("log", Severity.OK, f"{path.name}, {size_words(size)}")
         return
     yield _finding(
         "log",
-        State.NOTE,
+        Severity.NOTE,
         f"{path.name} has grown to {size_words(size)}: something reads an old state of the store",
         "close programs that have it open; the next run folds it in",
     )
 
 
-def _place(path: Path, mounts: str) -> Iterator[Finding]:
+def _place(path: Path, mounts: str) -> Iterator[Diagnostic]:
     try:
         refuse_network(path, mounts)
     except StoreError as error:
-        yield _finding("place", State.PROBLEM, str(error))
+        yield _finding("place", Severity.PROBLEM, str(error))
         return
     folder = path.parent
     if not folder.is_dir():
         sentence = f"{folder} is not a folder: the store would be {path.name} in it"
         yield _finding(
-            "place", State.PROBLEM, sentence, "make it, or change `store` in config.yaml"
+            "place", Severity.PROBLEM, sentence, "make it, or change `store` in config.yaml"
         )
         return
     closed = [place for place in (folder, path) if place.exists() and not os.access(place, os.W_OK)]
@@ -141,40 +141,40 @@ def _place(path: Path, mounts: str) -> Iterator[Finding]:
         sentence = f"{closed[0]} cannot be written by this user: no run can store anything"
         yield _finding(
             "place",
-            State.PROBLEM,
+            Severity.PROBLEM,
             sentence,
             "change who may write there, or write `store: PATH` in config.yaml",
         )
         return
     kind = file_system(path, mounts)
     words = "" if kind is None else f", and is on a local disk ({kind})"
-    yield _finding("place", State.OK, f"{folder} can be written{words}")
+    yield _finding("place", Severity.OK, f"{folder} can be written{words}")
 
 
-def _space(path: Path, free: int | None) -> Iterator[Finding]:
+def _space(path: Path, free: int | None) -> Iterator[Diagnostic]:
     if free is None:
         folder = next((one for one in path.parents if one.is_dir()), Path("/"))
         try:
             free = shutil.disk_usage(folder).free
         except OSError as error:
             sentence = f"how much is free cannot be told: {error.strerror or 'unknown reason'}"
-            yield _finding("space", State.NOTE, sentence)
+            yield _finding("space", Severity.NOTE, sentence)
             return
     sentence = f"{size_words(free)} free"
     if free >= LITTLE_SPACE:
-        yield _finding("space", State.OK, sentence)
+        yield _finding("space", Severity.OK, sentence)
         return
-    state = State.PROBLEM if free < NO_SPACE else State.NOTE
+    state = Severity.PROBLEM if free < NO_SPACE else Severity.NOTE
     remedy = "make room, or write `store: PATH` in config.yaml with a path on another disk"
     yield _finding("space", state, f"only {sentence}", remedy)
 
 
-def _holder(root: Path) -> Finding:
+def _holder(root: Path) -> Diagnostic:
     holder = workspace_holder(root)
     if holder is None:
-        return _finding("engine", State.OK, "nobody works on this workspace now")
+        return _finding("engine", Severity.OK, "nobody works on this workspace now")
     sentence = f"{holder} works on this workspace: another run has to wait for it"
-    return _finding("engine", State.NOTE, sentence)
+    return _finding("engine", Severity.NOTE, sentence)
 
 
 def size_words(size: int) -> str:
@@ -187,11 +187,11 @@ def size_words(size: int) -> str:
     return f"{number:.1f} GB"
 
 
-def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
-    return Finding(Area.STORE, subject, state, sentence, remedy)
+def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = None) -> Diagnostic:
+    return Diagnostic(Area.STORE, subject, state, sentence, remedy)
 
 
-def budget_findings(config: Config, store: Path) -> list[Finding]:
+def budget_findings(config: Config, store: Path) -> list[Diagnostic]:
     """None where no budget is set."""
     words = list(budget_words(config, spent_usd(store) if store.exists() else 0.0))
-    return [Finding(Area.CONFIGURATION, "budget", State.OK, one) for one in words]
+    return [Diagnostic(Area.CONFIGURATION, "budget", Severity.OK, one) for one in words]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-from engine.doctor.findings import Area, Finding, State
+from engine.doctor.findings import Area, Diagnostic, Severity
 from engine.providers.http.descriptors import most_connections_raised
 
 WIDTH: Final = 80
@@ -69,7 +69,7 @@ def _ask_tmux(words: Sequence[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def terminal_findings(terminal: Terminal) -> list[Finding]:
+def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
     environ = terminal.environ
     return [
         _kind(environ.get("TERM", "")),
@@ -81,33 +81,33 @@ def terminal_findings(terminal: Terminal) -> list[Finding]:
     ]
 
 
-def _kind(term: str) -> Finding:
+def _kind(term: str) -> Diagnostic:
     if term in {"", "dumb"}:
         found = "is not set" if not term else "is dumb"
         return _finding(
             "TERM",
-            State.NOTE,
+            Severity.NOTE,
             f"{found}: commands print plain lines, and the app does not open",
             "in a terminal that can do more: export TERM=xterm-256color",
         )
-    return _finding("TERM", State.OK, term)
+    return _finding("TERM", Severity.OK, term)
 
 
-def _colours(environ: Mapping[str, str]) -> Finding:
+def _colours(environ: Mapping[str, str]) -> Diagnostic:
     if environ.get("NO_COLOR"):
         return _finding(
             "colours",
-            State.NOTE,
+            Severity.NOTE,
             "NO_COLOR is set: nothing is coloured",
             "to see colours: unset NO_COLOR",
         )
     number = colours(environ)
     if number > 16:
         words = "all" if number > 256 else "256"
-        return _finding("colours", State.OK, words)
+        return _finding("colours", Severity.OK, words)
     return _finding(
         "colours",
-        State.NOTE,
+        Severity.NOTE,
         f"{number}, as TERM and COLORTERM have it",
         "if the terminal can do more: export TERM=xterm-256color COLORTERM=truecolor",
     )
@@ -123,49 +123,49 @@ def colours(environ: Mapping[str, str]) -> int:
     return 256 if term.rpartition("-")[2] in {"256color", "kitty"} else 16
 
 
-def _dimensions(size: tuple[int, int] | None) -> Finding:
+def _dimensions(size: tuple[int, int] | None) -> Diagnostic:
     if size is None:
         sentence = "this is no terminal: commands print plain lines, and the app does not open"
-        return _finding("size", State.NOTE, sentence)
+        return _finding("size", Severity.NOTE, sentence)
     columns, lines = size
     sentence = f"{columns} columns, {lines} lines"
     if columns < WIDTH or lines < HEIGHT:
         remedy = f"make the window at least {WIDTH} by {HEIGHT}"
-        return _finding("size", State.NOTE, f"{sentence}: the app needs more", remedy)
-    return _finding("size", State.OK, sentence)
+        return _finding("size", Severity.NOTE, f"{sentence}: the app needs more", remedy)
+    return _finding("size", Severity.OK, sentence)
 
 
-def _letters(encoding: str, environ: Mapping[str, str]) -> Finding:
+def _letters(encoding: str, environ: Mapping[str, str]) -> Diagnostic:
     named = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), None)
     locale = "no locale is set" if named is None else f"{named}={environ[named]}"
     if encoding.lower().replace("-", "").replace("_", "") == "utf8":
-        return _finding("letters", State.OK, f"UTF-8 ({locale})")
+        return _finding("letters", Severity.OK, f"UTF-8 ({locale})")
     return _finding(
         "letters",
-        State.NOTE,
+        Severity.NOTE,
         f"{encoding} and not UTF-8 ({locale}): many characters cannot be shown",
         "export LC_ALL=C.UTF-8",
     )
 
 
-def _tmux(terminal: Terminal) -> Iterator[Finding]:
+def _tmux(terminal: Terminal) -> Iterator[Diagnostic]:
     if not terminal.environ.get("TMUX"):
         return
     version = terminal.ask_tmux(["-V"])
     if version is None:
         sentence = "this is a tmux session, but no tmux answers, so its settings are not known"
-        yield _finding("tmux", State.NOTE, sentence)
+        yield _finding("tmux", Severity.NOTE, sentence)
         return
-    yield _finding("tmux", State.OK, version)
+    yield _finding("tmux", Severity.OK, version)
     for option, good, sentence, fix in _TMUX_OPTIONS:
         value = terminal.ask_tmux(["show-options", "-sqv", option])
         if not value:
             continue
         if good(value):
-            yield _finding("tmux", State.OK, f"{option} {value}")
+            yield _finding("tmux", Severity.OK, f"{option} {value}")
         else:
             remedy = f"tmux set -s {option} {fix}"
-            yield _finding("tmux", State.NOTE, f"{option} is {value}: {sentence}", remedy)
+            yield _finding("tmux", Severity.NOTE, f"{option} is {value}: {sentence}", remedy)
 
 
 def _short(value: str) -> bool:
@@ -189,17 +189,17 @@ _TMUX_OPTIONS: Final[Sequence[tuple[str, Callable[[str], bool], str, str]]] = (
 )
 
 
-def _ssh(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _ssh(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
     if not environ.get("SSH_CONNECTION"):
         return
     lost = "" if environ.get("COLORTERM") else "; SSH does not pass COLORTERM on"
     remedy = "if the terminal has all colours: export COLORTERM=truecolor" if lost else None
     sentence = f"over SSH: the app draws less often{lost}"
-    yield _finding("SSH", State.NOTE, sentence, remedy)
+    yield _finding("SSH", Severity.NOTE, sentence, remedy)
 
 
-def _finding(subject: str, state: State, sentence: str, remedy: str | None = None) -> Finding:
-    return Finding(Area.TERMINAL, subject, state, sentence, remedy)
+def _finding(subject: str, state: Severity, sentence: str, remedy: str | None = None) -> Diagnostic:
+    return Diagnostic(Area.TERMINAL, subject, state, sentence, remedy)
 
 
 MANY_CONNECTIONS: Final = 512
@@ -207,36 +207,36 @@ MANY_CONNECTIONS: Final = 512
 _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 
-def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Finding]:
+def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Diagnostic]:
     python = f"{platform.python_version()} ({sys.executable})"
     return [
-        Finding(Area.SYSTEM, "Crosswind", State.OK, version("crosswind")),
-        Finding(Area.SYSTEM, "Python", State.OK, python),
+        Diagnostic(Area.SYSTEM, "Crosswind", Severity.OK, version("crosswind")),
+        Diagnostic(Area.SYSTEM, "Python", Severity.OK, python),
         _descriptors(most_connections_raised()),
         _sqlite(sqlite),
     ]
 
 
-def _descriptors(most: int) -> Finding:
+def _descriptors(most: int) -> Diagnostic:
     if most >= MANY_CONNECTIONS:
-        return Finding(Area.SYSTEM, "open files", State.OK, f"{most} connections at once")
-    return Finding(
+        return Diagnostic(Area.SYSTEM, "open files", Severity.OK, f"{most} connections at once")
+    return Diagnostic(
         Area.SYSTEM,
         "open files",
-        State.NOTE,
+        Severity.NOTE,
         f"the limit lets a run have {most} connections at once; more calls wait for one",
         "raise it before the run: `ulimit -n 4096`, or the hard limit of this user",
     )
 
 
-def _sqlite(found: tuple[int, ...]) -> Finding:
+def _sqlite(found: tuple[int, ...]) -> Diagnostic:
     words = ".".join(str(part) for part in found)
     if found >= _WAL_RESET_FIXED:
-        return Finding(Area.SYSTEM, "SQLite", State.OK, words)
-    return Finding(
+        return Diagnostic(Area.SYSTEM, "SQLite", Severity.OK, words)
+    return Diagnostic(
         Area.SYSTEM,
         "SQLite",
-        State.NOTE,
+        Severity.NOTE,
         f"{words}; before 3.51.3, two programs that write at once can damage a store. Crosswind "
         "has one writer and is safe",
         "do not write into the store with other programs while a run goes on",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.benchmark import Role
-from engine.pipeline.control import Drained
+from engine.pipeline.control import StopRequested
 
 USUAL: Final = 0.95
 """The share of a role's calls that cost no more than what a call is expected to cost."""
@@ -26,7 +26,7 @@ WIDER: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class BudgetLimit:
     """What may not be spent more than."""
 
     key: str
@@ -36,7 +36,7 @@ class Limit:
     """What counts and was spent before the run."""
 
 
-Kind = tuple[str, Role, str]
+CallKind = tuple[str, Role, str]
 """Calls that cost alike: their benchmark, their role, the label of the model."""
 
 
@@ -72,10 +72,10 @@ class Budget:
 
     def __init__(
         self,
-        limits: Sequence[Limit] = (),
+        limits: Sequence[BudgetLimit] = (),
         *,
         first_usd: Callable[[Role, str], float] = lambda _role, _model: 0.0,
-        on_spent: Callable[[Limit], None] = lambda _limit: None,
+        on_spent: Callable[[BudgetLimit], None] = lambda _limit: None,
         on_beyond: Callable[[], Awaitable[bool]] = _never,
     ) -> None:
         self.limits = limits
@@ -85,7 +85,7 @@ class Budget:
         self._costs: defaultdict[tuple[Role, str], deque[float]] = defaultdict(
             lambda: deque(maxlen=RECENT)
         )
-        self._left: dict[Kind, _Left] = {}
+        self._left: dict[CallKind, _Left] = {}
         self._in_air = 0.0
         self._expected_in_air = 0.0
         self.agreed_usd: float | None = None
@@ -103,13 +103,13 @@ class Budget:
     ) -> Iterator[Callable[[float | None], None]]:
         """Around one call. Hand what each attempt cost to what this gives.
 
-        Raises `Drained` where the call does not fit, after telling that the budget is spent.
+        Raises `StopRequested` where the call does not fit, after telling that the budget is spent.
         """
         usual = self.usual_usd(role, model)
         for limit in self.limits:
             if limit.before_usd + self.spent_usd + self._in_air + usual > limit.usd:
                 self._on_spent(limit)
-                raise Drained
+                raise StopRequested
         left = self._left.get((benchmark, role, model))
         expected = usual if left is None else left.each_usd(refuted=self._refuted)
         if left is not None:
@@ -200,8 +200,8 @@ class Budget:
         return self.spent_usd + rest > self.agreed_usd
 
     async def covered(self, role: Role, model: str) -> None:
-        """Before one call: wait until somebody has agreed to what it costs. Raises `Drained` where
-        nobody does."""
+        """Before one call: wait until somebody has agreed to what it costs. Raises `StopRequested`
+        where nobody does."""
         while self.goes_beyond(role, model):
             if not await self._on_beyond():
-                raise Drained
+                raise StopRequested

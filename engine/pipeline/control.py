@@ -13,7 +13,7 @@ from engine.benchmark import Stage
 from engine.pipeline.slots import Slots
 
 
-class Drained(Exception):  # noqa: N818  (not an error: a run that was asked to stop has come to rest)
+class StopRequested(Exception):  # noqa: N818  (not an error: a run that was asked to stop has come to rest)
     """Raised at a checkpoint of a run that is asked to stop."""
 
 
@@ -50,14 +50,14 @@ class Control:
 
     async def next_call(self, stage: Stage, target: str, calls: int) -> None:
         """A checkpoint between two calls of a row, when it is the row's turn; it has `calls` more
-        to make. Raises `Drained`."""
+        to make. Raises `StopRequested`."""
         await self.slots[stage].next_call(target, calls)
         await self.checkpoint()
 
     async def checkpoint(self) -> None:
-        """Raise `Drained` where the run is asked to stop: for leaving a row of work half done."""
+        """Raise `StopRequested` where the run is asked to stop: a row of work is left half done."""
         if not await self.may_begin():
-            raise Drained
+            raise StopRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Hold:
     put_down: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Desk:
+class Claims:
     """Rows of work that an order has taken on and not put down. Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -189,7 +189,7 @@ class OneCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CostEstimate:
     """What calls will use, all together."""
 
     calls: Range = NONE
@@ -205,8 +205,8 @@ class Estimate:
     tried_again: float = 0.0
     """Calls that are likely to come on top, after faults, by how often those came so far."""
 
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(
+    def __add__(self, other: CostEstimate) -> CostEstimate:
+        return CostEstimate(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -221,7 +221,7 @@ class Estimate:
         return not self.unpriced.high and not self.usd.high
 
 
-NOTHING: Final = Estimate()
+NOTHING: Final = CostEstimate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +235,16 @@ class Estimator:
     """Of a conversation, at most."""
     measured: Measured = field(default_factory=Measured)
 
-    def estimate(self, parts: Iterable[Calls]) -> Estimate:
+    def estimate(self, parts: Iterable[Calls]) -> CostEstimate:
         return sum(map(self._of, parts), NOTHING)
 
-    def _of(self, asked: Calls) -> Estimate:
+    def _of(self, asked: Calls) -> CostEstimate:
         calls = self.calls(asked)
         if asked.spec.is_offline:
             # nothing is paid for, and nobody counts the tokens of a script
-            return Estimate(calls)
+            return CostEstimate(calls)
         one = self.one_call(asked)
-        return Estimate(
+        return CostEstimate(
             calls,
             one.input_tokens * calls,
             one.output_tokens * calls,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
 from engine.config.benchmark_file import write_metrics
 from engine.facts import NoteKind
-from engine.pipeline.control import Drained, together
+from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.workbench import Bench
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
@@ -37,10 +37,10 @@ def _metrics_depend_on(bench: Bench) -> dict[str, str]:
     )
 
 
-def plan_metrics(bench: Bench, order: Order) -> list[Work]:
+def plan_metrics(bench: Bench, order: Order) -> list[WorkItem]:
     """At most one row: all metrics of a benchmark are written in one answer."""
     why, detail = _why_metrics(bench, order)
-    return [] if why is None else [Work(Stage.GEN_METRICS, bench.name, why, detail=detail)]
+    return [] if why is None else [WorkItem(Stage.GEN_METRICS, bench.name, why, detail=detail)]
 
 
 def stale_metrics(bench: Bench) -> str | None:
@@ -64,7 +64,7 @@ def _why_metrics(bench: Bench, order: Order) -> tuple[Why | None, str | None]:
     return None, None
 
 
-async def do_metrics(bench: Bench, work: Work) -> bool:
+async def do_metrics(bench: Bench, work: WorkItem) -> bool:
     """Write metrics into `benchmark.yaml`; whether that succeeded."""
     definition = bench.definition
     depends = _metrics_depend_on(bench)
@@ -87,7 +87,7 @@ def written_metrics(bench: Bench) -> list[Metric] | None:
     return fresh or None
 
 
-async def _generate_metrics(bench: Bench, work: Work, depends: dict[str, str]) -> list[Metric]:
+async def _generate_metrics(bench: Bench, work: WorkItem, depends: dict[str, str]) -> list[Metric]:
     definition = bench.definition
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_METRICS, bench.name)
     metrics = await gen_metrics(
@@ -125,13 +125,13 @@ class ScenarioPlan:
     """By metric id: the numbers of the base scenarios to write in one answer."""
     variants: list[str]
     """Ids of variants of bases that stand."""
-    work: list[Work]
+    work: list[WorkItem]
 
 
 def plan_scenarios(bench: Bench, order: Order) -> ScenarioPlan:
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     removed = bench.reader.removed_scenarios(bench.name)
-    work: list[Work] = []
+    work: list[WorkItem] = []
     bases: dict[str, list[int]] = {}
     variants: list[str] = []
     for metric in bench.definition.metrics:
@@ -156,18 +156,18 @@ def _base_numbers(
     metric: Metric,
     stored: dict[str, ScenarioRow],
     removed: frozenset[str],
-) -> tuple[list[int], Work]:
+) -> tuple[list[int], WorkItem]:
     wanted = bench.config.generation.scenarios_per_metric
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
     written = [row for row in mine.values() if not row.played]
-    work = Work(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
+    work = WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
     if order.force:
-        return list(range(1, wanted + 1)), Work(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
+        return list(range(1, wanted + 1)), WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
     if order.stale and written:
         changed = what_changed(written[0].depends, _base_depends(bench, metric))
         if changed:
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in stored]
-            return numbers, Work(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
+            return numbers, WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
     gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
     known = {row.scenario.base_id for row in mine.values()} | gone
     lacking = wanted - len(known)
@@ -191,23 +191,23 @@ def _variant_work(
     base: ScenarioRow,
     stored: dict[str, ScenarioRow],
     removed: frozenset[str],
-) -> list[Work]:
-    work: list[Work] = []
+) -> list[WorkItem]:
+    work: list[WorkItem] = []
     for number, demographic in enumerate(combinations(bench.config.demographics), start=1):
         sid = variant_id(base.scenario.id, number)
         row = stored.get(sid)
         if row is None:
             if sid not in removed:
-                work.append(Work(Stage.GEN_SCENARIOS, sid, Why.MISSING))
+                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.MISSING))
         elif order.stale:
             now = variant_depends(model_digest(bench.config.generator), base.scenario, demographic)
             changed = what_changed(row.depends, now)
             if changed:
-                work.append(Work(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
+                work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
     return work
 
 
-def stale_scenarios(bench: Bench) -> list[Work]:
+def stale_scenarios(bench: Bench) -> list[WorkItem]:
     """Rows that a model wrote from something that has changed since."""
     asked = Order((bench.name,), stale=True)
     return [work for work in plan_scenarios(bench, asked).work if work.why is Why.STALE]
@@ -236,7 +236,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
             try:
                 if not await bench.attempt(Stage.GEN_SCENARIOS, metric_id, write):
                     return 1
-            except Drained:
+            except StopRequested:
                 return 0  # what the others are being told is finished: it is paid for
         numbered = range(1, len(combinations(bench.config.demographics)) + 1)
         ids = [(base, variant_id(base.id, n)) for base in written for n in numbered]
@@ -250,7 +250,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
             write = _VariantWriter(bench, base, sid)
             try:
                 return 0 if await bench.attempt(Stage.GEN_SCENARIOS, sid, write) else 1
-            except Drained:
+            except StopRequested:
                 return 0
 
     return sum(

@@ -11,7 +11,7 @@ from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, counting, what_counts
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
@@ -49,7 +49,7 @@ class Judging:
     take: int
     """Its `seq`."""
     askings: tuple[Asking, ...]
-    work: Work
+    work: WorkItem
 
 
 def askings_of(config: Config, evaluator: ModelSpec | None) -> tuple[Asking, ...]:
@@ -92,7 +92,7 @@ class JudgingPlanner:
                     found.append(judging)
         return found
 
-    def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
+    def stale(self, wanted: Iterable[Wanted]) -> list[WorkItem]:
         found = []
         for one, verdicts in self._takes(wanted):
             changed = self._changed(one, verdicts)
@@ -185,8 +185,8 @@ class JudgingPlanner:
             self._depends[place] = {**now, "transcript": ""}
         return self._depends[place]
 
-    def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
-        return Work(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
+    def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
+        return WorkItem(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
 
 
 def _voter(verdict: Verdict) -> Voter:

@@ -18,7 +18,7 @@ from engine.pipeline.budget import Budget
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
 from engine.providers.capabilities import Learned, Step
-from engine.providers.endpoint import Endpoint, ExtraBody, Params, endpoint, no_extra_body
+from engine.providers.endpoint import Endpoint, ExtraBody, RequestParams, endpoint, no_extra_body
 from engine.providers.model import (
     Attempt,
     JsonSchema,
@@ -29,7 +29,7 @@ from engine.providers.model import (
     TellsAttempts,
 )
 from engine.providers.pricing import Price, Prices
-from engine.providers.protocols.base import Cache
+from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel, real_model
 from engine.providers.scripted.models import offline_model
 from engine.providers.sender import Held
@@ -37,7 +37,7 @@ from engine.providers.served import A_FALLBACK_OF
 from engine.store.reader import Reader
 from engine.store.tables import AttemptRow, LearnedRow
 
-Tell = Callable[[AttemptRow], None]
+RecordAttempt = Callable[[AttemptRow], None]
 
 
 class Other(NamedTuple):
@@ -83,7 +83,7 @@ OnOther = Callable[[Other], None]
 MOST_OTHERS: Final = 50
 """Kinds of them that are told in one run: a server that makes names up would tell for ever."""
 
-_COMES_AGAIN: Final = {Role.TARGET: Cache.LAST, Role.USER: Cache.HISTORY}
+_COMES_AGAIN: Final = {Role.TARGET: PromptCache.LAST, Role.USER: PromptCache.HISTORY}
 """Which part of a role's requests begins its next one, and so pays to be kept by the provider."""
 
 
@@ -117,7 +117,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         base_url=spec.base_url and environment.resolve(spec.base_url, where=where),
         key=None if apikey is None else (lambda: environment.key(apikey, where=where)),
         headers=all_headers,
-        params=Params(**spec.params.model_dump(exclude={"pace"})),
+        params=RequestParams(**spec.params.model_dump(exclude={"pace"})),
         extra_body=extra_body if spec.extra_body else no_extra_body,
         served_as=tuple(environment.resolve(name, where=where) for name in spec.served_as),
         only_this=spec.served_model == "same",
@@ -246,7 +246,7 @@ class Recorded:
     whose calls are only made while the budget holds."""
 
     model: Model
-    tell: Tell
+    tell: RecordAttempt
     budget: Budget
     benchmark: str
     stage: Stage

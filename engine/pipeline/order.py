@@ -91,7 +91,7 @@ class PricedOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkItem:
     """One row of work and why it is to be done."""
 
     stage: Stage

@@ -18,7 +18,7 @@ from engine.benchmark import (
     variant_id,
 )
 from engine.config.schema import Config, ModelSpec, Target
-from engine.pipeline.estimate import NOTHING, Estimate, Estimator
+from engine.pipeline.estimate import NOTHING, CostEstimate, Estimator
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -28,7 +28,7 @@ from engine.pipeline.generate import (
     written_metrics,
 )
 from engine.pipeline.judge import Asking, JudgingPlanner
-from engine.pipeline.order import Order, PriceRange, Why, Work
+from engine.pipeline.order import Order, PriceRange, Why, WorkItem
 from engine.pipeline.play import ConversationPlanner, Playing, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
@@ -60,9 +60,9 @@ class RunPlan:
     """For one benchmark."""
 
     benchmark: str
-    work: Sequence[Work]
+    work: Sequence[WorkItem]
     """Rows that would be done and are known by now."""
-    stale: Sequence[Work]
+    stale: Sequence[WorkItem]
     """Rows that no longer are what would be asked today, and are not done unless asked for."""
     calls: Sequence[StageCalls]
     """Of every stage that is asked for, with what follows from rows that are not written yet."""
@@ -86,8 +86,8 @@ class _Unwritten:
 class _Following:
     """What is done once the metrics stand."""
 
-    work: Sequence[Work]
-    stale: Sequence[Work]
+    work: Sequence[WorkItem]
+    stale: Sequence[WorkItem]
     calls: Sequence[StageCalls]
     unwritten: _Unwritten
     new: int
@@ -158,7 +158,7 @@ def _following(
 # What is not written yet
 
 
-def _with_new_metrics(bench: Bench, work: Work) -> Iterator[Bench]:
+def _with_new_metrics(bench: Bench, work: WorkItem) -> Iterator[Bench]:
     """As it will be with the fewest metrics and with the most. Scenarios of now may stay."""
     written = written_metrics(bench) if work.why is Why.MISSING else None
     for count in (AT_LEAST, AT_MOST):
@@ -217,7 +217,9 @@ def _unwritten(bench: Bench, order: Order, scenarios: ScenarioPlan) -> _Unwritte
     )
 
 
-def _assumed(bench: Bench, metrics: Sequence[Work], few: _Following, many: _Following) -> list[str]:
+def _assumed(
+    bench: Bench, metrics: Sequence[WorkItem], few: _Following, many: _Following
+) -> list[str]:
     if metrics and many.unwritten.variants:
         count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
         anew = "not written yet" if metrics[0].why is Why.MISSING else "written anew"
@@ -251,7 +253,7 @@ def number_words(amount: Range) -> str:
 # What each stage asks
 
 
-def _metrics_calls(bench: Bench, metrics: Sequence[Work]) -> Iterator[StageCalls]:
+def _metrics_calls(bench: Bench, metrics: Sequence[WorkItem]) -> Iterator[StageCalls]:
     if metrics:
         is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
@@ -353,14 +355,16 @@ def conversation_calls(
     yield StageCalls(bench_name, Stage.EVALUATE, target.id, count, verdicts)
 
 
-def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> list[Work]:
+def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> list[WorkItem]:
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     changed = stale_metrics(bench)
-    metrics = [Work(Stage.GEN_METRICS, bench.name, Why.STALE, detail=changed)] if changed else []
+    metrics = (
+        [WorkItem(Stage.GEN_METRICS, bench.name, Why.STALE, detail=changed)] if changed else []
+    )
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
 
 
-def _with_failures(bench: Bench, planned: Sequence[Work]) -> list[Work]:
+def _with_failures(bench: Bench, planned: Sequence[WorkItem]) -> list[WorkItem]:
     """What failed before says so, though nothing of it was kept that its planner could see."""
     reasons = {
         (unit.stage, unit.unit): unit.reason
@@ -368,7 +372,7 @@ def _with_failures(bench: Bench, planned: Sequence[Work]) -> list[Work]:
         if unit.benchmark == bench.name
     }
 
-    def told(work: Work) -> Work:
+    def told(work: WorkItem) -> WorkItem:
         reason = reasons.get((work.stage, work.unit))
         if reason is None or work.why not in _NOT_THERE:
             return work
@@ -385,11 +389,11 @@ class PricedPlan:
     """What one benchmark's part of a run would do, and what that uses."""
 
     plan: RunPlan
-    estimates: Sequence[Estimate]
+    estimates: Sequence[CostEstimate]
     """Of `plan.calls`, in order."""
 
     @property
-    def total(self) -> Estimate:
+    def total(self) -> CostEstimate:
         return sum(self.estimates, NOTHING)
 
 
@@ -397,7 +401,7 @@ def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
     return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
 
 
-def quoted(order: Order, estimate: Estimate, config: Config, *, unasked: bool) -> Order:
+def quoted(order: Order, estimate: CostEstimate, config: Config, *, unasked: bool) -> Order:
     """The order, with what it is quoted at; as it is where nothing is paid for.
 
     It is kept to that unless the run has a budget of its own, or a person wants no question: with

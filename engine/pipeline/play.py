@@ -22,7 +22,7 @@ from engine.errors import AnswerError, ModelError
 from engine.facts import Speech
 from engine.identity import seed_from
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, Work, what_changed
+from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.standing import Standing
 from engine.pipeline.workbench import Bench
 from engine.providers.model import Finish, OnText
@@ -74,7 +74,7 @@ class Playing:
     """A conversation to be played, and what of it there is already."""
 
     wanted: Wanted
-    work: Work
+    work: WorkItem
     open_take: StoredTake | None
     """To be continued where it stands; None for a new one."""
     number: int
@@ -99,8 +99,8 @@ class ConversationPlanner:
         )
         return [playing for playing in found if playing is not None]
 
-    def stale(self, wanted: Iterable[Wanted]) -> list[Work]:
-        found: list[Work] = []
+    def stale(self, wanted: Iterable[Wanted]) -> list[WorkItem]:
+        found: list[WorkItem] = []
         for one in wanted:
             take = self._newest.get(one.key)
             changed = what_changed(take.depends, self.depends(one)) if take else None
@@ -120,8 +120,8 @@ class ConversationPlanner:
     def _asked(self, key: ConversationKey) -> bool:
         return self._order.asks(self._bench.name, key)
 
-    def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> Work:
-        return Work(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
+    def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
+        return WorkItem(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
 
     def _one(self, one: Wanted, take: StoredTake | None) -> Playing | None:
         if take is None:
@@ -147,7 +147,7 @@ async def play(bench: Bench, playing: Playing, take_depends: Mapping[str, str]) 
     Raises `ModelError` where a model failed, after the take's end is on disk, and `Drained`.
     """
     take, messages = await _open(bench, playing, take_depends)
-    table = _Table(bench, playing, take, messages)
+    table = _Player(bench, playing, take, messages)
     try:
         reason = await table.play()
     except TurnFailedError as failure:
@@ -189,7 +189,7 @@ class TurnFailedError(ModelError):
         self.reason = reason
 
 
-class _Table:
+class _Player:
     """The two who talk, and what was said so far."""
 
     def __init__(

@@ -18,8 +18,8 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.branching import config_of
-from engine.pipeline.budget import Budget, Limit
-from engine.pipeline.control import Control, Desk, Drained
+from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.estimate import Estimator, Measured, measured
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import write_files
@@ -37,9 +37,9 @@ from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.pipeline.workbench import Bench, LiveBoard
 from engine.providers.accounts import Accounts
-from engine.providers.capabilities import Memory
+from engine.providers.capabilities import CapabilityMemory
 from engine.providers.clock import World
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from engine.store.database import Store
 from engine.store.mirror import Edits, MirrorReport
 from engine.store.reader import Reader
@@ -65,7 +65,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BudgetQuestion:
     """Whether a run may cost more than was agreed to."""
 
     agreed_usd: float
@@ -75,7 +75,7 @@ class Question:
     """What is agreed to by a yes."""
 
     @classmethod
-    def of(cls, budget: Budget) -> Question:
+    def of(cls, budget: Budget) -> BudgetQuestion:
         agreed = budget.agreed_usd or 0.0
         return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
 
@@ -120,20 +120,20 @@ class Pipeline:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     world: World | None = None
     """Another clock, sleep and chance than the usual ones, for tests."""
-    patience: Patience | None = None
+    patience: RetryPolicy | None = None
     """What a call to a real model may take, where that is not the usual."""
     attended: Callable[[], bool] = lambda: False
     """Whether somebody is there who can be asked."""
     awaits_somebody: bool = False
     """Whether somebody may be about to come, as an app does that has just started its engine."""
     unattended_seconds: float = UNATTENDED_SECONDS
-    question: Question | None = field(init=False, default=None)
+    question: BudgetQuestion | None = field(init=False, default=None)
     """What is waited for an answer to: `resume` says yes, `drain` no."""
     quote: PriceRange | None = field(init=False, default=None)
     """Of the order at hand."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
     control: Control = field(init=False)
-    desk: Desk = field(init=False, default_factory=Desk)
+    desk: Claims = field(init=False, default_factory=Claims)
     budget: Budget = field(init=False)
     _faults: FaultLog = field(init=False)
     _environment: Environment = field(init=False)
@@ -166,16 +166,16 @@ class Pipeline:
             on_beyond=self._beyond,
         )
 
-    def _limits(self) -> list[Limit]:
+    def _limits(self) -> list[BudgetLimit]:
         limits = []
         if self.config.run.budget is not None:
-            limits.append(Limit(RUN_BUDGET, self.config.run.budget))
+            limits.append(BudgetLimit(RUN_BUDGET, self.config.run.budget))
         if self.config.workspace_budget is not None:
             before = self.reader.spent_usd()
-            limits.append(Limit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
+            limits.append(BudgetLimit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
         return limits
 
-    def _memory(self) -> Memory | None:
+    def _memory(self) -> CapabilityMemory | None:
         return None if self.writing is None else StoredMemory(self.reader, self.writing.tell)
 
     def _remark(self, text: str) -> None:
@@ -183,7 +183,7 @@ class Pipeline:
         if self.writing is not None:
             self._note(NoteKind.WARNING, "", text)
 
-    def _spent(self, limit: Limit) -> None:
+    def _spent(self, limit: BudgetLimit) -> None:
         if not self.control.draining:
             over = self.budget.overshoot_usd
             spent = limit.before_usd + self.budget.spent_usd
@@ -202,7 +202,7 @@ class Pipeline:
             return False
         if self.question is None:
             self.budget.refute()
-            found = Question.of(self.budget)
+            found = BudgetQuestion.of(self.budget)
             if not (self.attended() or self.awaits_somebody):
                 self._note(NoteKind.WARNING, "", found.stopped_words)
                 self.drain()
@@ -223,7 +223,7 @@ class Pipeline:
             await asyncio.sleep(LOOK_SECONDS)
             alone += LOOK_SECONDS
             if alone >= most and not self.attended():
-                self._note(NoteKind.WARNING, "", Question.of(self.budget).stopped_words)
+                self._note(NoteKind.WARNING, "", BudgetQuestion.of(self.budget).stopped_words)
                 self.question = None
                 self.drain()
 
@@ -438,7 +438,7 @@ class Pipeline:
         try:
             async with run.mirrored():
                 return await run.all_stages()
-        except Drained:
+        except StopRequested:
             return run.failed
 
 

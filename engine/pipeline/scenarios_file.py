@@ -41,7 +41,7 @@ def check_scenarios(bench: Bench) -> tuple[list[Scenario], list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Edits:
+class ScenarioEdits:
     """What a person changed in the file since it was last written or read."""
 
     path: str
@@ -54,7 +54,7 @@ class Edits:
     """The `seq` up to which the file held what the store does."""
 
 
-def edits_of(bench: Bench) -> Edits | None:
+def edits_of(bench: Bench) -> ScenarioEdits | None:
     """None where nobody touched the file. Rows that the run wrote after the file count as neither
     new nor gone: they are on their way into it. Raises `InputError`."""
     path = scenarios_path(bench)
@@ -67,7 +67,7 @@ def edits_of(bench: Bench) -> Edits | None:
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     present = {one.id for one in scenarios}
     written = 0 if known is None else known.seq
-    return Edits(
+    return ScenarioEdits(
         relative,
         digest,
         [one for one in scenarios if _differs(one, stored.get(one.id))],

@@ -14,7 +14,7 @@ from engine.benchmark import ConversationKey, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
 from engine.facts import NoteKind
-from engine.pipeline.control import Drained, side_by_side, together
+from engine.pipeline.control import StopRequested, side_by_side, together
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import (
     do_metrics,
@@ -321,7 +321,7 @@ class BenchmarkRun:
         try:
             if not await self.bench.attempt(Stage.EVALUATE, unit, give, target=lane):
                 self.failed += 1
-        except Drained:
+        except StopRequested:
             return
         finally:
             self.put_down(Stage.EVALUATE, unit)
@@ -377,7 +377,7 @@ class _Talker:
         unit = str(playing.wanted.key)
         try:
             await self._play(lane, playing, unit)
-        except Drained:
+        except StopRequested:
             return
         finally:
             self.run.put_down(Stage.SIMULATE, unit)

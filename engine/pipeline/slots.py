@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 
-class Rows(Protocol):
+class RemainingRows(Protocol):
     """What an order has to do of the stage."""
 
     @property
@@ -30,7 +30,7 @@ class Slots:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._orders: list[Rows] = []
+        self._orders: list[RemainingRows] = []
         self._begun = 0
         self._room = asyncio.Event()
         self._taken: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Slots:
         return sum(rows.left for rows in self._orders) < 2 * self._number
 
     @contextmanager
-    def doing(self, rows: Rows) -> Iterator[None]:
+    def doing(self, rows: RemainingRows) -> Iterator[None]:
         """Count what is left of these while the block lasts."""
         self._orders.append(rows)
         try:

@@ -13,9 +13,9 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError
 from engine.facts import LiveText, NoteKind, Speech
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.pipeline.budget import Budget
-from engine.pipeline.control import Control, Desk, Drained
+from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.models import Models, Other, Recorded
 from engine.store.database import Store
@@ -23,7 +23,7 @@ from engine.store.reader import Reader
 from engine.store.tables import NoteRow, StateRow
 
 
-class Voice:
+class LiveMessage:
     """The buffer of one message that is being spoken."""
 
     def __init__(self, speech: Speech) -> None:
@@ -50,14 +50,14 @@ class LiveBoard:
     """All messages that are being spoken, one for each conversation."""
 
     def __init__(self) -> None:
-        self._voices: dict[tuple[str, ConversationKey], Voice] = {}
+        self._voices: dict[tuple[str, ConversationKey], LiveMessage] = {}
 
-    def begin(self, speech: Speech) -> Voice:
-        voice = Voice(speech)
+    def begin(self, speech: Speech) -> LiveMessage:
+        voice = LiveMessage(speech)
         self._voices[speech.benchmark, speech.key] = voice
         return voice
 
-    def end(self, voice: Voice) -> None:
+    def end(self, voice: LiveMessage) -> None:
         """Forget it, once its message is a row of the store."""
         self._voices.pop((voice.speech.benchmark, voice.speech.key), None)
 
@@ -97,7 +97,7 @@ class Bench:
     models: Models
     live: LiveBoard
     control: Control
-    desk: Desk
+    desk: Claims
     budget: Budget
     definition: Definition
     faults: FaultLog
@@ -174,7 +174,7 @@ class Bench:
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()
-        except (Drained, asyncio.CancelledError):
+        except (StopRequested, asyncio.CancelledError):
             self.store.tell(self.state(stage, unit, State.QUEUED, target=target))
             raise
         except (ModelError, DamagedError) as error:
@@ -185,9 +185,9 @@ class Bench:
             self.faults.keep(f"{stage} of {unit}", error)
             reason = f"a bug in Crosswind: {type(error).__name__}; {LOG_FILE} says where"
             return await self._failed(stage, unit, target, reason)
-        reached(Moment.CHANGING_STATE)
+        reached(KillPoint.CHANGING_STATE)
         await self.store.write(self.state(stage, unit, State.DONE, target=target))
-        reached(Moment.CHANGED_STATE)
+        reached(KillPoint.CHANGED_STATE)
         return True
 
     async def _failed(self, stage: Stage, unit: str, target: str | None, reason: str) -> bool:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from engine.providers.capabilities import Memory, ShortMemory
+from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.clock import World
 from engine.providers.endpoint import Wire, address
 from engine.providers.http.transport import Address, HostPort, Transport
-from engine.providers.limiter import Gate, Limiter, Turns
+from engine.providers.limiter import Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.reachability import Probe, Reachability
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 
 OpenTransport = Callable[[Address], Transport]
 NEW_OBJECTS: Final = 10_000
@@ -26,7 +26,7 @@ all of which go by themselves."""
 
 
 @dataclass(slots=True)
-class Prose:
+class JsonFallback:
     """How often asking for JSON in words helped where a server had passed over the form."""
 
     helped: int = 0
@@ -52,7 +52,7 @@ class Account:
 
     transport: Transport
     world: World
-    gate: Gate
+    gate: Cooldown
     """Closed while the server asks for no request at all, whatever the model."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
     """By the model's name."""
@@ -63,7 +63,7 @@ class Account:
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""
 
-    prose: dict[str, Prose] = field(default_factory=dict)
+    prose: dict[str, JsonFallback] = field(default_factory=dict)
     """What came of asking in words where a model answered with no JSON, by the model's name."""
 
     def limiter(self, model: str) -> Limiter:
@@ -102,17 +102,17 @@ class Accounts:
         self,
         *,
         world: World | None = None,
-        patience: Patience | None = None,
-        memory: Memory | None = None,
+        patience: RetryPolicy | None = None,
+        memory: CapabilityMemory | None = None,
         prices: Prices | None = None,
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
     ) -> None:
         self.world = world or World()
-        self.patience = patience or Patience()
-        self.memory = memory or ShortMemory()
+        self.patience = patience or RetryPolicy()
+        self.memory = memory or InMemoryCapabilities()
         self.prices = prices or Prices()
-        self.turns = Turns()
+        self.turns = StartThrottle()
         self.reachability = Reachability(
             clock=self.world.clock, sleep=self.world.sleep, probe=probe
         )
@@ -130,7 +130,7 @@ class Accounts:
         async with self._opening:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
-                gate = Gate(self.world.clock)
+                gate = Cooldown(self.world.clock)
                 self._open[name] = Account(self._open_transport(where), self.world, gate)
             return self._open[name]
 

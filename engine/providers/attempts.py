@@ -85,7 +85,7 @@ def transport_failure(failure: TransportFailure) -> Failure:
     return Failure(Cause(failure.fault), failure.message, failure.status)
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """What to do about a failure."""
 
     RATE_LIMITED = "rate_limited"
@@ -113,11 +113,11 @@ class Kind(StrEnum):
     def outcome(self) -> str:
         """The class under which the attempt is kept."""
         match self:
-            case Kind.OVERLOADED:
+            case FailureKind.OVERLOADED:
                 return "rate_limited"
-            case Kind.UNREACHABLE:
+            case FailureKind.UNREACHABLE:
                 return "transient"
-            case Kind.CONTEXT_FULL | Kind.FILTERED:
+            case FailureKind.CONTEXT_FULL | FailureKind.FILTERED:
                 return "answer"
             case _:
                 return self.value
@@ -170,62 +170,64 @@ _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
 )
 
-_BY_CAUSE: Final[Mapping[Cause, Kind]] = {
-    Cause.UNKNOWN_HOST: Kind.UNREACHABLE,
-    Cause.NETWORK: Kind.UNREACHABLE,
-    Cause.NO_FILES: Kind.UNREACHABLE,
-    Cause.NO_CONNECTION: Kind.UNREACHABLE,
-    Cause.CERTIFICATE: Kind.FATAL_TARGET,
-    Cause.NO_TRUST: Kind.FATAL_TARGET,
-    Cause.TLS: Kind.FATAL_TARGET,
-    Cause.BROKEN: Kind.TRANSIENT,
-    Cause.UNFINISHED: Kind.TRANSIENT,
-    Cause.NO_STREAM: Kind.TRANSIENT,
-    Cause.STALLED: Kind.STALLED,
-    Cause.OVERSIZED: Kind.FATAL_REQUEST,
-    Cause.EMPTY: Kind.EMPTY,
-    Cause.NO_JSON: Kind.NO_JSON,
-    Cause.OTHER_MODEL: Kind.OTHER_MODEL,
-    Cause.LIMIT: Kind.FATAL_REQUEST,
+_BY_CAUSE: Final[Mapping[Cause, FailureKind]] = {
+    Cause.UNKNOWN_HOST: FailureKind.UNREACHABLE,
+    Cause.NETWORK: FailureKind.UNREACHABLE,
+    Cause.NO_FILES: FailureKind.UNREACHABLE,
+    Cause.NO_CONNECTION: FailureKind.UNREACHABLE,
+    Cause.CERTIFICATE: FailureKind.FATAL_TARGET,
+    Cause.NO_TRUST: FailureKind.FATAL_TARGET,
+    Cause.TLS: FailureKind.FATAL_TARGET,
+    Cause.BROKEN: FailureKind.TRANSIENT,
+    Cause.UNFINISHED: FailureKind.TRANSIENT,
+    Cause.NO_STREAM: FailureKind.TRANSIENT,
+    Cause.STALLED: FailureKind.STALLED,
+    Cause.OVERSIZED: FailureKind.FATAL_REQUEST,
+    Cause.EMPTY: FailureKind.EMPTY,
+    Cause.NO_JSON: FailureKind.NO_JSON,
+    Cause.OTHER_MODEL: FailureKind.OTHER_MODEL,
+    Cause.LIMIT: FailureKind.FATAL_REQUEST,
 }
 
 
-def sort(failure: Failure) -> Kind:
+def sort(failure: Failure) -> FailureKind:
     """What to do about it."""
     kind = _BY_CAUSE.get(failure.cause)
     if kind is not None:
         return kind
     if failure.cause is Cause.PROXY:
         # who it is that was refused is the machine here, and no model: none is parked for it
-        return Kind.UNREACHABLE if (failure.status or 0) >= 500 else Kind.FATAL_REQUEST
+        return (
+            FailureKind.UNREACHABLE if (failure.status or 0) >= 500 else FailureKind.FATAL_REQUEST
+        )
     return _by_words(failure) or _by_status(failure.status)
 
 
-def _by_words(failure: Failure) -> Kind | None:
+def _by_words(failure: Failure) -> FailureKind | None:
     """What the body says, where that is more than the status says."""
     words, message, status = failure.words, failure.message, failure.status
     unsaid = status is None or status < 300
     if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
-        return Kind.FATAL_TARGET
+        return FailureKind.FATAL_TARGET
     if _says(failure) is not None:
-        return Kind.FATAL_TARGET
+        return FailureKind.FATAL_TARGET
     if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
-        return Kind.CONTEXT_FULL
+        return FailureKind.CONTEXT_FULL
     if words & _FILTER and (unsaid or status in {400, 403, 422}):
-        return Kind.FILTERED
+        return FailureKind.FILTERED
     if status == 403 and _MODERATED.search(message):
-        return Kind.FILTERED
+        return FailureKind.FILTERED
     if status == 429 and _TOO_LARGE_EVER.search(message):
-        return Kind.FATAL_REQUEST
+        return FailureKind.FATAL_REQUEST
     if words & _OVERLOAD:
-        return Kind.OVERLOADED
+        return FailureKind.OVERLOADED
     if not unsaid:
         return None
     for known, kind in (
-        (_RATE, Kind.RATE_LIMITED),
-        (_KEY, Kind.FATAL_TARGET),
-        (_NO_SUCH, Kind.FATAL_TARGET),
-        (_BAD_REQUEST, Kind.FATAL_REQUEST),
+        (_RATE, FailureKind.RATE_LIMITED),
+        (_KEY, FailureKind.FATAL_TARGET),
+        (_NO_SUCH, FailureKind.FATAL_TARGET),
+        (_BAD_REQUEST, FailureKind.FATAL_REQUEST),
     ):
         if words & known:
             return kind
@@ -244,21 +246,21 @@ def _says(failure: Failure) -> str | None:
     return None
 
 
-def _by_status(status: int | None) -> Kind:
+def _by_status(status: int | None) -> FailureKind:
     match status:
         case 429:
-            return Kind.RATE_LIMITED
+            return FailureKind.RATE_LIMITED
         case 529:
-            return Kind.OVERLOADED
+            return FailureKind.OVERLOADED
         case 401 | 402 | 403 | 404 | 405 | 410:
-            return Kind.FATAL_TARGET
+            return FailureKind.FATAL_TARGET
         case 408 | 409 | 425 | 499 | None:
-            return Kind.TRANSIENT
+            return FailureKind.TRANSIENT
         case 501 | 505:
-            return Kind.FATAL_REQUEST
+            return FailureKind.FATAL_REQUEST
     if 300 <= status < 400:
-        return Kind.FATAL_TARGET
-    return Kind.FATAL_REQUEST if 400 <= status < 500 else Kind.TRANSIENT
+        return FailureKind.FATAL_TARGET
+    return FailureKind.FATAL_REQUEST if 400 <= status < 500 else FailureKind.TRANSIENT
 
 
 _OF_THE_KEY: Final = re.compile(
@@ -270,7 +272,7 @@ def concerns_account(failure: Failure) -> bool:
     """Whether a wait that comes with it holds for every model of the account: the server itself has
     too much to do, or it says that its limit is the key's. Any other rate limit is the model's own,
     and what a server behind a gateway asks for is that server's."""
-    if sort(failure) is Kind.RATE_LIMITED:
+    if sort(failure) is FailureKind.RATE_LIMITED:
         return _OF_THE_KEY.search(failure.message) is not None
     return failure.status not in {502, 504}
 

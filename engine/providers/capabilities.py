@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from engine.providers.attempts import Cause, Failure, Kind
+from engine.providers.attempts import Cause, Failure, FailureKind
 
 
 class Step(StrEnum):
@@ -42,7 +42,7 @@ class Learned:
         return Learned(step, self.dropped | other.dropped, room)
 
 
-class Memory(Protocol):
+class CapabilityMemory(Protocol):
     """Keeps what was learned, by a name for the model and its address."""
 
     def recall(self, model: str) -> Learned: ...
@@ -50,7 +50,7 @@ class Memory(Protocol):
     def learn(self, model: str, learned: Learned) -> None: ...
 
 
-class ShortMemory:
+class InMemoryCapabilities:
     """Keeps it for as long as the process lives."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ _OUT_OF_RANGE: Final = re.compile(
 
 def lesson(
     failure: Failure,
-    kind: Kind,
+    kind: FailureKind,
     learned: Learned,
     *,
     sent: Collection[str],
@@ -145,7 +145,7 @@ def lesson(
         return Lesson(replace(learned, step=Step.PROMPT), note, certain=False)
     broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
-    teaches = kind is Kind.FATAL_REQUEST or refused_pair or broke_on_form
+    teaches = kind is FailureKind.FATAL_REQUEST or refused_pair or broke_on_form
     if failure.cause is not Cause.STATUS or not teaches:
         return None
     # the request that a server shows has the names of all that is in it, and blames none of them

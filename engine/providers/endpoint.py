@@ -56,7 +56,7 @@ NO_KEY: Final = "no-key"
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
+class RequestParams:
     """What is asked of a model beside the messages. None is not sent."""
 
     temperature: float | None = None
@@ -102,7 +102,7 @@ class Endpoint:
     """Gives the key at the moment of a call; it is kept nowhere."""
     headers: Callable[[], Mapping[str, str]] = field(default=_no_headers, repr=False)
     """Sent with every request, and as secret as the key."""
-    params: Params = field(default_factory=Params)
+    params: RequestParams = field(default_factory=RequestParams)
     extra_body: Callable[[], ExtraBody] = field(default=no_extra_body, repr=False)
     served_as: tuple[str, ...] = ()
     """What else the server may call the model."""
@@ -134,7 +134,7 @@ def endpoint(
     base_url: str | None = None,
     key: Callable[[], str] | None = None,
     headers: Callable[[], Mapping[str, str]] = _no_headers,
-    params: Params | None = None,
+    params: RequestParams | None = None,
     extra_body: Callable[[], ExtraBody] = no_extra_body,
     served_as: tuple[str, ...] = (),
     only_this: bool = False,
@@ -167,7 +167,7 @@ def endpoint(
         url,
         key or _no_key,
         headers,
-        params or Params(),
+        params or RequestParams(),
         extra_body,
         served_as,
         only_this,

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
 from engine.providers.http.transport import ConnectionFailedError, OnBody, Transport
 from engine.providers.model import Finish, OnText
-from engine.providers.protocols.base import Hearing, InStreamError
+from engine.providers.protocols.base import InStreamError, ReplyParser
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from engine.providers.served import NO_ROUTE, Meant, Route, other_of, route_of
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
@@ -47,7 +47,7 @@ class ReplyBuffer:
         """One piece, which is empty where the model moved without a word."""
         if self.first_token_at is None:
             self.first_token_at = self.clock()
-            reached(Moment.FIRST_WORD)
+            reached(KillPoint.FIRST_WORD)
         if piece:
             self.size += len(piece)
             if self.size > LONGEST_REPLY:
@@ -101,7 +101,7 @@ class Deadlines:
 
     __slots__ = ("_ending", "_moves_at", "_now", "_patience", "_spoken", "_whole_at", "alarm")
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPolicy) -> None:
         self._now = asyncio.get_running_loop().time
         self._patience = patience
         began = self._now()
@@ -139,7 +139,7 @@ class Deadlines:
 class CallResult:
     """What is known of a request when it is over."""
 
-    hearing: Hearing
+    hearing: ReplyParser
     reply: ReplyBuffer
     status: int | None = None
     request_id: str | None = None
@@ -194,7 +194,7 @@ async def exchange(
     body: bytes,
     result: CallResult,
     *,
-    patience: Patience,
+    patience: RetryPolicy,
     now: Callable[[], datetime],
     accepted: Callable[[], None],
 ) -> None:
@@ -202,7 +202,7 @@ async def exchange(
     `accepted` is called when the server begins to answer."""
     deadlines = Deadlines(patience)
     handler = _ResponseHandler(result, deadlines, accepted)
-    reached(Moment.SENDING)
+    reached(KillPoint.SENDING)
     try:
         async with deadlines.alarm:
             await transport.post(headers, body, handler.answered)
@@ -247,7 +247,7 @@ class _ResponseHandler:
         """How many names of models have been looked at."""
 
     def answered(self, status: int, headers: Mapping[str, str]) -> OnBody:
-        reached(Moment.SENT)
+        reached(KillPoint.SENT)
         self._result.status = status
         self._result.request_id = _request_id(headers)
         self._result.route = route_of(headers)
@@ -295,7 +295,7 @@ class _ResponseHandler:
             result.failure = Failure(Cause.NO_STREAM, "no event in it")
         elif not result.hearing.whole:
             result.failure = Failure(Cause.UNFINISHED)
-        reached(Moment.LAST_WORD)
+        reached(KillPoint.LAST_WORD)
         result.reply.ended()
 
 

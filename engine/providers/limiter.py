@@ -128,7 +128,7 @@ class Slot:
     mark: int
 
 
-class Gate:
+class Cooldown:
     """Until when a server asks to be asked nothing."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -153,12 +153,12 @@ class Limiter:
         self,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
-        shared: Gate | None = None,
+        shared: Cooldown | None = None,
     ) -> None:
         self.window = Window()
         self._sleep = sleep
-        self._own = Gate(clock)
-        self._shared = shared or Gate(clock)
+        self._own = Cooldown(clock)
+        self._shared = shared or Cooldown(clock)
         self._tickets = 0
         self._waiting: list[tuple[int, int, asyncio.Future[Slot]]] = []
         self._pushed = 0
@@ -219,7 +219,7 @@ BEGIN_AT_ONCE: Final = 16
 half a second."""
 
 
-class Turns:
+class StartThrottle:
     """Lets calls begin in the order in which they came. Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_k
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.protocols.anthropic import AnthropicDialect
-from engine.providers.protocols.base import Ask, Cache, Dialect
+from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
 from engine.providers.sender import Held, OnNote, Sender, whole_seconds
@@ -33,7 +33,7 @@ def real_model(
     accounts: Accounts,
     *,
     label: str | None = None,
-    cache: Cache | None = None,
+    cache: PromptCache | None = None,
     on_note: OnNote = _unheard,
 ) -> RealModel:
     """Open a model. Nothing is imported, connected or sent before its first call."""
@@ -58,7 +58,7 @@ class RealModel:
 
     endpoint: Endpoint
     sender: Sender = field(repr=False)
-    cache: Cache | None = None
+    cache: PromptCache | None = None
     on_attempt: OnAttempt | None = field(default=None, repr=False)
 
     @property
@@ -72,7 +72,7 @@ class RealModel:
     def telling(self, on_attempt: OnAttempt) -> Self:
         return replace(self, on_attempt=on_attempt)
 
-    def caching(self, cache: Cache | None) -> Self:
+    def caching(self, cache: PromptCache | None) -> Self:
         """The same model, asked in a role in which this part of its requests comes again."""
         return replace(self, cache=cache)
 
@@ -108,9 +108,9 @@ class RealModel:
         schema: JsonSchema | None,
         seed: int,
         extra_body: Mapping[str, Any],
-    ) -> Ask:
+    ) -> ChatRequest:
         endpoint = self.endpoint
-        return Ask(
+        return ChatRequest(
             model=endpoint.model,
             messages=tuple(messages),
             params=endpoint.params,

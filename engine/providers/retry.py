@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import Cause, Failure, Kind, describe
+from engine.providers.attempts import Cause, Failure, FailureKind, describe
 
 _UNKNOWN_HOST_TRIES: Final = 3
 _ADDRESS: Final = "base_url"
@@ -15,7 +15,7 @@ _CERTIFICATES: Final = "the certificates that this system trusts and base_url"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """What a call may take."""
 
     tries: int = 8
@@ -75,7 +75,7 @@ class GiveUp:
 class RetryState:
     """One call's way through its failures."""
 
-    patience: Patience
+    patience: RetryPolicy
     chance: Callable[[], float]
     tries: int = 0
     stalls: int = 0
@@ -85,7 +85,13 @@ class RetryState:
     _first_refusal_at: float | None = None
 
     def next(
-        self, failure: Failure, kind: Kind, now: float, *, strikes: int = 0, known: bool = True
+        self,
+        failure: Failure,
+        kind: FailureKind,
+        now: float,
+        *,
+        strikes: int = 0,
+        known: bool = True,
     ) -> Retry | GiveUp:
         """`strikes` says how often in a row the host was not reached, `known` whether it ever was.
 
@@ -93,35 +99,35 @@ class RetryState:
         """
         words = describe(failure)
         match kind:
-            case Kind.FATAL_TARGET if failure.cause is Cause.CERTIFICATE:
+            case FailureKind.FATAL_TARGET if failure.cause is Cause.CERTIFICATE:
                 return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
-            case Kind.FATAL_TARGET:
+            case FailureKind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
-            case Kind.RATE_LIMITED | Kind.OVERLOADED:
+            case FailureKind.RATE_LIMITED | FailureKind.OVERLOADED:
                 return self._refused(failure, words, now)
-            case Kind.STALLED:
+            case FailureKind.STALLED:
                 self.stalls += 1
                 if self.stalls >= self.patience.stalls:
                     return GiveUp(f"{words}, {self.stalls} times", retryable=True)
                 return self._again(failure, words, now)
-            case Kind.EMPTY:
+            case FailureKind.EMPTY:
                 self.empties += 1
                 if self.empties > self.patience.empties:
                     return GiveUp(f"{words}, {self.empties} times", retryable=True)
                 return Retry(0.0, words)
-            case Kind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
+            case FailureKind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
                 if strikes >= _UNKNOWN_HOST_TRIES:
                     return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
                 return self._again(failure, words, now)
-            case Kind.UNREACHABLE if not known:
+            case FailureKind.UNREACHABLE if not known:
                 # a host that never answered is a wrong address, or a server that was not started
                 step = self._again(failure, words, now)
                 if isinstance(step, GiveUp):
                     return replace(step, parks=True, look_at=_ADDRESS)
                 return step
-            case Kind.TRANSIENT | Kind.UNREACHABLE:
+            case FailureKind.TRANSIENT | FailureKind.UNREACHABLE:
                 return self._again(failure, words, now)
-            case Kind.OTHER_MODEL:
+            case FailureKind.OTHER_MODEL:
                 # a gateway falls back for as long as its model is away: a later run may find it
                 return GiveUp(words, retryable=True)
             case _:

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 from engine.benchmark import Usage
 from engine.errors import ModelError
-from engine.providers.accounts import Account, Accounts, Prose, Unanswered
-from engine.providers.attempts import Cause, Failure, Kind, concerns_account, describe, sort
+from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
+from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
 from engine.providers.capabilities import Learned, Lesson, Step, lesson
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
-from engine.providers.protocols.base import Ask, Dialect
+from engine.providers.protocols.base import ChatRequest, Dialect
 from engine.providers.redaction import Redactor
 from engine.providers.retry import GiveUp, Retry, RetryState
 from engine.providers.room import FEWEST, Room, room_in
@@ -101,7 +101,7 @@ class Sender:
     async def send(
         self,
         account: Account,
-        ask: Ask,
+        ask: ChatRequest,
         headers: Mapping[str, str],
         redact: Redactor,
         *,
@@ -119,7 +119,7 @@ class _Call:
 
     sender: Sender
     account: Account
-    ask: Ask
+    ask: ChatRequest
     headers: Mapping[str, str]
     redact: Redactor
     on_text: OnText | None
@@ -290,7 +290,7 @@ class _Call:
         other = None if result.other is None else self.redact(result.other)
         return Reply(result.text, finish or result.finish, usage, result.reasoning, other)
 
-    def _as_learned(self, ask: Ask) -> Ask:
+    def _as_learned(self, ask: ChatRequest) -> ChatRequest:
         """With what this call and others have learned by now."""
         learned = ask.learned | self._recalled()
         if self.guess is not None:
@@ -338,7 +338,7 @@ class _Call:
             self._remember(Lesson(replace(known, room=room.always), note, certain=True))
         return True
 
-    def _learn(self, failure: Failure, kind: Kind) -> bool:
+    def _learn(self, failure: Failure, kind: FailureKind) -> bool:
         """Whether something can be asked differently instead."""
         if failure.cause is Cause.LIMIT:
             return self._shorten(failure)
@@ -354,7 +354,7 @@ class _Call:
         if learned is None:
             return False
         self.guess = learned
-        self._passed_over = self._passed_over or kind is Kind.NO_JSON
+        self._passed_over = self._passed_over or kind is FailureKind.NO_JSON
         if learned.certain:
             self._keep_guess()
         return True
@@ -374,8 +374,8 @@ class _Call:
         self.guess = None
 
     @property
-    def _prose(self) -> Prose:
-        return self.account.prose.setdefault(self.ask.model, Prose())
+    def _prose(self) -> JsonFallback:
+        return self.account.prose.setdefault(self.ask.model, JsonFallback())
 
     def _passes_over_form(self, result: CallResult) -> bool:
         """Whether the server was asked to hold the model to a form, and did not. That asking in
@@ -409,12 +409,12 @@ class _Call:
             self.sender.accounts.memory.learn(key, known | guess.learned)
             self.sender.on_note(f"{self.sender.label} {guess.note}")
 
-    async def _next(self, retries: RetryState, failure: Failure, kind: Kind) -> None:
+    async def _next(self, retries: RetryState, failure: Failure, kind: FailureKind) -> None:
         """Wait until it is worth another try. Raises `ModelError` where none is."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
         reachability = accounts.reachability
         strikes, known = 0, reachability.has_worked(host_port)
-        if kind is Kind.UNREACHABLE:
+        if kind is FailureKind.UNREACHABLE:
             strikes = reachability.failed(host_port, failure.cause)
         if self._is_in_vain(failure):
             words = (
@@ -425,7 +425,7 @@ class _Call:
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
-            case Retry() if kind is Kind.UNREACHABLE and reachability.trouble(host_port):
+            case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
                 retries.uncount()
             case Retry():
                 self._close(step, failure)
@@ -472,7 +472,10 @@ class _Call:
 
 _BROKE: Final = 500
 _OF_A_LIMIT: Final = frozenset({400, 422})
-_ANSWERS = {Kind.CONTEXT_FULL: Finish.CONTEXT_FULL, Kind.FILTERED: Finish.CONTENT_FILTER}
+_ANSWERS = {
+    FailureKind.CONTEXT_FULL: Finish.CONTEXT_FULL,
+    FailureKind.FILTERED: Finish.CONTENT_FILTER,
+}
 """Refusals that are an end of the conversation and no failure of the call."""
 
 
@@ -485,13 +488,13 @@ def _signal(result: CallResult) -> Signal:
     if result.failure is None:
         return Signal.WELL
     match sort(result.failure):
-        case Kind.NO_JSON:
+        case FailureKind.NO_JSON:
             return Signal.WELL
-        case Kind.RATE_LIMITED:
+        case FailureKind.RATE_LIMITED:
             return Signal.REFUSED
-        case Kind.OVERLOADED:
+        case FailureKind.OVERLOADED:
             return Signal.TROUBLE
-        case Kind.TRANSIENT if (result.failure.status or 0) >= 500:
+        case FailureKind.TRANSIENT if (result.failure.status or 0) >= 500:
             return Signal.TROUBLE
         case _:
             return Signal.NOTHING

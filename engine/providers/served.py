@@ -85,7 +85,7 @@ def _stem(name: str) -> tuple[str, str | None]:
 
 
 @dataclass(slots=True)
-class Named:
+class ServedNames:
     """The models that one reply names, in their order."""
 
     models: list[str] = field(default_factory=list)

@@ -21,21 +21,21 @@ from typing import Final
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
-from engine.link import Answer, Board, Request
-from engine.service.hearing import Hearing
-from engine.service.outlook import Holding, Outlook, Patience
+from engine.link import Board, Request, Response
+from engine.service.hearing import LinkState
+from engine.service.outlook import ConnectionState, Holding, LinkTimeouts
 from engine.service.protocol import (
     LONGEST_LINE,
-    Ask,
     CommandAsked,
     HelloAsked,
     MessageError,
     Said,
+    WatcherMessage,
     encode_asked,
     read,
     read_said,
 )
-from engine.service.socket import BrokenLineError, Line, Socket, peer_uid, socket_path
+from engine.service.socket import BrokenLineError, LineSocket, Socket, peer_uid, socket_path
 
 HERTZ: Final = 10.0
 
@@ -46,22 +46,22 @@ class _Errand:
 
     request: Request
     answered: threading.Event = field(default_factory=threading.Event)
-    answer: Answer | None = None
+    answer: Response | None = None
     sent: bool = False
 
-    def settle(self, answer: Answer) -> None:
+    def settle(self, answer: Response) -> None:
         self.answer = answer
         self.answered.set()
 
     def refuse(self, why: str) -> None:
-        self.settle(Answer(accepted=False, text=why))
+        self.settle(Response(accepted=False, text=why))
 
 
 @dataclass(slots=True)
 class _Pending:
     """What was asked and is not answered yet."""
 
-    asked: Ask
+    asked: WatcherMessage
     sent: float
     errand: _Errand | None = None
 
@@ -79,22 +79,22 @@ class SocketLink:
         holder: Callable[[], Holding | None],
         *,
         hertz: float = HERTZ,
-        patience: Patience | None = None,
+        patience: LinkTimeouts | None = None,
         uid_of: Callable[[Socket], int | None] = peer_uid,
     ) -> None:
         self._path = path
         self._holder = holder
-        self._patience = patience or Patience()
+        self._patience = patience or LinkTimeouts()
         self._uid_of = uid_of
         self._lock = threading.Lock()
         """Guards what follows; held for moments."""
-        self._hearing = Hearing(hertz)
-        self._outlook = Outlook(self._patience, time.monotonic())
+        self._hearing = LinkState(hertz)
+        self._outlook = ConnectionState(self._patience, time.monotonic())
         self._errands: deque[_Errand] = deque()
         """Commands that are not sent yet."""
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
-        self._line: Line | None = None
+        self._line: LineSocket | None = None
         self._next_look = 0.0
         self._pause = self._patience.first_look
         self._closing = False
@@ -124,11 +124,11 @@ class SocketLink:
                 self._wake()
             return self._hearing.text(conversation, cursor)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         errand = _Errand(request)
         with self._lock:
             if self._closing:
-                return Answer(accepted=False, text="this watcher has let go of the engine")
+                return Response(accepted=False, text="this watcher has let go of the engine")
             self._errands.append(errand)
             self._next_look = 0.0
             self._wake()
@@ -138,7 +138,7 @@ class SocketLink:
                 return errand.answer
             if errand in self._errands:
                 self._errands.remove(errand)
-            return Answer(accepted=False, text=self._silence(errand))
+            return Response(accepted=False, text=self._silence(errand))
 
     @property
     def is_connected(self) -> bool:
@@ -206,7 +206,7 @@ class SocketLink:
             elif line is not None:
                 self._attend(line, event)
 
-    def _attend(self, line: Line, event: int) -> None:
+    def _attend(self, line: LineSocket, event: int) -> None:
         if event & select.POLLOUT:
             line.send()
         if event & ~select.POLLOUT:
@@ -214,7 +214,7 @@ class SocketLink:
                 with self._lock:
                     self._take_in(said, time.monotonic())
 
-    def _talk(self, line: Line, now: float) -> float | None:
+    def _talk(self, line: LineSocket, now: float) -> float | None:
         """Ask for what is due. When there is more to ask; None where nothing is."""
         for asked in self._hearing.due(now):
             self._send(line, _Pending(asked, now))
@@ -223,7 +223,7 @@ class SocketLink:
             self._send(line, _Pending(CommandAsked(errand.request), now, errand))
         return self._hearing.next_due(now)
 
-    def _send(self, line: Line, pending: _Pending) -> None:
+    def _send(self, line: LineSocket, pending: _Pending) -> None:
         number = next(self._numbers)
         encoded = encode_asked(number, pending.asked)
         if pending.errand is not None:
@@ -330,10 +330,10 @@ def connect_to(workspace_root: Path, holder: Callable[[], Holding | None]) -> So
     return connect(socket_path(workspace_root), holder)
 
 
-def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> Line:
+def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> LineSocket:
     if path is None:
         raise BrokenLineError("its lock file does not say where its socket is")
-    return Line.to(path, uid_of)
+    return LineSocket.to(path, uid_of)
 
 
 def _deliver(said: Said, errand: _Errand) -> None:
@@ -341,7 +341,7 @@ def _deliver(said: Said, errand: _Errand) -> None:
         errand.refuse(said.error)
         return
     try:
-        errand.settle(read(said.ok, Answer))
+        errand.settle(read(said.ok, Response))
     except MessageError as error:
         errand.refuse(f"what the engine answered is not understood: {error}")
         raise

@@ -16,7 +16,17 @@ from engine.commands import again_order, asked_of_failed, key_of, retry_order
 from engine.display import plural
 from engine.errors import CrosswindError
 from engine.facts import LiveText
-from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
+from engine.link import (
+    Board,
+    Command,
+    EngineState,
+    Identity,
+    ModelLimit,
+    Request,
+    Response,
+    Row,
+    Wait,
+)
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 
@@ -173,7 +183,7 @@ class Engine:
             question=None if pipeline.question is None else pipeline.question.words,
             workspace_budget_usd=pipeline.config.workspace_budget,
             workspace_spent_usd=pipeline.workspace_spent_usd,
-            limits=tuple(Limit(model, *limit) for model, limit in models.limits().items()),
+            limits=tuple(ModelLimit(model, *limit) for model, limit in models.limits().items()),
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
@@ -192,14 +202,14 @@ class Engine:
 
     # Requests
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Response:
         """Do it, or say why not."""
         if self._ended:
-            return Answer(accepted=False, text="the engine has ended")
+            return Response(accepted=False, text="the engine has ended")
         try:
-            return Answer(accepted=True, text=await self._done(request))
+            return Response(accepted=True, text=await self._done(request))
         except (_Refused, CrosswindError) as refusal:
-            return Answer(accepted=False, text=str(refusal))
+            return Response(accepted=False, text=str(refusal))
 
     async def _done(self, request: Request) -> str:
         match request.command:

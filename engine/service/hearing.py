@@ -10,7 +10,6 @@ from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
 from engine.link import Board, Identity
 from engine.service.protocol import (
-    Ask,
     BoardAsked,
     CommandAsked,
     Hello,
@@ -20,6 +19,7 @@ from engine.service.protocol import (
     Said,
     SomeText,
     TextAsked,
+    WatcherMessage,
     read,
 )
 
@@ -27,7 +27,7 @@ BOARD_HERTZ: Final = 5.0
 INTEREST_SECONDS: Final = 2.0
 """What was not asked for in so long is pulled no more."""
 
-Conversation = tuple[str, ConversationKey]
+ConversationId = tuple[str, ConversationKey]
 """The benchmark, and which of its conversations."""
 
 
@@ -61,7 +61,7 @@ class _Mirror:
 
 
 @dataclass(slots=True)
-class Hearing:
+class LinkState:
     """All times are of one monotonic clock."""
 
     hertz: float
@@ -72,7 +72,7 @@ class Hearing:
     """Whether the engine took its leave."""
     _number: int = 0
     _board_interest: _Interest | None = None
-    _mirrors: dict[Conversation, _Mirror] = field(default_factory=dict)
+    _mirrors: dict[ConversationId, _Mirror] = field(default_factory=dict)
 
     # From the watcher
 
@@ -85,7 +85,7 @@ class Hearing:
         self._board_interest = _Interest(now, now, known is not None and known.waiting)
         return True
 
-    def want_text(self, conversation: Conversation, now: float) -> bool:
+    def want_text(self, conversation: ConversationId, now: float) -> bool:
         """Whether this is news, so that somebody must see to it."""
         mirror = self._mirrors.get(conversation)
         if mirror is not None and mirror.interest.alive(now):
@@ -95,7 +95,7 @@ class Hearing:
         self._mirrors[conversation] = _Mirror(_Interest(now, now, waiting))
         return True
 
-    def text(self, conversation: Conversation, cursor: int) -> LiveText | None:
+    def text(self, conversation: ConversationId, cursor: int) -> LiveText | None:
         mirror = self._mirrors.get(conversation)
         if mirror is None or mirror.speech is None:
             return None
@@ -113,9 +113,9 @@ class Hearing:
             default=None,
         )
 
-    def due(self, now: float) -> list[Ask]:
+    def due(self, now: float) -> list[WatcherMessage]:
         """What to ask now. Each counts as asked."""
-        asks: list[Ask] = []
+        asks: list[WatcherMessage] = []
         if _falls_due(self._board_interest, now, 1 / min(self.hertz, BOARD_HERTZ)):
             asks.append(BoardAsked(self._number))
         for conversation, mirror in list(self._mirrors.items()):
@@ -126,7 +126,7 @@ class Hearing:
                 asks.append(TextAsked(*conversation, mirror.cursor, mirror.speech))
         return asks
 
-    def hear(self, asked: Ask, said: Said, now: float) -> None:
+    def hear(self, asked: WatcherMessage, said: Said, now: float) -> None:
         """Take in what was answered. Raises `MessageError`."""
         match asked:
             case HelloAsked():

@@ -22,7 +22,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
-from engine.service.job import Job, Place
+from engine.service.job import EngineSettings, Job
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
@@ -76,7 +76,7 @@ def _sound_store(path: Path) -> Store:
 
 
 @contextmanager
-def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
+def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
     """An engine that holds the workspace for as long as the block lasts.
 
     Raises `InputError`, `WorkspaceBusyError` and `StoreError`.
@@ -109,7 +109,7 @@ def hosted(place: Place, *, linger: float) -> Iterator[Engine]:
 
 
 async def serve(
-    engine: Engine, place: Place, order: Order | None, on_ready: Callable[[], None]
+    engine: Engine, place: EngineSettings, order: Order | None, on_ready: Callable[[], None]
 ) -> RunResult:
     """Answer whoever watches, and do the order. Raises `CrosswindError`."""
     holder = workspace_holder(place.root)

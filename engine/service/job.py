@@ -13,7 +13,7 @@ Pace = Literal["human", "instant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EngineSettings:
     """Where an engine works, and how."""
 
     root: Path
@@ -31,7 +31,7 @@ class Place:
 class Job:
     """What an engine is started for."""
 
-    place: Place
+    place: EngineSettings
     order: Order | None
     linger: float
     """Seconds that it waits for more when all is done."""

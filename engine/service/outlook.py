@@ -29,7 +29,7 @@ class Holding(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class LinkTimeouts:
     """How long is waited for what, in seconds."""
 
     answer: float = 5.0
@@ -44,10 +44,10 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Outlook:
+class ConnectionState:
     """All times are of one monotonic clock."""
 
-    patience: Patience
+    patience: LinkTimeouts
     silent_since: float | None
     """Since when no board was heard; None while boards are heard."""
     connected: bool = False

@@ -64,7 +64,7 @@ class CommandAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="command"):
     request: Request
 
 
-Ask = HelloAsked | BoardAsked | TextAsked | CommandAsked
+WatcherMessage = HelloAsked | BoardAsked | TextAsked | CommandAsked
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -117,13 +117,13 @@ class SomeText(msgspec.Struct, frozen=True):
         return LiveText(self.speech, self.text, self.cursor)
 
 
-class Question(msgspec.Struct, frozen=True):
+class NumberedMessage(msgspec.Struct, frozen=True):
     """A line of a watcher's, of which only its `id` is known to be sound."""
 
     id: int
     fields: Mapping[str, object]
 
-    def read(self) -> Ask:
+    def read(self) -> WatcherMessage:
         """Raises `MessageError`."""
         version = _checked(self.fields, _Versioned).v
         if version != VERSION:
@@ -131,14 +131,14 @@ class Question(msgspec.Struct, frozen=True):
                 f"this engine speaks version {VERSION} of the link and the watcher version "
                 f"{version}: start both from one version of Crosswind"
             )
-        asked: Ask = _checked(_changed(self.fields, _FROM_ARRAYS), Ask)
+        asked: WatcherMessage = _checked(_changed(self.fields, _FROM_ARRAYS), WatcherMessage)
         return asked
 
 
 # Writing
 
 
-def encode_asked(number: int, asked: Ask) -> bytes:
+def encode_asked(number: int, asked: WatcherMessage) -> bytes:
     return _dumped({"v": VERSION, "id": number, **_plain(asked)}) + b"\n"
 
 
@@ -183,11 +183,11 @@ def _plain(value: object) -> Any:
 # Reading
 
 
-def read_question(line: bytes) -> Question:
+def read_question(line: bytes) -> NumberedMessage:
     """Raises `MessageError`."""
     value = parsed(line)
     number = _checked(value, _Numbered).id
-    return Question(number, cast("Mapping[str, object]", value))
+    return NumberedMessage(number, cast("Mapping[str, object]", value))
 
 
 class _Numbered(msgspec.Struct):

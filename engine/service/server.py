@@ -21,8 +21,8 @@ from typing import Final, Protocol, cast
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
 from engine.facts import LiveText
-from engine.link import Answer, Board, Request
-from engine.moments import Moment, reached
+from engine.link import Board, Request, Response
+from engine.moments import KillPoint, reached
 from engine.service.protocol import (
     LONGEST_LINE,
     VERSION,
@@ -65,14 +65,14 @@ LOOK_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Asked(Protocol):
+class ServedEngine(Protocol):
     """The engine, as its watchers see it; asked on its own loop. Its board names it."""
 
     def board(self) -> Board: ...
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None: ...
 
-    async def answer(self, request: Request) -> Answer: ...
+    async def answer(self, request: Request) -> Response: ...
 
 
 class Server:
@@ -80,7 +80,7 @@ class Server:
 
     def __init__(
         self,
-        engine: Asked,
+        engine: ServedEngine,
         path: Path,
         *,
         uid_of: Callable[[Socket], int | None] = peer_uid,
@@ -107,9 +107,9 @@ class Server:
 
     def _open_door(self) -> None:
         private_folder(self.path.parent)
-        reached(Moment.BINDING)
+        reached(KillPoint.BINDING)
         listening, self._inode = _listening_at(self.path)
-        reached(Moment.BOUND)
+        reached(KillPoint.BOUND)
         self._listening = listening
         self._attend_door(listening)
 
@@ -244,7 +244,7 @@ class Server:
         try:
             answer = await self._engine.answer(request)
         except CrosswindError as error:
-            answer = Answer(accepted=False, text=str(error))
+            answer = Response(accepted=False, text=str(error))
         except Exception as error:  # noqa: BLE001  (the edge of a request: a fault in it is told, never silent)
             _log.exception("a request failed")
             watcher.say(encode_error(number, f"the engine failed at it: {type(error).__name__}"))
@@ -260,7 +260,7 @@ async def _connected(meet: Callable[[], asyncio.Protocol], connected: socket.soc
 class _CurrentBoard:
     """Made into JSON once for all watchers that ask at about the same time."""
 
-    def __init__(self, engine: Asked) -> None:
+    def __init__(self, engine: ServedEngine) -> None:
         self._engine = engine
         self._number = 0
         self._encoded = b""

@@ -136,7 +136,7 @@ class BrokenLineError(Exception):
     """The other end cannot be reached, or is gone. Says why, in words that follow a name."""
 
 
-class Line:
+class LineSocket:
     """Raises `BrokenLineError` wherever the other end is not there any more."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -145,7 +145,7 @@ class Line:
         self._unread = bytearray()
 
     @classmethod
-    def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> Line:
+    def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> LineSocket:
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connected.settimeout(0)
         try:

@@ -15,7 +15,7 @@ from sqlite_utils import Database, Migrations
 
 from engine.errors import CrosswindError, StoreError
 from engine.files import sync
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
 from engine.store.filesystem import keep_private, mounts_text, refuse_network
@@ -305,9 +305,9 @@ def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
     try:
         MIGRATIONS.apply(database)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        reached(Moment.MIGRATING)
+        reached(KillPoint.MIGRATING)
     except sqlite3.Error:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
-    reached(Moment.MIGRATED)
+    reached(KillPoint.MIGRATED)

@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import Final
 
 from engine.errors import StoreError, WorkspaceBusyError
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.store.process import Fate, Process, fate, this_process
 
 LOCK_NAME: Final = "crosswind.lock"
@@ -88,11 +88,11 @@ def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
     at all.
     """
     path = root / LOCK_NAME
-    reached(Moment.LOCKING)
+    reached(KillPoint.LOCKING)
     descriptor = _locked(path)
     try:
         hold = Hold(root, descriptor, socket)
-        reached(Moment.LOCKED)
+        reached(KillPoint.LOCKED)
         yield hold
         # only emptied, never deleted: whoever waits on a deleted file waits on another lock
         os.ftruncate(descriptor, 0)

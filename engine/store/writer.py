@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from engine.display import plural
 from engine.errors import CrosswindError, StoreError
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.store.acknowledged import Acknowledgements
 from engine.store.bulk import Bulk
 from engine.store.events import keep_sums
@@ -145,7 +145,7 @@ class Writer:
         waiter = _here()
         self._give(_Rows(rows, self._now(), waiter))
         seqs = await waiter.future
-        reached(Moment.ACKNOWLEDGED)
+        reached(KillPoint.ACKNOWLEDGED)
         self._raise_told()
         return seqs
 
@@ -306,9 +306,9 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             outcomes = [(request, self._attempt(request)) for request in group]
-            reached(Moment.COMMITTING)
+            reached(KillPoint.COMMITTING)
             self._connection.execute("COMMIT")
-            reached(Moment.COMMITTED)
+            reached(KillPoint.COMMITTED)
             self._acknowledged.say(self._seq)
         except sqlite3.Error as error:
             self._seq = committed

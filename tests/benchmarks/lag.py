@@ -35,7 +35,7 @@ from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
-from engine.service.job import Place
+from engine.service.job import EngineSettings
 from engine.watch import Watch
 
 CONVERSATIONS = 200
@@ -98,7 +98,7 @@ async def meter(samples: list[Sample]) -> None:
 
 async def be_engine(root: Path) -> list[Sample]:
     """Until the one who started it closes its standard input."""
-    place = Place(root, root / "config.yaml")
+    place = EngineSettings(root, root / "config.yaml")
     samples: list[Sample] = []
     with hosted(place, linger=0.0) as engine:
         ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, NoteKind, Speech
-from engine.link import Answer, Board, Command, EngineState, Identity, Request
+from engine.link import Board, Command, EngineState, Identity, Request, Response
 from engine.pipeline.workbench import LiveBoard
 from engine.service.client import SocketLink, connect
 from engine.service.server import Server
@@ -59,9 +59,9 @@ class Talking:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self.live.text(benchmark, key, cursor)
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Response:
         del request
-        return Answer(accepted=True, text=str(time.process_time()))
+        return Response(accepted=True, text=str(time.process_time()))
 
 
 async def talk(engine: Talking) -> None:

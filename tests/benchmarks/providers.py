@@ -184,7 +184,7 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
     """The official client's request and connection, with our decoding."""
     import openai
 
-    from engine.providers.protocols.openai import OpenAIHearing
+    from engine.providers.protocols.openai import OpenAIReplyParser
     from engine.providers.protocols.sse import EventDecoder
 
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
@@ -193,7 +193,7 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
     )
 
     async def call() -> None:
-        said, hearing, decoder = [], OpenAIHearing(), EventDecoder()
+        said, hearing, decoder = [], OpenAIReplyParser(), EventDecoder()
         async with client.chat.completions.with_streaming_response.create(
             model=MODEL,
             messages=[

@@ -43,8 +43,8 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import LiveText, NoteKind, Speech
-from engine.link import Answer, Board, EngineState, Identity, Request
-from engine.pipeline.workbench import LiveBoard, Voice
+from engine.link import Board, EngineState, Identity, Request, Response
+from engine.pipeline.workbench import LiveBoard, LiveMessage
 from engine.service.client import connect
 from engine.service.server import Server
 from engine.store.database import Store, open_store
@@ -89,9 +89,9 @@ class Talking:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self.live.text(benchmark, key, cursor)
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Response:
         del request
-        return Answer(accepted=True, text="")
+        return Response(accepted=True, text="")
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Talk:
     key: ConversationKey
     take: int
     """The row."""
-    voice: Voice
+    voice: LiveMessage
     turns: int = TURNS
 
     def next_voice(self, live: LiveBoard) -> list[Row]:

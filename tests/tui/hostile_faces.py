@@ -34,7 +34,7 @@ from engine.cli.main import main as crosswind
 from engine.cli.session import Session, open_session
 from engine.errors import InputError, Problem
 from engine.facts import LiveText, Speech
-from engine.link import Answer, Board, Command, EngineState, Identity, Request, Wait
+from engine.link import Board, Command, EngineState, Identity, Request, Response, Wait
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.report import Report, Validated, added_up
 from engine.store.lock import Holder
@@ -77,10 +77,10 @@ class HostileLink:
             return None
         return LiveText.since(cursor, self.board().speaking[0], SPOKEN_ONLY)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         if request.command is Command.EVALUATE:
             asyncio.run(self._judge(request))
-        return Answer(accepted=request.command is Command.EVALUATE, text=SPOKEN_ONLY)
+        return Response(accepted=request.command is Command.EVALUATE, text=SPOKEN_ONLY)
 
     async def _judge(self, request: Request) -> None:
         for row in request.rows:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind
-from engine.link import Command, EngineState, Limit, Wait
+from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.standing import standings
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
@@ -238,7 +238,10 @@ def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre) -> None:
 def test_what_a_server_takes_at_once_is_said_of_targets_and_of_others(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
-        theatre.link.limits = [Limit(f"offline:{TARGETS[0]}", 8, 42), Limit("judge", 1, 3)]
+        theatre.link.limits = [
+            ModelLimit(f"offline:{TARGETS[0]}", 8, 42),
+            ModelLimit("judge", 1, 3),
+        ]
         await theatre.tick(pilot)
         await theatre.tick(pilot)
         lines = on_screen(pilot).splitlines()

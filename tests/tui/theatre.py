@@ -26,7 +26,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import LiveText, NoteKind, Speech
-from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Wait
+from engine.link import Board, Command, EngineState, Identity, ModelLimit, Request, Response, Wait
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
 from engine.store.tables import (
@@ -85,7 +85,7 @@ class ScriptedLink:
     agreed_usd: float | None = None
     rest_usd: float | None = None
     question: str | None = None
-    limits: list[Limit] = field(default_factory=list)
+    limits: list[ModelLimit] = field(default_factory=list)
     refuses: str | None = None
     """Why it does nothing of what it is asked."""
 
@@ -125,11 +125,11 @@ class ScriptedLink:
         start = cursor if cursor <= len(voice.text) else 0
         return LiveText(voice.speech, voice.text[start:], len(voice.text))
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         self.requests.append(request)
         self.commands.append(request.command)
         if self.refuses is not None:
-            return Answer(accepted=False, text=self.refuses)
+            return Response(accepted=False, text=self.refuses)
         match request.command:
             case Command.PAUSE:
                 self.state = EngineState.PAUSED
@@ -141,7 +141,7 @@ class ScriptedLink:
                 self.state = EngineState.STOPPED
             case _:
                 pass
-        return Answer(accepted=True, text=f"{request.command} it is")
+        return Response(accepted=True, text=f"{request.command} it is")
 
     def close(self) -> None:
         pass

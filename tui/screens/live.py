@@ -16,7 +16,7 @@ from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, Speech, StateChanged, TakeEnded, VerdictGiven
-from engine.link import Answer, Board, Command, Request, Row
+from engine.link import Board, Command, Request, Response, Row
 from engine.watch import BenchmarkInfo
 from tui.bindings import key
 from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
@@ -250,7 +250,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             request = Request(Command.CONCURRENCY, stage=Stage.SIMULATE, number=now + step)
             self.shell.engine.ask(request, self._concurrency_changed)
 
-    def _concurrency_changed(self, answer: Answer) -> None:
+    def _concurrency_changed(self, answer: Response) -> None:
         self.shell.tell(answer.text, bad=not answer.accepted)
         if not answer.accepted:
             self._at_once = None

@@ -19,7 +19,7 @@ from engine.commands import order_for
 from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Answer, Board, Command, EngineState, Request, Row
+from engine.link import Board, Command, EngineState, Request, Response, Row
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
@@ -141,7 +141,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                     continue
                 self._table.renew_all()
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Response) -> None:
         """What the engine says to the request."""
         self._accepted = answer.accepted
         if answer.accepted:

@@ -13,7 +13,7 @@ from textual.app import App
 
 from engine.commands import order_for
 from engine.errors import CrosswindError, InputError
-from engine.link import Answer, Board, Command, EngineLink, EngineState, Request, Row
+from engine.link import Board, Command, EngineLink, EngineState, Request, Response, Row
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceScreen, Offer
@@ -30,7 +30,7 @@ GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 _SETTLES: Final = 2.0
 """Seconds in which what an engine was asked counts for more than what it said of itself before."""
 
-Then = Callable[[Answer], None]
+Then = Callable[[Response], None]
 
 
 class Leaving(Enum):
@@ -117,7 +117,7 @@ class EngineControl:
         if self._backend.start is None:
             names = " ".join(order.benchmarks)
             why = f"No engine is at work here: `crosswind run {names}` starts one."
-            show(Answer(accepted=False, text=why))
+            show(Response(accepted=False, text=why))
         else:
             self._begin(self._start(self._backend.start, order, request, show))
 
@@ -137,7 +137,7 @@ class EngineControl:
             time.monotonic(),
         )
 
-        def answered(answer: Answer) -> None:
+        def answered(answer: Response) -> None:
             if not answer.accepted:
                 self._pause_asked = None
             self._show(answer)
@@ -218,13 +218,13 @@ class EngineControl:
         try:
             agreed = await self._agreed(order)
         except CrosswindError as error:
-            show(Answer(accepted=False, text=str(error)))
+            show(Response(accepted=False, text=str(error)))
             return
         if agreed is not None:
             named = None if request.order is None else agreed
             await self._ask(link, replace(request, order=named, quote=agreed.quote), show)
 
-    def _show(self, answer: Answer) -> None:
+    def _show(self, answer: Response) -> None:
         """What the engine says, where it says something."""
         if answer.text or not answer.accepted:
             self._tell(answer.text or "The engine refused.", bad=not answer.accepted)
@@ -248,7 +248,7 @@ class EngineControl:
             self._tell("An engine is being started.")
             self._started = await asyncio.to_thread(start, agreed if request is None else None)
         except CrosswindError as error:
-            show(Answer(accepted=False, text=str(error)))
+            show(Response(accepted=False, text=str(error)))
             return
         if request is not None and self._watch.link is not None:
             await self._ask(self._watch.link, request, show)

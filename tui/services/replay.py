@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText, Speech
-from engine.link import Answer, Board, EngineState, Request
+from engine.link import Board, EngineState, Request, Response
 from engine.store.tables import MessageRow, StoredTake
 
 SPEEDS: Final = (1, 10)
@@ -84,9 +84,9 @@ class Rehearsal:
     def board(self) -> Board:
         return Board(EngineState.RUNNING, ())
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> Response:
         del request
-        return Answer(accepted=False, text="this is a replay")
+        return Response(accepted=False, text="this is a replay")
 
     def close(self) -> None:
         """There is nothing to let go of."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import ConversationKey, Speaker, Stage, Track
 from engine.display import one_line, plural
 from engine.facts import CallMade, Fact, MessageSpoken, Speech, StateChanged, VerdictGiven
-from engine.link import Board, EngineState, Limit, Wait
+from engine.link import Board, EngineState, ModelLimit, Wait
 from engine.progress import FEWEST_TO_JUDGE, Progress, Tally, TargetProgress
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
@@ -188,7 +188,7 @@ def reason(wait: Wait) -> str:
     return one_line(wait.words)
 
 
-def limited(limit: Limit) -> str:
+def limited(limit: ModelLimit) -> str:
     """`8 calls let through at once, 42 wait`."""
     return f"{plural(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
 

@@ -40,10 +40,10 @@ class UnansweredError(ConnectionFailedError):
     """A connection that had carried another request ended before a byte of this one's response."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """Belongs to one event loop. Whatever comes when no response is due ends it."""
 
-    def __init__(self, buffer: memoryview, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, buffer: memoryview, on_lost: Callable[[HttpConnection], None]) -> None:
         self._buffer = buffer
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None

@@ -18,7 +18,7 @@ import aiohappyeyeballs
 import httpx2
 from aiohappyeyeballs import AddrInfoType
 
-from engine.providers.http.connection import LARGEST_HEAD, Connection
+from engine.providers.http.connection import LARGEST_HEAD, HttpConnection
 from engine.providers.http.descriptors import for_want_of_any
 from engine.providers.http.transport import (
     CLOSED,
@@ -81,7 +81,7 @@ class Connector:
         password = {} if self._tunnelled else self._proxy_password
         return {"Host": self._server.netloc, **password}
 
-    async def connect(self, make: Callable[[], Connection]) -> Connection:
+    async def connect(self, make: Callable[[], HttpConnection]) -> HttpConnection:
         """Raises `ConnectionFailedError`."""
         await self._load_trust()
         in_tls = False
@@ -169,8 +169,8 @@ class Connector:
         return await asyncio.shield(known)
 
     async def _through_tunnel(
-        self, connection: Connection, tls_begins: Callable[[], None]
-    ) -> Connection:
+        self, connection: HttpConnection, tls_begins: Callable[[], None]
+    ) -> HttpConnection:
         server = self._server
         target = server.netloc if server.port else f"{server.netloc}:443"
         transport, tunnel = await self._opened(ProxyTunnel, tls_begins)

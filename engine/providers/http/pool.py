@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from weakref import WeakSet
 
-from engine.providers.http.connection import READ_AT_ONCE, Connection, UnansweredError
+from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, UnansweredError
 from engine.providers.http.connector import CONNECT_S, Connector, speaks_tls, system_trust
 from engine.providers.http.descriptors import any_left, most_connections
 from engine.providers.http.proxies import proxy_for
@@ -53,8 +53,8 @@ class ConnectionPool:
         self._keep_alive_s = keep_alive_s
         # all that comes in is handled before the next of it is read, so that one is enough for all
         self._buffer = memoryview(bytearray(READ_AT_ONCE))
-        self._open: set[Connection] = set()
-        self._idle: dict[Connection, float] = {}
+        self._open: set[HttpConnection] = set()
+        self._idle: dict[HttpConnection, float] = {}
         """Since when each waits, the longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
@@ -97,7 +97,7 @@ class ConnectionPool:
         await self._send_over(await self._connected(), request, responds)
 
     async def _send_over(
-        self, connection: Connection, request: bytes, on_response: OnResponse
+        self, connection: HttpConnection, request: bytes, on_response: OnResponse
     ) -> None:
         try:
             await connection.request(request, on_response)
@@ -127,11 +127,11 @@ class ConnectionPool:
         first, last = f"POST {self._connector.target} HTTP/1.1", f"Content-Length: {len(body)}"
         return "\r\n".join([first, *lines, last, "", ""]).encode() + body
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> HttpConnection:
         self._connecting += 1
         try:
             connection = await self._connector.connect(
-                lambda: Connection(self._buffer, self._forget)
+                lambda: HttpConnection(self._buffer, self._forget)
             )
         finally:
             self._connecting -= 1
@@ -161,11 +161,11 @@ class ConnectionPool:
         longest.abort()
         return True
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
-    def _take_idle(self) -> Connection | None:
+    def _take_idle(self) -> HttpConnection | None:
         """The one that was used last, as the server is least likely to have tired of it."""
         while self._idle:
             connection, _ = self._idle.popitem()
@@ -174,7 +174,7 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: HttpConnection) -> None:
         if self._closed:
             connection.abort()
             return

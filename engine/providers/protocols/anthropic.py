@@ -10,16 +10,16 @@ from engine.providers.capabilities import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, Speaks
 from engine.providers.protocols.base import (
     BREAK,
-    Ask,
-    Cache,
+    ChatRequest,
     InStreamError,
+    MessageGroup,
+    PromptCache,
     Tokens,
-    Turn,
     count,
     parsed,
     turns,
 )
-from engine.providers.served import Named
+from engine.providers.served import ServedNames
 
 if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam
@@ -59,10 +59,10 @@ class AnthropicDialect:
     def steps(self) -> tuple[Step, ...]:
         return (Step.JSON_SCHEMA, Step.PROMPT)
 
-    def headers(self, ask: Ask) -> Mapping[str, str]:
+    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
         return {"anthropic-version": VERSION_WITH_SAMPLING if _samples(ask) else VERSION}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ChatRequest) -> dict[str, Any]:
         said = turns(ask)
         system = BREAK.join(turn.text for turn in said if turn.role is Speaks.SYSTEM)
         output = _output_config(ask)
@@ -95,20 +95,20 @@ class AnthropicDialect:
             names.add("cache_control")
         return frozenset(names)
 
-    def hearing(self) -> AnthropicHearing:
-        return AnthropicHearing()
+    def hearing(self) -> AnthropicReplyParser:
+        return AnthropicReplyParser()
 
 
-def _limit(ask: Ask) -> int:
+def _limit(ask: ChatRequest) -> int:
     return ask.params.max_tokens or min(LIMIT_UNASKED, ask.learned.room or LIMIT_UNASKED)
 
 
-def _samples(ask: Ask) -> bool:
+def _samples(ask: ChatRequest) -> bool:
     asked = {"temperature": ask.params.temperature, "top_p": ask.params.top_p}
     return any(value is not None and ask.takes(name) for name, value in asked.items())
 
 
-def _output_config(ask: Ask) -> OutputConfigParam:
+def _output_config(ask: ChatRequest) -> OutputConfigParam:
     config: OutputConfigParam = {}
     if ask.schema is not None and ask.learned.step is Step.JSON_SCHEMA:
         schema = plain_schema(ask.schema, bounded=ask.first_party and ask.takes(BOUNDS))
@@ -118,7 +118,7 @@ def _output_config(ask: Ask) -> OutputConfigParam:
     return config
 
 
-def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[MessageParam]:
+def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> list[MessageParam]:
     """The turns of user and assistant. Empty texts are left out, as they are refused."""
     rows: list[tuple[Speaks, list[str]]] = []
     for turn in said:
@@ -141,11 +141,11 @@ def _messages(said: Sequence[Turn], ask: Ask, before: int) -> list[MessageParam]
 
 
 def _kept_place(
-    rows: Sequence[tuple[Speaks, list[str]]], ask: Ask, before: int
+    rows: Sequence[tuple[Speaks, list[str]]], ask: ChatRequest, before: int
 ) -> tuple[int, int | None]:
     """The message and the text in it up to which the provider should keep the request."""
     texts = [(n, m, len(text)) for n, (_, row) in enumerate(rows) for m, text in enumerate(row)]
-    if ask.cache is Cache.HISTORY:
+    if ask.cache is PromptCache.HISTORY:
         texts = texts[:-1]
     long = before + sum(size for *_, size in texts) >= PAYS_FROM
     if ask.cache is None or not ask.takes("cache_control") or not texts or not long:
@@ -196,7 +196,7 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
     return plain
 
 
-class AnthropicHearing:
+class AnthropicReplyParser:
     """One stream of message events."""
 
     __slots__ = ("ended", "finish", "named", "provider", "thoughts", "tokens")
@@ -206,7 +206,7 @@ class AnthropicHearing:
         self.finish: Finish | None = None
         self.ended = False
         self.thoughts: list[str] = []
-        self.named = Named()
+        self.named = ServedNames()
         self.provider: str | None = None
 
     @property

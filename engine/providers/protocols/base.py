@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol
 
 from engine.providers.attempts import Failure
 from engine.providers.capabilities import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
-from engine.providers.endpoint import Params
+from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, JsonSchema, Message, Speaks
 from engine.providers.protocols.sse import BrokenStreamError
-from engine.providers.served import Meant, Named
+from engine.providers.served import Meant, ServedNames
 
 
-class Cache(StrEnum):
+class PromptCache(StrEnum):
     """Which part of a request will come again, and so pays to be kept by the provider."""
 
     LAST = "last"
@@ -26,16 +26,16 @@ class Cache(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ChatRequest:
     """One request."""
 
     model: str
     messages: tuple[Message, ...]
-    params: Params = field(default_factory=Params)
+    params: RequestParams = field(default_factory=RequestParams)
     schema: JsonSchema | None = None
     seed: int = 0
     """Already mixed from the model's and the call's."""
-    cache: Cache | None = None
+    cache: PromptCache | None = None
     learned: Learned = field(default_factory=Learned)
     first_party: bool = False
     """Whether it goes to those who made the protocol, and not to a server compatible with it."""
@@ -74,7 +74,7 @@ class InStreamError(Exception):
         self.failure = failure
 
 
-class Hearing(Protocol):
+class ReplyParser(Protocol):
     """Takes the events of one stream in, and holds what they said."""
 
     tokens: Tokens
@@ -83,7 +83,7 @@ class Hearing(Protocol):
     ended: bool
     """Whether nothing more will come."""
     thoughts: list[str]
-    named: Named
+    named: ServedNames
     """The models that it names as whose reply this is."""
     provider: str | None
     """Who serves the model, where a gateway says it."""
@@ -108,19 +108,19 @@ class Dialect(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]: ...
 
-    def headers(self, ask: Ask) -> Mapping[str, str]: ...
+    def headers(self, ask: ChatRequest) -> Mapping[str, str]: ...
 
-    def body(self, ask: Ask) -> dict[str, Any]: ...
+    def body(self, ask: ChatRequest) -> dict[str, Any]: ...
 
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
         """The parameters in the body, by the names under which they are configured."""
         ...
 
-    def hearing(self) -> Hearing: ...
+    def hearing(self) -> ReplyParser: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MessageGroup:
     """Messages of one speaker in a row."""
 
     role: Speaks
@@ -136,19 +136,19 @@ BREAK: Final = "\n\n"
 """Stands between messages that become one."""
 
 
-def turns(ask: Ask) -> list[Turn]:
+def turns(ask: ChatRequest) -> list[MessageGroup]:
     """The messages with the same role in a row put together, as many templates insist on it, and
     with the shape in words: all of it where the model cannot be held to it otherwise."""
-    found: list[Turn] = []
+    found: list[MessageGroup] = []
     for message in _messages(ask):
         if found and found[-1].role is message.role:
-            found[-1] = Turn(message.role, (*found[-1].texts, message.text))
+            found[-1] = MessageGroup(message.role, (*found[-1].texts, message.text))
         else:
-            found.append(Turn(message.role, (message.text,)))
+            found.append(MessageGroup(message.role, (message.text,)))
     return found
 
 
-def _messages(ask: Ask) -> Sequence[Message]:
+def _messages(ask: ChatRequest) -> Sequence[Message]:
     messages = list(ask.messages)
     if ask.schema is not None:
         place = next((n for n, said in enumerate(messages) if said.role is Speaks.SYSTEM), None)

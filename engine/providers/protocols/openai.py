@@ -10,8 +10,16 @@ from engine.display import one_line
 from engine.providers.attempts import Cause, Failure, failure_in
 from engine.providers.capabilities import BOUNDS, Step
 from engine.providers.model import Finish, JsonSchema, Speaks
-from engine.providers.protocols.base import Ask, InStreamError, Tokens, Turn, count, parsed, turns
-from engine.providers.served import LONGEST_NAME, Named, amount
+from engine.providers.protocols.base import (
+    ChatRequest,
+    InStreamError,
+    MessageGroup,
+    Tokens,
+    count,
+    parsed,
+    turns,
+)
+from engine.providers.served import LONGEST_NAME, ServedNames, amount
 
 if TYPE_CHECKING:  # the types of the bodies alone: to import the client takes as long as a run
     from openai.types import ReasoningEffort
@@ -55,11 +63,11 @@ class OpenAIDialect:
     def steps(self) -> tuple[Step, ...]:
         return (Step.JSON_SCHEMA, Step.JSON_OBJECT, Step.PROMPT)
 
-    def headers(self, ask: Ask) -> Mapping[str, str]:
+    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
         del ask
         return {}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ChatRequest) -> dict[str, Any]:
         params = ask.params
         body: CompletionCreateParamsStreaming = {
             "model": ask.model,
@@ -87,11 +95,11 @@ class OpenAIDialect:
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
         return frozenset(body)
 
-    def hearing(self) -> OpenAIHearing:
-        return OpenAIHearing()
+    def hearing(self) -> OpenAIReplyParser:
+        return OpenAIReplyParser()
 
 
-def _message(turn: Turn) -> ChatCompletionMessageParam:
+def _message(turn: MessageGroup) -> ChatCompletionMessageParam:
     match turn.role:
         case Speaks.SYSTEM:
             return {"role": "system", "content": turn.text}
@@ -101,7 +109,7 @@ def _message(turn: Turn) -> ChatCompletionMessageParam:
             return {"role": "assistant", "content": turn.text}
 
 
-def _limit_name(ask: Ask) -> Literal["max_tokens", "max_completion_tokens"] | None:
+def _limit_name(ask: ChatRequest) -> Literal["max_tokens", "max_completion_tokens"] | None:
     """OpenAI itself has renamed the limit and refuses the old name for new models; compatible
     servers mostly know the old one."""
     old, new = ask.takes("max_tokens"), ask.takes("max_completion_tokens")
@@ -110,7 +118,7 @@ def _limit_name(ask: Ask) -> Literal["max_tokens", "max_completion_tokens"] | No
     return "max_tokens" if old else None
 
 
-def _response_format(ask: Ask) -> ResponseFormat | None:
+def _response_format(ask: ChatRequest) -> ResponseFormat | None:
     if ask.schema is None or ask.learned.step is Step.PROMPT:
         return None
     if ask.learned.step is Step.JSON_OBJECT:
@@ -148,7 +156,7 @@ def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any
     return strict
 
 
-class OpenAIHearing:
+class OpenAIReplyParser:
     """One stream of chunks."""
 
     __slots__ = ("_refused", "ended", "finish", "named", "provider", "thoughts", "tokens")
@@ -158,7 +166,7 @@ class OpenAIHearing:
         self.finish: Finish | None = None
         self.ended = False
         self.thoughts: list[str] = []
-        self.named = Named()
+        self.named = ServedNames()
         self.provider: str | None = None
         self._refused = False
 

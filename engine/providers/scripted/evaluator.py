@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from engine.providers.scripted.lexicon import Family, any_of, families
-from engine.providers.scripted.request import Request
+from engine.providers.scripted.request import ModelRequest
 from engine.providers.scripted.words import Draw, content_stems, plain, sentences, tagged
 from engine.quotes import is_one_word
 
@@ -224,7 +224,7 @@ class _Hit:
     family: Family | None
 
 
-def judgement(asked: Request, *, strict: bool) -> dict[str, Any]:
+def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     """Evidence, reasoning and `present`, as the request's schema wants them."""
     definition, replies = _case(asked)
     behaviour = read_definition(definition)
@@ -276,7 +276,7 @@ def _nearest(behaviour: Behaviour, replies: tuple[str, ...]) -> list[_Hit]:
     return said[-1:]
 
 
-def _case(asked: Request) -> tuple[str, tuple[str, ...]]:
+def _case(asked: ModelRequest) -> tuple[str, tuple[str, ...]]:
     """The definition and the assistant's messages; without tags, whatever looks like them."""
     text = asked.task()
     body = _transcript(text)

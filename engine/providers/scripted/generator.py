@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from engine.providers.scripted.request import Request, number_after
+from engine.providers.scripted.request import ModelRequest, number_after
 from engine.providers.scripted.words import (
     COMMON_WORDS,
     Draw,
@@ -68,7 +68,7 @@ class StockMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class SpeakingStyle:
     """How a person of some profile talks of a situation."""
 
     told: re.Pattern[str]
@@ -127,10 +127,10 @@ def stock_metrics() -> tuple[StockMetric, ...]:
 
 
 @cache
-def voices() -> tuple[Voice, ...]:
+def voices() -> tuple[SpeakingStyle, ...]:
     """The last one fits any profile that is not empty."""
     return tuple(
-        Voice(re.compile(entry["told"]), tuple(entry["of_self"]), tuple(entry["brings"]))
+        SpeakingStyle(re.compile(entry["told"]), tuple(entry["of_self"]), tuple(entry["brings"]))
         for entry in _read("voices.toml")["voice"]
     )
 
@@ -139,7 +139,7 @@ _MOST_LANDMARKS: Final = 6
 _DEFAULT_TURNS: Final = 6
 
 
-def written_scenarios(asked: Request, *, terse: bool) -> dict[str, Any]:
+def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     """As many scenarios as asked for, each different, as the request's schema wants them."""
     task = asked.task()
     definition = asked.tagged("behaviour") or task
@@ -252,7 +252,7 @@ _VAGUE: Final = re.compile(
 _THIRD_PERSON: Final = {"be": "is", "have": "has", "do": "does", "go": "goes"}
 
 
-def written_metrics(asked: Request, *, terse: bool) -> dict[str, Any]:
+def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     """Metrics of both types, as the request's schema wants them."""
     name = asked.tagged("name") or ""
     description = asked.tagged("description") or asked.task()
@@ -375,7 +375,7 @@ _LOWER_START: Final = re.compile(
 )
 
 
-def written_variant(asked: Request) -> dict[str, Any]:
+def written_variant(asked: ModelRequest) -> dict[str, Any]:
     """Persona and landmarks for a profile, the turns kept, as the request's schema wants them."""
     task = asked.task()
     persona = asked.tagged("persona") or "You are somebody with a question."
@@ -406,11 +406,11 @@ def _profile(text: str) -> dict[str, str]:
     return {axis.strip(" -*"): value.strip() for axis, _, value in pairs if value.strip()}
 
 
-def _voice(value: str) -> Voice:
+def _voice(value: str) -> SpeakingStyle:
     return next(voice for voice in voices() if voice.told.search(plain(value)))
 
 
-def _persona(persona: str, profile: dict[str, str], voice: Voice, draw: Draw) -> str:
+def _persona(persona: str, profile: dict[str, str], voice: SpeakingStyle, draw: Draw) -> str:
     told = " ".join(_said_of(axis, value) for axis, value in profile.items())
     situation, *rest = sentences(" ".join(persona.split()))
     return " ".join([situation, told, draw.pick(voice.of_self), *rest])
@@ -428,7 +428,7 @@ def _said_of(axis: str, value: str) -> str:
     return f"Your {axis.lower()}: {low}."
 
 
-def _reworded(text: str, voice: Voice, draw: Draw, number: int) -> str:
+def _reworded(text: str, voice: SpeakingStyle, draw: Draw, number: int) -> str:
     """The same move in other words; every other one touches what is particular to the profile."""
     said = text
     for told, options in _REWORDED:

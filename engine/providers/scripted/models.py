@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 
 from engine.benchmark import Usage
 from engine.errors import InputError, Problem
-from engine.moments import Moment, reached
+from engine.moments import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.providers.scripted.evaluator import judgement
 from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant
-from engine.providers.scripted.request import Request
+from engine.providers.scripted.request import ModelRequest
 from engine.providers.scripted.shapes import filled
 from engine.providers.scripted.target import Character, spoken_reply
 from engine.providers.scripted.user import Temperament, user_turn
@@ -44,7 +44,7 @@ async def speak(
 ) -> None:
     """Hand the text to `on_text` at this pace; without a listener it takes the same time."""
     if pace == "instant":
-        reached(Moment.FIRST_WORD)
+        reached(KillPoint.FIRST_WORD)
         if on_text is not None:
             on_text(text)
         return
@@ -60,7 +60,7 @@ async def speak(
     for number, piece in enumerate(_PIECE.findall(text)):
         await sleep(delay)
         if number == 0:
-            reached(Moment.FIRST_WORD)
+            reached(KillPoint.FIRST_WORD)
         if on_text is not None:
             on_text(piece)
         delay = per_word * (0.7 + 0.6 * draw.fraction()) if pace == "human" else per_word
@@ -90,7 +90,7 @@ _MANNERS: Final = {
 
 OFFLINE_MODELS: Final = frozenset(_MANNERS)
 
-_Writer = Callable[[Request, _Manner], dict[str, Any]]
+_Writer = Callable[[ModelRequest, _Manner], dict[str, Any]]
 
 _WRITERS: Final[dict[str, _Writer]] = {
     "metrics": lambda asked, manner: written_metrics(asked, terse=manner.terse),
@@ -146,11 +146,11 @@ class _ScriptedModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        reached(Moment.SENDING)
-        text = self._answer(Request(tuple(messages), self.seed, seed), schema)
-        reached(Moment.SENT)
+        reached(KillPoint.SENDING)
+        text = self._answer(ModelRequest(tuple(messages), self.seed, seed), schema)
+        reached(KillPoint.SENT)
         await speak(text, on_text, pace=self.pace, sleep=self.sleep, seed=(self.seed, seed))
-        reached(Moment.LAST_WORD)
+        reached(KillPoint.LAST_WORD)
         usage = Usage(
             calls=1,
             input_tokens=sum(token_count(message.text) for message in messages),
@@ -160,7 +160,7 @@ class _ScriptedModel:
         )
         return Reply(text, Finish.STOP, usage)
 
-    def _answer(self, asked: Request, schema: JsonSchema | None) -> str:
+    def _answer(self, asked: ModelRequest, schema: JsonSchema | None) -> str:
         manner = _MANNERS[self.name]
         if schema is None:
             return spoken_reply(asked, manner.character)

@@ -13,7 +13,7 @@ ASKED_AGAIN = "could not be used:"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What came in, and the seeds that tell one draw from another."""
 
     messages: tuple[Message, ...]

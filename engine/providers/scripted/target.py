@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from engine.providers.model import Message, Speaks
-from engine.providers.scripted.request import Request
+from engine.providers.scripted.request import ModelRequest
 from engine.providers.scripted.words import Draw, bare, cues_of, lines_of, word_list
 
 _ADJECTIVES: Final = word_list("adjectives")
@@ -105,7 +105,7 @@ _GREETING: Final = (
 )
 
 
-def spoken_reply(asked: Request, character: Character) -> str:
+def spoken_reply(asked: ModelRequest, character: Character) -> str:
     """The reply to the person's newest message, in plain text with a little Markdown."""
     said = [message for message in asked.messages if message.role is Speaks.USER]
     if not said:

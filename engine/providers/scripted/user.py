@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from engine.providers.model import Message, Speaks
-from engine.providers.scripted.request import ASKED_AGAIN, Request
+from engine.providers.scripted.request import ASKED_AGAIN, ModelRequest
 from engine.providers.scripted.words import (
     Draw,
     content_stems,
@@ -312,7 +312,7 @@ class _Now:
     gave_way_before: bool
 
 
-def user_turn(asked: Request, temperament: Temperament) -> dict[str, Any]:
+def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     """Thought, message and `done`, as the request's schema wants them."""
     part = _read_part(asked.system)
     now = _now(asked.messages, part)
@@ -404,7 +404,7 @@ def _saw(reply: str) -> str:
 class _Voice:
     """The words that this person has at this turn, another one of each kind every time."""
 
-    asked: Request
+    asked: ModelRequest
     part: _Part
     words: dict[str, tuple[str, ...]]
     turn: int

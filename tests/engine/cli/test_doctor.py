@@ -19,8 +19,8 @@ from engine.cli.doctor import report
 from engine.cli.main import main
 from engine.config.schema import load_config
 from engine.config.secrets import Environment
-from engine.doctor.examination import Asked, examine
-from engine.doctor.findings import Area, Finding, State, exit_code
+from engine.doctor.examination import DoctorOptions, examine
+from engine.doctor.findings import Area, Diagnostic, Severity, exit_code
 from engine.doctor.models import model_findings, models_in_use
 from engine.doctor.store import store_findings
 from engine.doctor.system import Terminal, colours, system_findings, terminal_findings
@@ -81,8 +81,8 @@ class Clinic:
 
     def examine(
         self, *areas: Area, call: bool = False, longest_s: float = 5.0, **environ: str
-    ) -> list[Finding]:
-        asked = Asked(
+    ) -> list[Diagnostic]:
+        asked = DoctorOptions(
             self.root,
             named=True,
             call=call,
@@ -93,7 +93,7 @@ class Clinic:
         )
         return [finding for finding in examine(asked) if finding.area in areas]
 
-    def only(self, area: Area, longest_s: float = 5.0, **environ: str) -> Finding:
+    def only(self, area: Area, longest_s: float = 5.0, **environ: str) -> Diagnostic:
         [finding] = self.examine(area, call=area is Area.CALL, longest_s=longest_s, **environ)
         return finding
 
@@ -122,7 +122,7 @@ def speaks(server: ProtocolServer, source: str) -> str:
     return f'source: {source}, base_url: "{url}", apikey: "${{MY_KEY}}"'
 
 
-def states(findings: Sequence[Finding]) -> list[State]:
+def states(findings: Sequence[Diagnostic]) -> list[Severity]:
     return [finding.state for finding in findings]
 
 
@@ -164,14 +164,14 @@ def test_every_finding_is_in_the_json_with_the_exit_code(clinic: Clinic) -> None
     ],
 )
 def test_a_wrong_configuration_outweighs_all_else(problems: list[Area], code: int) -> None:
-    found = [Finding(area, "x", State.PROBLEM, "is wrong") for area in problems]
-    assert exit_code([*found, Finding(Area.KEYS, "x", State.NOTE, "is odd")]) == code
+    found = [Diagnostic(area, "x", Severity.PROBLEM, "is wrong") for area in problems]
+    assert exit_code([*found, Diagnostic(Area.KEYS, "x", Severity.NOTE, "is odd")]) == code
 
 
 def test_what_to_do_stands_under_what_is_wrong_and_ascii_will_do() -> None:
     findings = [
-        Finding(Area.STORE, "store", State.OK, "well"),
-        Finding(Area.STORE, "space", State.PROBLEM, "too\x1b little", "make room"),
+        Diagnostic(Area.STORE, "store", Severity.OK, "well"),
+        Diagnostic(Area.STORE, "space", Severity.PROBLEM, "too\x1b little", "make room"),
     ]
     assert list(report(findings)) == [
         "✓ store  store  well",
@@ -186,7 +186,9 @@ def test_what_to_do_stands_under_what_is_wrong_and_ascii_will_do() -> None:
 
 def test_a_long_sentence_goes_on_under_itself_and_breaks_no_command() -> None:
     words = "a sentence that is longer than the terminal is wide"
-    finding = Finding(Area.STORE, "x", State.NOTE, words, "chmod 600 /a/long-path/that-is/one-word")
+    finding = Diagnostic(
+        Area.STORE, "x", Severity.NOTE, words, "chmod 600 /a/long-path/that-is/one-word"
+    )
     lines = list(report([finding], width=50))
     assert lines[:3] == [
         "· store  x  a sentence that is longer than the",
@@ -208,8 +210,8 @@ def test_outside_of_a_workspace_there_is_still_something_to_say(
 
 
 def test_an_old_sqlite_is_a_note_and_a_new_one_is_none() -> None:
-    assert states(system_findings((3, 51, 2)))[-1] is State.NOTE
-    assert states(system_findings((3, 51, 3)))[-1] is State.OK
+    assert states(system_findings((3, 51, 2)))[-1] is Severity.NOTE
+    assert states(system_findings((3, 51, 3)))[-1] is Severity.OK
 
 
 # What people write
@@ -238,10 +240,10 @@ def test_a_scenario_of_no_metric_is_a_problem_and_a_late_landmark_a_note(clinic:
     name = "benchmarks/giving-in/scenarios.json"
     clinic.write(name, json.dumps([row]))
     late = clinic.examine(Area.CONFIGURATION)
-    assert states(late)[-1] is State.NOTE
+    assert states(late)[-1] is Severity.NOTE
     assert "1 metric, 1 scenario" in [finding.sentence for finding in late]
     clinic.write(name, json.dumps([{**row, "metric_id": "m09"}]))
-    assert states(clinic.examine(Area.CONFIGURATION))[-1] is State.PROBLEM
+    assert states(clinic.examine(Area.CONFIGURATION))[-1] is Severity.PROBLEM
 
 
 # Keys
@@ -249,7 +251,7 @@ def test_a_scenario_of_no_metric_is_a_problem_and_a_late_landmark_a_note(clinic:
 
 def test_a_key_is_named_with_the_place_it_comes_from(clinic: Clinic) -> None:
     clinic.target('model: x, source: vllm, base_url: "http://127.0.0.1:1", apikey: "${MY_KEY}"')
-    assert clinic.only(Area.KEYS).state is State.PROBLEM
+    assert clinic.only(Area.KEYS).state is Severity.PROBLEM
     assert clinic.only(Area.KEYS, MY_KEY=CANARY).sentence.endswith("set in the environment")
     clinic.write(".env", f"MY_KEY={CANARY}\n")
     assert clinic.examine(Area.KEYS)[-1].sentence.endswith("set in .env")
@@ -259,10 +261,10 @@ def test_a_key_is_named_with_the_place_it_comes_from(clinic: Clinic) -> None:
 
 def test_an_env_file_that_others_can_read_is_a_note_with_its_remedy(clinic: Clinic) -> None:
     clinic.write(".env", "A=b\n")
-    assert clinic.only(Area.KEYS).state is State.OK
+    assert clinic.only(Area.KEYS).state is Severity.OK
     clinic.write(".env", "A=b\n", mode=0o644)
     found = clinic.only(Area.KEYS)
-    assert found.state is State.NOTE
+    assert found.state is Severity.NOTE
     assert found.remedy == f"chmod 600 {clinic.root / '.env'}"
 
 
@@ -270,7 +272,7 @@ def test_an_env_file_that_cannot_be_read_is_one_problem(clinic: Clinic) -> None:
     clinic.target('model: x, source: vllm, base_url: "http://127.0.0.1:1", apikey: "${MY_KEY}"')
     (clinic.root / ".env").write_bytes(b"MY_KEY=\xff\n")
     found = clinic.only(Area.KEYS)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert "not UTF-8" in found.sentence
 
 
@@ -309,7 +311,7 @@ def test_no_key_is_shown_anywhere(
 def test_a_key_that_cannot_be_sent_is_told_without_its_length(clinic: Clinic) -> None:
     clinic.target(f'model: x, source: vllm, base_url: "{NOBODY}", apikey: "${{MY_KEY}}"')
     found = clinic.only(Area.KEYS, MY_KEY=f"{CANARY}\n{CANARY}")
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert found.sentence == (
         "x: this key or header has a character that cannot be sent (it comes from ${MY_KEY}), "
         "expected letters, digits and signs"
@@ -337,7 +339,7 @@ def test_a_model_is_shown_with_its_roles_its_address_and_its_price(
         "no proxy",
         "price not known",
     ]
-    assert unpriced.state is State.NOTE
+    assert unpriced.state is Severity.NOTE
     clinic.target(f"model: words-20, {speaks(server, 'openai')}, price: {{input: 2, output: 8}}")
     found = clinic.examine(Area.MODELS)[-1]
     assert found.sentence.endswith("$2 in, $8 out a million tokens")
@@ -350,7 +352,7 @@ def test_the_proxy_of_a_run_is_told_and_one_that_cannot_be_used_is_a_problem(
     config = load_config(clinic.root / "config.yaml")
     models = models_in_use(config, Environment(clinic.root, {}))
 
-    def told() -> Finding:
+    def told() -> Diagnostic:
         return next(f for f in model_findings(models, config) if f.subject == "x")
 
     monkeypatch.setenv("HTTP_PROXY", f"http://me:{CANARY}@127.0.0.1:9")
@@ -362,7 +364,7 @@ def test_the_proxy_of_a_run_is_told_and_one_that_cannot_be_used_is_a_problem(
     monkeypatch.delenv("NO_PROXY")
     for unusable in ("socks5://127.0.0.1:9", "http://[oops", "http://", "http://h:0"):
         monkeypatch.setenv("HTTP_PROXY", unusable)
-        assert told().state is State.PROBLEM
+        assert told().state is Severity.PROBLEM
 
 
 def test_http_beyond_this_machine_is_a_note(
@@ -371,7 +373,7 @@ def test_http_beyond_this_machine_is_a_note(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     clinic.target('model: x, source: vllm, base_url: "http://10.0.0.1/v1"')
     found = clinic.examine(Area.MODELS)[-1]
-    assert found.state is State.NOTE
+    assert found.state is Severity.NOTE
     assert "read on the way" in found.sentence
 
 
@@ -386,7 +388,7 @@ def test_each_account_is_asked_once_for_its_models(
     lines = [f"  - {{id: t{n}, model: m{n}, {speaks(server, source)}}}\n" for n in range(3)]
     clinic.write("config.yaml", OFFLINE + "".join(lines))
     found = clinic.only(Area.REACH, MY_KEY=CANARY)
-    assert found.state is State.OK
+    assert found.state is Severity.OK
     assert found.sentence.endswith("MY_KEY was not refused")
     [request] = server.requests
     assert (request.method, request.path, request.key) == ("GET", "/v1/models", CANARY)
@@ -398,11 +400,11 @@ def test_a_refused_key_and_a_missing_one_are_told_apart(
     server.settings = Settings(key="another")
     clinic.target(f"model: x, {speaks(server, 'openai')}")
     refused = clinic.only(Area.REACH, MY_KEY=CANARY)
-    assert refused.state is State.PROBLEM
+    assert refused.state is Severity.PROBLEM
     assert "reached" in refused.sentence
     assert "key was refused (401): MY_KEY" in refused.sentence
     missing = clinic.only(Area.REACH)
-    assert missing.state is State.OK
+    assert missing.state is Severity.OK
     assert "MY_KEY is missing" in missing.sentence
     assert server.requests[-1].key is None
 
@@ -453,7 +455,7 @@ def test_a_server_that_says_nothing_is_given_up_after_its_time(clinic: Clinic) -
     with silent() as url:
         clinic.target(f'model: x, source: vllm, base_url: "{url}"')
         found = clinic.only(Area.REACH, longest_s=0.2)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert found.sentence == "it was connected, but did not answer within 0.2 s"
 
 
@@ -461,7 +463,7 @@ def test_a_server_without_tls_is_told_from_one_that_is_not_there(clinic: Clinic)
     with redirecting() as url:
         clinic.target(f'model: x, source: vllm, base_url: "{url.replace("http:", "https:")}"')
         found = clinic.only(Area.REACH)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert found.sentence == "it was connected, but could not agree on TLS"
     assert found.remedy is not None
     assert found.remedy.startswith("write http:// in base_url")
@@ -474,7 +476,7 @@ def test_a_proxy_that_refuses_is_told_with_its_status(
     with redirecting() as url:
         monkeypatch.setenv("HTTPS_PROXY", url.removesuffix("/v1"))
         found = clinic.only(Area.REACH)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert found.sentence.startswith("501: ")
     assert found.sentence.endswith("the proxy found no way to the server")
     assert found.remedy is not None
@@ -485,7 +487,7 @@ def test_a_redirect_is_told_by_its_host_and_not_followed(clinic: Clinic) -> None
     with redirecting() as url:
         clinic.target(f'model: x, source: vllm, base_url: "{url}"')
         found = clinic.only(Area.REACH)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert "redirects to elsewhere.example (307)" in found.sentence
     assert CANARY not in found.sentence
 
@@ -500,7 +502,7 @@ def test_the_order_is_that_of_the_configuration_however_long_each_takes(
         ]
         clinic.write("config.yaml", OFFLINE + "".join(lines))
         found = clinic.examine(Area.REACH, longest_s=0.2, MY_KEY=CANARY)
-    assert states(found) == [State.PROBLEM, State.OK]
+    assert states(found) == [Severity.PROBLEM, Severity.OK]
 
 
 # Calls
@@ -521,7 +523,7 @@ def test_a_call_tells_how_long_it_took_and_what_it_cost(
     price = "price: {input: 1000, output: 1000}"
     clinic.target(f"model: words-3, {speaks(server, source)}, {price}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is State.OK
+    assert found.state is Severity.OK
     assert "answered in" in found.sentence
     assert "$0.0" in found.sentence
     [asked] = [request for request in server.requests if request.asks_a_model]
@@ -537,17 +539,17 @@ def test_a_call_tells_which_other_model_answered_and_what_to_write(
     server.plan(Fault.OTHER_MODEL, detail=Detail(served="mock-beta"))
     clinic.target(f"model: words-3, {speaks(server, source)}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is State.NOTE
+    assert found.state is Severity.NOTE
     assert "mock-beta answered in place of words-3" in found.sentence
     assert found.remedy == (
         "write `served_model: same` beside the model to refuse that, or `served_as: mock-beta` if "
         "that is the model you mean"
     )
     clinic.target(f"model: words-3, served_as: mock-beta, {speaks(server, source)}")
-    assert clinic.only(Area.CALL, MY_KEY=CANARY).state is State.OK
+    assert clinic.only(Area.CALL, MY_KEY=CANARY).state is Severity.OK
     clinic.target(f"model: words-3, served_model: same, {speaks(server, source)}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert "another model answered, which served_model: same refuses" in found.sentence
 
 
@@ -569,7 +571,7 @@ def test_each_model_is_asked_once_in_its_role_with_the_form_of_a_run(
         f"targets:\n  - {{id: mine, model: steadfast, {speaks(server, source)}}}\n",
     )
     found = clinic.examine(Area.CALL, call=True, MY_KEY=CANARY)
-    assert states(found) == [State.OK] * 4, found
+    assert states(found) == [Severity.OK] * 4, found
     asked = {request.model: request for request in server.requests if request.asks_a_model}
     titles = {name: (one.schema or {}).get("title") for name, one in asked.items()}
     assert titles == {
@@ -587,7 +589,7 @@ def test_a_limit_that_cuts_every_verdict_is_found_before_a_run(
     judging(clinic, f"model: evaluator, {speaks(server, 'openai')}, params: {{max_tokens: 2}}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
     assert (found.state, found.sentence) == (
-        State.PROBLEM,
+        Severity.PROBLEM,
         "the answer was cut at the model's output limit",
     )
 
@@ -598,12 +600,12 @@ def test_a_context_that_is_smaller_than_the_limit_is_found_before_a_run(
     server.settings = Settings(context=2048)
     clinic.target(f"model: words-3, {speaks(server, 'anthropic')}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is State.OK
+    assert found.state is Severity.OK
     assert "at the second time of asking" in found.sentence
     assert "has room for 1024 tokens of a reply" in found.sentence
     clinic.target(f"model: words-3, {speaks(server, 'anthropic')}, params: {{max_tokens: 8192}}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert "max_tokens is more than the model has room for" in found.sentence
 
 
@@ -621,7 +623,7 @@ def test_what_becomes_of_the_form_is_told(
     server.plan(fault)
     judging(clinic, f"model: evaluator, {speaks(server, 'openai')}")
     found = clinic.only(Area.CALL, MY_KEY=CANARY)
-    assert found.state is (State.PROBLEM if fault is Fault.PROSE else State.OK)
+    assert found.state is (Severity.PROBLEM if fault is Fault.PROSE else Severity.OK)
     assert said in found.sentence
 
 
@@ -642,14 +644,14 @@ def test_a_call_that_fails_is_told_and_not_tried_for_long(
     server.plan(fault)
     clinic.target(f"model: words-3, {speaks(server, source)}")
     found = clinic.only(Area.CALL, longest_s=0.4 if fault is Fault.STALL else 5, MY_KEY=CANARY)
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert said in found.sentence
     assert len([request for request in server.requests if request.asks_a_model]) == 1
 
 
 def test_a_model_without_its_key_is_not_called(clinic: Clinic, server: ProtocolServer) -> None:
     clinic.target(f"model: words-3, {speaks(server, 'openai')}")
-    assert clinic.only(Area.CALL).state is State.NOTE
+    assert clinic.only(Area.CALL).state is Severity.NOTE
     assert not any(request.asks_a_model for request in server.requests)
 
 
@@ -664,7 +666,7 @@ GOOD = Terminal(
 
 
 def test_a_good_terminal_needs_nothing() -> None:
-    assert set(states(terminal_findings(GOOD))) == {State.OK}
+    assert set(states(terminal_findings(GOOD))) == {Severity.OK}
 
 
 @pytest.mark.parametrize(
@@ -684,7 +686,7 @@ def test_what_stands_between_the_terminal_and_the_app_is_a_note(
     subject: str, terminal: Terminal, said: str
 ) -> None:
     [found] = [f for f in terminal_findings(terminal) if f.subject == subject]
-    assert found.state is State.NOTE
+    assert found.state is Severity.NOTE
     assert said in found.sentence
 
 
@@ -726,7 +728,7 @@ def stored(clinic: Clinic) -> Path:
     return path
 
 
-def about(findings: Sequence[Finding], subject: str) -> Finding:
+def about(findings: Sequence[Diagnostic], subject: str) -> Diagnostic:
     [found] = [finding for finding in findings if finding.subject == subject]
     return found
 
@@ -735,7 +737,7 @@ def test_a_whole_store_is_read_and_left_as_it_is(clinic: Clinic) -> None:
     stored(clinic)
     before = clinic.files()
     found = about(clinic.examine(Area.STORE), "store")
-    assert found.state is State.OK
+    assert found.state is Severity.OK
     assert "no damage found" in found.sentence
     assert clinic.files() == before
 
@@ -746,7 +748,7 @@ def test_a_store_that_is_written_at_the_same_time_is_read_through_its_log(clinic
         with closing(sqlite3.connect(path)) as writer, writer:
             writer.execute("CREATE TABLE another (x)")
         assert path.with_name("crosswind.db-wal").stat().st_size > 0
-        assert about(clinic.examine(Area.STORE), "store").state is State.OK
+        assert about(clinic.examine(Area.STORE), "store").state is Severity.OK
 
 
 @pytest.mark.parametrize(
@@ -756,7 +758,7 @@ def test_a_store_that_is_none_is_a_problem(clinic: Clinic, content: bytes, said:
     path = clinic.root / "crosswind.db"
     path.write_bytes(content)
     found = about(clinic.examine(Area.STORE), "store")
-    assert found.state is State.PROBLEM
+    assert found.state is Severity.PROBLEM
     assert said in found.sentence
 
 
@@ -768,7 +770,7 @@ def test_a_store_that_opens_but_is_damaged_within_is_found(clinic: Clinic) -> No
     middle = range(size * 2, len(content))
     content[middle.start : middle.stop] = b"\x5a" * len(middle)
     path.write_bytes(content)
-    assert about(clinic.examine(Area.STORE), "store").state is State.PROBLEM
+    assert about(clinic.examine(Area.STORE), "store").state is Severity.PROBLEM
 
 
 def test_a_check_that_would_take_too_long_ends_without_a_verdict(tmp_path: Path) -> None:
@@ -787,19 +789,19 @@ def test_a_network_disk_and_a_full_one_are_problems(clinic: Clinic) -> None:
     path = clinic.root / "crosswind.db"
     mounts = f"server:/x {clinic.root.resolve()} nfs4 rw 0 0\n"
     found = store_findings(path, clinic.root, mounts=mounts, free=1024)
-    assert about(found, "place").state is State.PROBLEM
+    assert about(found, "place").state is Severity.PROBLEM
     assert "nfs4" in about(found, "place").sentence
-    assert about(found, "space").state is State.PROBLEM
+    assert about(found, "space").state is Severity.PROBLEM
     little = store_findings(path, clinic.root, mounts="", free=500 * 1024**2)
-    assert about(little, "space").state is State.NOTE
-    assert about(little, "place").state is State.OK
+    assert about(little, "space").state is Severity.NOTE
+    assert about(little, "place").state is Severity.OK
 
 
 def test_who_works_on_the_workspace_is_named(clinic: Clinic) -> None:
-    assert about(clinic.examine(Area.STORE), "engine").state is State.OK
+    assert about(clinic.examine(Area.STORE), "engine").state is Severity.OK
     with hold_workspace(clinic.root):
         found = about(clinic.examine(Area.STORE), "engine")
-    assert found.state is State.NOTE
+    assert found.state is Severity.NOTE
     assert "process " in found.sentence
 
 
@@ -807,7 +809,7 @@ def test_a_log_that_has_grown_is_a_note(clinic: Clinic) -> None:
     path = stored(clinic)
     with path.with_name("crosswind.db-wal").open("wb") as log:
         log.truncate(300 * 1024**2)
-    assert about(clinic.examine(Area.STORE), "log").state is State.NOTE
+    assert about(clinic.examine(Area.STORE), "log").state is Severity.NOTE
 
 
 def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
@@ -822,17 +824,17 @@ def test_a_stale_name_of_certificates_is_found_and_hides_nothing_else(
             + f"  - {{id: near, source: openai, model: words-1, base_url: {server.openai_url}}}\n",
         )
         far, near = clinic.examine(Area.REACH)
-    assert far.state is State.PROBLEM
+    assert far.state is Severity.PROBLEM
     assert "SSL_CERT_FILE is" in far.sentence
     assert "No such file" in far.sentence
     assert far.remedy is not None
     assert "unset" in far.remedy
-    assert near.state is State.OK
+    assert near.state is Severity.OK
 
 
-@pytest.mark.parametrize(("limit", "state"), [(256, State.NOTE), (1 << 20, State.OK)])
+@pytest.mark.parametrize(("limit", "state"), [(256, Severity.NOTE), (1 << 20, Severity.OK)])
 def test_a_small_limit_of_open_files_is_told(
-    limit: int, state: State, monkeypatch: pytest.MonkeyPatch
+    limit: int, state: Severity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
     [found] = [one for one in system_findings() if one.subject == "open files"]

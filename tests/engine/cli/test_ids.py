@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import ConversationKey
-from engine.cli.ids import Named, conversations, find
+from engine.cli.ids import IdMatch, conversations, find
 from engine.errors import InputError
 from engine.store.database import create_store
 from engine.store.reader import Reader
@@ -81,7 +81,7 @@ def test_an_id_costs_no_more_where_a_store_holds_twenty_times_as_much(
 
 
 def test_what_is_named_is_found_with_all_that_was_played_of_it(small: Reader) -> None:
-    assert find(small, str(PLAYED)) == Named("bread", str(PLAYED), "conversation")
+    assert find(small, str(PLAYED)) == IdMatch("bread", str(PLAYED), "conversation")
     assert find(small, str(PLAYED)[:-3]).id == str(PLAYED)
     variants = {ConversationKey(f"m01_s007_v{n:02d}", "steadfast") for n in range(3)}
     assert conversations(small, [str(PLAYED)]) == {"bread": {PLAYED}}

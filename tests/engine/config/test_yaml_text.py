@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.yaml_text import MAX_BYTES, Place, dotted, parse_yaml, read_yaml
+from engine.config.yaml_text import MAX_BYTES, Position, dotted, parse_yaml, read_yaml
 from engine.errors import InputError
 
 Write = Callable[[str | bytes], Path]
@@ -24,10 +24,10 @@ def place_and_text(error: InputError) -> tuple[int | None, int | None, str]:
 def test_every_value_has_its_place_and_every_key_its_own(config_file: Write) -> None:
     document = read_yaml(config_file("a: 1\ntargets:\n  - {id: x, é: [ü, 2]}\n"))
     assert document.data == {"a": 1, "targets": [{"id": "x", "é": ["ü", 2]}]}
-    assert document.place(("targets", 0, "id")) == Place(3, 10)
-    assert document.key_place(("targets", 0, "id")) == Place(3, 6)
-    assert document.place(("targets", 0, "é", 1)) == Place(3, 20)
-    assert document.place(("targets", 0, "missing", "deep")) == Place(3, 5)
+    assert document.place(("targets", 0, "id")) == Position(3, 10)
+    assert document.key_place(("targets", 0, "id")) == Position(3, 6)
+    assert document.place(("targets", 0, "é", 1)) == Position(3, 20)
+    assert document.place(("targets", 0, "missing", "deep")) == Position(3, 5)
     assert document.value(("targets", 0, "é", 1)) == 2
     assert document.value(("targets", 4, "id")) is None
 
@@ -157,7 +157,7 @@ def test_a_file_of_countless_values_is_refused(config_file: Write, refused: Refu
 def test_a_byte_order_mark_moves_no_place(config_file: Write) -> None:
     document = read_yaml(config_file(b"\xef\xbb\xbfa: 1\n"))
     assert document.data == {"a": 1}
-    assert document.place(("a",)) == Place(1, 4)
+    assert document.place(("a",)) == Position(1, 4)
 
 
 def test_bytes_that_are_not_utf_8_are_named_by_their_offset(
@@ -174,7 +174,7 @@ def test_bytes_that_are_not_utf_8_are_named_by_their_offset(
 def test_windows_line_ends_are_read(config_file: Write) -> None:
     document = read_yaml(config_file("a: 1\r\nb: |\r\n  x\r\n  y\r\n"))
     assert document.data == {"a": 1, "b": "x\ny\n"}
-    assert document.place(("b",)) == Place(2, 4)
+    assert document.place(("b",)) == Position(2, 4)
 
 
 def test_a_key_is_what_is_written_and_a_value_what_yaml_makes_of_it() -> None:

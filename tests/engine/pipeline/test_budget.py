@@ -11,8 +11,8 @@ from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
-from engine.pipeline.budget import Budget, Limit
-from engine.pipeline.control import Drained
+from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.control import StopRequested
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.run import Pipeline, RunResult
@@ -22,9 +22,9 @@ from tests.engine.small_workspace import Place
 
 
 def test_a_call_is_made_while_spent_in_the_air_and_usual_fit() -> None:
-    budget = Budget([Limit("run.budget", 1.0)], first_usd=lambda _role, _model: 0.4)
+    budget = Budget([BudgetLimit("run.budget", 1.0)], first_usd=lambda _role, _model: 0.4)
     with budget.call(Role.USER, "a") as first, budget.call(Role.TARGET, "a"):
-        with pytest.raises(Drained), budget.call(Role.EVALUATOR, "a"):
+        with pytest.raises(StopRequested), budget.call(Role.EVALUATOR, "a"):
             pass
         first(0.1)
     assert budget.spent_usd == pytest.approx(0.1)

@@ -12,11 +12,11 @@ import pytest
 
 from engine.providers.accounts import Accounts
 from engine.providers.clock import World
-from engine.providers.endpoint import Params, endpoint
+from engine.providers.endpoint import RequestParams, endpoint
 from engine.providers.model import Attempt, Message, Reply, Speaks
-from engine.providers.protocols.base import Cache
+from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel, real_model
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from tests.protocol_server.server import ProtocolServer
 
 CANARY = "sk-canary-0123456789abcdefXYZ"
@@ -65,13 +65,13 @@ class Bench:
 
     server: ProtocolServer
     time: FakeTime = field(default_factory=FakeTime)
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
     key: str = CANARY
     headers: Mapping[str, str] = field(default_factory=dict)
     model: str = "words-20"
     source: str = "openai"
-    params: Params = field(default_factory=Params)
-    cache: Cache | None = None
+    params: RequestParams = field(default_factory=RequestParams)
+    cache: PromptCache | None = None
     notes: list[str] = field(default_factory=list)
 
     def accounts(self) -> Accounts:

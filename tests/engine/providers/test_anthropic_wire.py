@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.providers.capabilities import Learned, Step
-from engine.providers.endpoint import Params
+from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, Speaks
 from engine.providers.protocols.anthropic import (
     LIMIT_UNASKED,
@@ -16,10 +16,10 @@ from engine.providers.protocols.anthropic import (
     VERSION,
     VERSION_WITH_SAMPLING,
     AnthropicDialect,
-    AnthropicHearing,
+    AnthropicReplyParser,
     plain_schema,
 )
-from engine.providers.protocols.base import Ask, Cache, InStreamError, Tokens
+from engine.providers.protocols.base import ChatRequest, InStreamError, PromptCache, Tokens
 
 SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
 HELLO = Message(Speaks.USER, "Hello.")
@@ -28,8 +28,8 @@ SHAPE = {"title": "t", "type": "object", "properties": {"a": {"type": "integer",
 DIALECT = AnthropicDialect()
 
 
-def ask(**changes: Any) -> Ask:
-    return Ask("m", (SYSTEM, HELLO), **changes)
+def ask(**changes: Any) -> ChatRequest:
+    return ChatRequest("m", (SYSTEM, HELLO), **changes)
 
 
 def test_the_least_is_sent() -> None:
@@ -44,20 +44,22 @@ def test_the_least_is_sent() -> None:
 
 
 def test_sampling_is_asked_for_in_the_version_that_takes_it() -> None:
-    warm = ask(params=Params(temperature=0.0, max_tokens=5))
+    warm = ask(params=RequestParams(temperature=0.0, max_tokens=5))
     assert DIALECT.headers(warm) == {"anthropic-version": VERSION_WITH_SAMPLING}
     assert (DIALECT.body(warm)["temperature"], DIALECT.body(warm)["max_tokens"]) == (0.0, 5)
-    cold = ask(params=Params(temperature=0.0), learned=Learned(dropped=frozenset({"temperature"})))
+    cold = ask(
+        params=RequestParams(temperature=0.0), learned=Learned(dropped=frozenset({"temperature"}))
+    )
     assert DIALECT.headers(cold) == {"anthropic-version": VERSION}
     assert "temperature" not in DIALECT.body(cold)
 
 
 def test_a_seed_is_never_sent() -> None:
-    assert "seed" not in DIALECT.body(ask(params=Params(seed=1), seed=7))
+    assert "seed" not in DIALECT.body(ask(params=RequestParams(seed=1), seed=7))
 
 
 def test_shape_and_effort_go_into_one_place() -> None:
-    both = ask(schema=SHAPE, params=Params(reasoning_effort="low"))
+    both = ask(schema=SHAPE, params=RequestParams(reasoning_effort="low"))
     config = DIALECT.body(both)["output_config"]
     assert config == {
         "format": {"type": "json_schema", "schema": plain_schema(SHAPE)},
@@ -93,7 +95,7 @@ def test_anthropic_itself_takes_that_a_list_is_not_empty() -> None:
 
 def test_empty_messages_are_left_out_and_their_neighbours_put_together() -> None:
     said = (HELLO, Message(Speaks.ASSISTANT, " "), Message(Speaks.USER, "Still there?"))
-    assert DIALECT.body(Ask("m", said))["messages"] == [
+    assert DIALECT.body(ChatRequest("m", said))["messages"] == [
         {"role": "user", "content": "Hello.\n\nStill there?"}
     ]
 
@@ -108,37 +110,37 @@ def marked(body: dict[str, Any]) -> list[str]:
 
 def test_a_target_s_request_is_kept_whole() -> None:
     said = (SYSTEM, Message(Speaks.USER, LONG), Message(Speaks.ASSISTANT, "a"), HELLO)
-    assert marked(DIALECT.body(Ask("m", said, cache=Cache.LAST))) == ["Hello."]
+    assert marked(DIALECT.body(ChatRequest("m", said, cache=PromptCache.LAST))) == ["Hello."]
 
 
 def test_a_user_model_s_request_is_kept_up_to_the_words_for_this_turn() -> None:
     history = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, LONG), Message(Speaks.USER, "reply 1"))
     now = Message(Speaks.USER, "It is turn 2.")
-    body = DIALECT.body(Ask("m", (*history, now), cache=Cache.HISTORY))
+    body = DIALECT.body(ChatRequest("m", (*history, now), cache=PromptCache.HISTORY))
     assert marked(body) == ["reply 1"]
     assert body["messages"][-1]["content"][1] == {"type": "text", "text": "\n\nIt is turn 2."}
     # what is kept comes again, letter by letter, at the beginning of the next request
     more = (*history, Message(Speaks.ASSISTANT, "b"), Message(Speaks.USER, "reply 2"), now)
-    later = DIALECT.body(Ask("m", more, cache=Cache.HISTORY))
+    later = DIALECT.body(ChatRequest("m", more, cache=PromptCache.HISTORY))
     assert later["messages"][2] == {"role": "user", "content": "reply 1"}
     assert marked(later) == ["reply 2"]
 
 
-@pytest.mark.parametrize("cache", [Cache.LAST, Cache.HISTORY, None])
-def test_what_is_short_or_not_wanted_is_not_marked(cache: Cache | None) -> None:
+@pytest.mark.parametrize("cache", [PromptCache.LAST, PromptCache.HISTORY, None])
+def test_what_is_short_or_not_wanted_is_not_marked(cache: PromptCache | None) -> None:
     assert marked(DIALECT.body(ask(cache=cache))) == []
     long = (SYSTEM, Message(Speaks.USER, LONG), HELLO)
     refused = Learned(dropped=frozenset({"cache_control"}))
-    assert marked(DIALECT.body(Ask("m", long, cache=cache, learned=refused))) == []
+    assert marked(DIALECT.body(ChatRequest("m", long, cache=cache, learned=refused))) == []
 
 
 def test_a_lone_message_has_no_history_to_keep() -> None:
     said = (SYSTEM, Message(Speaks.USER, LONG))
-    assert marked(DIALECT.body(Ask("m", said, cache=Cache.HISTORY))) == []
+    assert marked(DIALECT.body(ChatRequest("m", said, cache=PromptCache.HISTORY))) == []
 
 
-def hear(*events: dict[str, Any]) -> tuple[AnthropicHearing, list[str | None]]:
-    hearing = AnthropicHearing()
+def hear(*events: dict[str, Any]) -> tuple[AnthropicReplyParser, list[str | None]]:
+    hearing = AnthropicReplyParser()
     return hearing, [hearing.hear(json.dumps(event)) for event in events]
 
 

@@ -11,7 +11,7 @@ from engine.providers.attempts import (
     LONGEST_RETRY_AFTER_S,
     Cause,
     Failure,
-    Kind,
+    FailureKind,
     concerns_account,
     describe,
     failure_in,
@@ -26,30 +26,30 @@ NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (301, Kind.FATAL_TARGET),
-        (307, Kind.FATAL_TARGET),
-        (400, Kind.FATAL_REQUEST),
-        (401, Kind.FATAL_TARGET),
-        (402, Kind.FATAL_TARGET),
-        (403, Kind.FATAL_TARGET),
-        (404, Kind.FATAL_TARGET),
-        (408, Kind.TRANSIENT),
-        (409, Kind.TRANSIENT),
-        (413, Kind.FATAL_REQUEST),
-        (418, Kind.FATAL_REQUEST),
-        (422, Kind.FATAL_REQUEST),
-        (425, Kind.TRANSIENT),
-        (429, Kind.RATE_LIMITED),
-        (500, Kind.TRANSIENT),
-        (501, Kind.FATAL_REQUEST),
-        (502, Kind.TRANSIENT),
-        (503, Kind.TRANSIENT),
-        (504, Kind.TRANSIENT),
-        (524, Kind.TRANSIENT),
-        (529, Kind.OVERLOADED),
+        (301, FailureKind.FATAL_TARGET),
+        (307, FailureKind.FATAL_TARGET),
+        (400, FailureKind.FATAL_REQUEST),
+        (401, FailureKind.FATAL_TARGET),
+        (402, FailureKind.FATAL_TARGET),
+        (403, FailureKind.FATAL_TARGET),
+        (404, FailureKind.FATAL_TARGET),
+        (408, FailureKind.TRANSIENT),
+        (409, FailureKind.TRANSIENT),
+        (413, FailureKind.FATAL_REQUEST),
+        (418, FailureKind.FATAL_REQUEST),
+        (422, FailureKind.FATAL_REQUEST),
+        (425, FailureKind.TRANSIENT),
+        (429, FailureKind.RATE_LIMITED),
+        (500, FailureKind.TRANSIENT),
+        (501, FailureKind.FATAL_REQUEST),
+        (502, FailureKind.TRANSIENT),
+        (503, FailureKind.TRANSIENT),
+        (504, FailureKind.TRANSIENT),
+        (524, FailureKind.TRANSIENT),
+        (529, FailureKind.OVERLOADED),
     ],
 )
-def test_a_status_has_its_class(status: int, kind: Kind) -> None:
+def test_a_status_has_its_class(status: int, kind: FailureKind) -> None:
     assert sort(Failure(Cause.STATUS, status=status)) is kind
 
 
@@ -62,75 +62,81 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
     failure = status_failure(status, headers, "<title>no</title>", now=NOW)
     for one in (failure, Failure(Cause.PROXY, status=status)):
         assert one.cause is Cause.PROXY
-        assert sort(one) is Kind.FATAL_REQUEST
+        assert sort(one) is FailureKind.FATAL_REQUEST
         assert "proxy" in describe(one)
         assert "key" not in describe(one)
-    assert sort(Failure(Cause.PROXY, status=502)) is Kind.UNREACHABLE
+    assert sort(Failure(Cause.PROXY, status=502)) is FailureKind.UNREACHABLE
 
 
 @pytest.mark.parametrize(
     ("cause", "kind"),
     [
-        (Cause.UNKNOWN_HOST, Kind.UNREACHABLE),
-        (Cause.NETWORK, Kind.UNREACHABLE),
-        (Cause.NO_CONNECTION, Kind.UNREACHABLE),
-        (Cause.CERTIFICATE, Kind.FATAL_TARGET),
-        (Cause.BROKEN, Kind.TRANSIENT),
-        (Cause.UNFINISHED, Kind.TRANSIENT),
-        (Cause.NO_STREAM, Kind.TRANSIENT),
-        (Cause.STALLED, Kind.STALLED),
-        (Cause.OVERSIZED, Kind.FATAL_REQUEST),
-        (Cause.EMPTY, Kind.EMPTY),
+        (Cause.UNKNOWN_HOST, FailureKind.UNREACHABLE),
+        (Cause.NETWORK, FailureKind.UNREACHABLE),
+        (Cause.NO_CONNECTION, FailureKind.UNREACHABLE),
+        (Cause.CERTIFICATE, FailureKind.FATAL_TARGET),
+        (Cause.BROKEN, FailureKind.TRANSIENT),
+        (Cause.UNFINISHED, FailureKind.TRANSIENT),
+        (Cause.NO_STREAM, FailureKind.TRANSIENT),
+        (Cause.STALLED, FailureKind.STALLED),
+        (Cause.OVERSIZED, FailureKind.FATAL_REQUEST),
+        (Cause.EMPTY, FailureKind.EMPTY),
     ],
 )
-def test_what_breaks_without_a_status_has_its_class(cause: Cause, kind: Kind) -> None:
+def test_what_breaks_without_a_status_has_its_class(cause: Cause, kind: FailureKind) -> None:
     assert sort(Failure(cause)) is kind
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (429, {"error": {"code": "insufficient_quota"}}, Kind.FATAL_TARGET),
-        (429, {"error": {"type": "insufficient_quota"}}, Kind.FATAL_TARGET),
-        (429, {"error": {"message": "Request too large for x on TPM"}}, Kind.FATAL_REQUEST),
-        (429, {"error": {"message": "You exceeded your quota", "code": 429}}, Kind.RATE_LIMITED),
-        (400, {"error": {"message": "Your credit balance is too low"}}, Kind.FATAL_TARGET),
-        (400, {"error": {"code": "context_length_exceeded"}}, Kind.CONTEXT_FULL),
-        (400, {"error": {"message": "prompt is too long: 9 > 8"}}, Kind.CONTEXT_FULL),
-        (400, {"error": {"message": "maximum context length is 8"}}, Kind.CONTEXT_FULL),
-        (400, {"error": {"code": "content_filter"}}, Kind.FILTERED),
-        (403, {"error": {"message": "Input was flagged by moderation"}}, Kind.FILTERED),
-        (403, {"error": {"message": "no access to this model"}}, Kind.FATAL_TARGET),
-        (503, {"error": {"type": "overloaded_error"}}, Kind.OVERLOADED),
-        (500, {"error": {"code": "overloaded"}}, Kind.OVERLOADED),
-        (422, {"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}, Kind.FATAL_REQUEST),
-        (502, "<html><title>Bad gateway</title></html>", Kind.TRANSIENT),
-        (404, "not here", Kind.FATAL_TARGET),
-        (500, [1, 2], Kind.TRANSIENT),
-        (500, None, Kind.TRANSIENT),
+        (429, {"error": {"code": "insufficient_quota"}}, FailureKind.FATAL_TARGET),
+        (429, {"error": {"type": "insufficient_quota"}}, FailureKind.FATAL_TARGET),
+        (429, {"error": {"message": "Request too large for x on TPM"}}, FailureKind.FATAL_REQUEST),
+        (
+            429,
+            {"error": {"message": "You exceeded your quota", "code": 429}},
+            FailureKind.RATE_LIMITED,
+        ),
+        (400, {"error": {"message": "Your credit balance is too low"}}, FailureKind.FATAL_TARGET),
+        (400, {"error": {"code": "context_length_exceeded"}}, FailureKind.CONTEXT_FULL),
+        (400, {"error": {"message": "prompt is too long: 9 > 8"}}, FailureKind.CONTEXT_FULL),
+        (400, {"error": {"message": "maximum context length is 8"}}, FailureKind.CONTEXT_FULL),
+        (400, {"error": {"code": "content_filter"}}, FailureKind.FILTERED),
+        (403, {"error": {"message": "Input was flagged by moderation"}}, FailureKind.FILTERED),
+        (403, {"error": {"message": "no access to this model"}}, FailureKind.FATAL_TARGET),
+        (503, {"error": {"type": "overloaded_error"}}, FailureKind.OVERLOADED),
+        (500, {"error": {"code": "overloaded"}}, FailureKind.OVERLOADED),
+        (422, {"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}, FailureKind.FATAL_REQUEST),
+        (502, "<html><title>Bad gateway</title></html>", FailureKind.TRANSIENT),
+        (404, "not here", FailureKind.FATAL_TARGET),
+        (500, [1, 2], FailureKind.TRANSIENT),
+        (500, None, FailureKind.TRANSIENT),
     ],
 )
-def test_what_a_body_says_counts_beside_the_status(status: int, body: object, kind: Kind) -> None:
+def test_what_a_body_says_counts_beside_the_status(
+    status: int, body: object, kind: FailureKind
+) -> None:
     assert sort(status_failure(status, {}, body, now=NOW)) is kind
 
 
 @pytest.mark.parametrize(
     ("event", "kind"),
     [
-        ({"error": {"type": "overloaded_error", "message": "Overloaded"}}, Kind.OVERLOADED),
-        ({"error": {"type": "rate_limit_error"}}, Kind.RATE_LIMITED),
-        ({"error": {"type": "api_error"}}, Kind.TRANSIENT),
-        ({"error": {"type": "invalid_request_error"}}, Kind.FATAL_REQUEST),
-        ({"error": {"type": "authentication_error"}}, Kind.FATAL_TARGET),
-        ({"error": {"code": 502, "message": "upstream failed"}}, Kind.TRANSIENT),
-        ({"error": {"code": 429, "message": "slow down"}}, Kind.RATE_LIMITED),
-        ({"error": "it broke"}, Kind.TRANSIENT),
-        ({"error": {"code": "context_length_exceeded"}}, Kind.CONTEXT_FULL),
-        ({"object": "error", "message": "bad", "code": 400}, Kind.FATAL_REQUEST),
-        ({}, Kind.TRANSIENT),
+        ({"error": {"type": "overloaded_error", "message": "Overloaded"}}, FailureKind.OVERLOADED),
+        ({"error": {"type": "rate_limit_error"}}, FailureKind.RATE_LIMITED),
+        ({"error": {"type": "api_error"}}, FailureKind.TRANSIENT),
+        ({"error": {"type": "invalid_request_error"}}, FailureKind.FATAL_REQUEST),
+        ({"error": {"type": "authentication_error"}}, FailureKind.FATAL_TARGET),
+        ({"error": {"code": 502, "message": "upstream failed"}}, FailureKind.TRANSIENT),
+        ({"error": {"code": 429, "message": "slow down"}}, FailureKind.RATE_LIMITED),
+        ({"error": "it broke"}, FailureKind.TRANSIENT),
+        ({"error": {"code": "context_length_exceeded"}}, FailureKind.CONTEXT_FULL),
+        ({"object": "error", "message": "bad", "code": 400}, FailureKind.FATAL_REQUEST),
+        ({}, FailureKind.TRANSIENT),
     ],
 )
-def test_an_error_inside_a_stream_has_its_class(event: object, kind: Kind) -> None:
+def test_an_error_inside_a_stream_has_its_class(event: object, kind: FailureKind) -> None:
     assert sort(failure_in(event, Cause.IN_STREAM)) is kind
 
 
@@ -223,7 +229,7 @@ def test_a_person_can_read_what_happened(failure: Failure, words: str) -> None:
 )
 def test_a_400_that_is_about_the_whole_model_parks_it(body: object, words: str) -> None:
     failure = status_failure(400, {}, body, now=NOW)
-    assert sort(failure) is Kind.FATAL_TARGET
+    assert sort(failure) is FailureKind.FATAL_TARGET
     assert words in describe(failure)
 
 
@@ -231,7 +237,7 @@ def test_a_400_that_is_about_the_whole_model_parks_it(body: object, words: str) 
     "message", ["This request cannot be read.", "invalid model parameters", "the api key_size is 3"]
 )
 def test_any_other_400_is_about_its_request(message: str) -> None:
-    assert sort(status_failure(400, {}, {"message": message}, now=NOW)) is Kind.FATAL_REQUEST
+    assert sort(status_failure(400, {}, {"message": message}, now=NOW)) is FailureKind.FATAL_REQUEST
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -250,7 +256,7 @@ def test_a_redirect_says_where_to_whatever_its_page_says(
     page = "<html><title>Moved</title></html>"
     failure = status_failure(status, {"location": location}, page, now=NOW)
     assert describe(failure) == f"{status}: the server redirects elsewhere ({shown})"
-    assert sort(failure) is Kind.FATAL_TARGET
+    assert sort(failure) is FailureKind.FATAL_TARGET
 
 
 @pytest.mark.parametrize(
@@ -294,7 +300,7 @@ def test_a_body_of_any_shape_is_read(body: object) -> None:
     failure = failure_in(body, Cause.IN_STREAM)
     assert failure.status is None
     assert "odd" in describe(failure)
-    assert sort(failure) is Kind.TRANSIENT
+    assert sort(failure) is FailureKind.TRANSIENT
 
 
 def test_what_a_server_says_is_cut_before_anything_is_looked_up_in_it() -> None:

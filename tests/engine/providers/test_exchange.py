@@ -24,9 +24,9 @@ from engine.providers.http.transport import (
     OnResponse,
     TransportFailure,
 )
-from engine.providers.protocols.openai import OpenAIHearing
+from engine.providers.protocols.openai import OpenAIReplyParser
 from engine.providers.protocols.sse import OversizedError
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 
 
 def speak(*pieces: str) -> tuple[str, list[str | None]]:
@@ -82,7 +82,7 @@ def test_thoughts_among_the_words_count_as_said() -> None:
 
 
 def test_thoughts_beside_the_words_have_a_largest_size() -> None:
-    hearing = OpenAIHearing()
+    hearing = OpenAIReplyParser()
     result = CallResult(hearing, ReplyBuffer(None, clock=lambda: 0.0))
     hearing.thoughts.extend(["x" * 65536] * (LONGEST_REPLY // 65536))
     result.count_thoughts()
@@ -116,7 +116,7 @@ class Recorded:
 
 
 def outcome(line: Recorded) -> CallResult:
-    result = CallResult(OpenAIHearing(), ReplyBuffer(None, clock=lambda: 0.0))
+    result = CallResult(OpenAIReplyParser(), ReplyBuffer(None, clock=lambda: 0.0))
 
     async def ask() -> None:
         await exchange(
@@ -124,7 +124,7 @@ def outcome(line: Recorded) -> CallResult:
             {},
             b"{}",
             result,
-            patience=Patience(),
+            patience=RetryPolicy(),
             now=lambda: datetime(2026, 11, 1, tzinfo=UTC),
             accepted=lambda: None,
         )

@@ -8,9 +8,9 @@ from engine.providers.attempts import Cause, Failure, sort
 from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
+    InMemoryCapabilities,
     Learned,
     Lesson,
-    ShortMemory,
     Step,
     form_in_words,
     lesson,
@@ -167,7 +167,7 @@ def test_what_two_calls_learned_adds_up() -> None:
 
 
 def test_what_is_not_remembered_is_the_most() -> None:
-    assert ShortMemory().recall("new") == Learned(Step.JSON_SCHEMA, frozenset())
+    assert InMemoryCapabilities().recall("new") == Learned(Step.JSON_SCHEMA, frozenset())
 
 
 def test_what_is_left_out_already_is_no_lesson_again() -> None:

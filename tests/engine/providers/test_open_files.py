@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from engine.providers.http import pool
-from engine.providers.http.connection import Connection
+from engine.providers.http.connection import HttpConnection
 from engine.providers.http.connector import Connector, failure_of
 from engine.providers.http.transport import ConnectionFailedError, Fault
 from tests.engine.providers.conftest import Bench, call
@@ -61,7 +61,7 @@ def test_a_connection_that_failed_for_want_of_one_is_no_try(
     """One may be left when a call looks, and be gone when it connects."""
     connect, failures = Connector.connect, [errno.EMFILE, errno.ENFILE] * 10
 
-    async def failing(way: Connector, make: Callable[[], Connection]) -> Connection:
+    async def failing(way: Connector, make: Callable[[], HttpConnection]) -> HttpConnection:
         if failures:
             raise ConnectionFailedError(failure_of(OSError(failures.pop(), "-")))
         return await connect(way, make)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from engine.providers.capabilities import BOUNDS, FOLDED_SYSTEM, Learned, Step, form_in_words
-from engine.providers.endpoint import Params
+from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, Speaks
-from engine.providers.protocols.base import Ask, Cache, InStreamError, Tokens
-from engine.providers.protocols.openai import OpenAIDialect, OpenAIHearing, strict_schema
+from engine.providers.protocols.base import ChatRequest, InStreamError, PromptCache, Tokens
+from engine.providers.protocols.openai import OpenAIDialect, OpenAIReplyParser, strict_schema
 from engine.providers.protocols.sse import BrokenStreamError
 
 SYSTEM = Message(Speaks.SYSTEM, "Be kind.")
@@ -23,12 +23,12 @@ SHAPE = {
 }
 
 
-def body(ask: Ask) -> dict[str, Any]:
+def body(ask: ChatRequest) -> dict[str, Any]:
     return OpenAIDialect().body(ask)
 
 
-def ask(**changes: Any) -> Ask:
-    return Ask("m", (SYSTEM, HELLO), **changes)
+def ask(**changes: Any) -> ChatRequest:
+    return ChatRequest("m", (SYSTEM, HELLO), **changes)
 
 
 def test_the_least_is_sent() -> None:
@@ -44,7 +44,7 @@ def test_the_least_is_sent() -> None:
 
 
 def test_parameters_are_sent_where_they_are_set() -> None:
-    params = Params(temperature=0.0, max_tokens=9, top_p=0.5, reasoning_effort="low", seed=0)
+    params = RequestParams(temperature=0.0, max_tokens=9, top_p=0.5, reasoning_effort="low", seed=0)
     sent = body(ask(params=params, seed=77))
     assert sent["temperature"] == 0.0
     assert (sent["max_tokens"], sent["top_p"], sent["reasoning_effort"]) == (9, 0.5, "low")
@@ -69,19 +69,19 @@ def test_the_limit_goes_by_the_name_that_the_server_takes(
     *, first_party: bool, dropped: set[str], name: str | None
 ) -> None:
     learned = Learned(dropped=frozenset(dropped))
-    sent = body(ask(params=Params(max_tokens=9), first_party=first_party, learned=learned))
+    sent = body(ask(params=RequestParams(max_tokens=9), first_party=first_party, learned=learned))
     assert [key for key in sent if key.startswith("max_")] == ([name] if name else [])
 
 
 def test_what_was_refused_is_left_out() -> None:
     learned = Learned(dropped=frozenset({"temperature", "stream_options"}))
-    sent = body(ask(params=Params(temperature=1.0), learned=learned))
+    sent = body(ask(params=RequestParams(temperature=1.0), learned=learned))
     assert set(sent) == {"model", "messages", "stream"}
 
 
 def test_messages_of_the_same_speaker_become_one() -> None:
     said = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, "Hi."), Message(Speaks.USER, "a"), HELLO)
-    sent = body(Ask("m", said))["messages"]
+    sent = body(ChatRequest("m", said))["messages"]
     assert [row["role"] for row in sent] == ["system", "user", "assistant", "user"]
     assert sent[-1]["content"] == "a\n\nHello."
 
@@ -153,22 +153,22 @@ def test_counts_and_ranges_stand_in_the_schema_only_where_they_are_known_to_be_t
 
 
 def test_a_fine_tuned_model_is_sent_no_counts_and_ranges() -> None:
-    said = Ask("ft:gpt-4o-mini:mine", (SYSTEM, HELLO), schema=BOUNDED, first_party=True)
+    said = ChatRequest("ft:gpt-4o-mini:mine", (SYSTEM, HELLO), schema=BOUNDED, first_party=True)
     assert "minItems" not in json.dumps(body(said)["response_format"])
 
 
 def test_a_cache_key_is_for_openai_itself() -> None:
-    sent = body(ask(cache=Cache.LAST, first_party=True, seed=255))
+    sent = body(ask(cache=PromptCache.LAST, first_party=True, seed=255))
     assert sent["prompt_cache_key"] == "crosswind-ff"
-    assert "prompt_cache_key" not in body(ask(cache=Cache.LAST, seed=255))
+    assert "prompt_cache_key" not in body(ask(cache=PromptCache.LAST, seed=255))
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> str:
     return json.dumps({"choices": [{"delta": delta or {}, "finish_reason": finish}], **more})
 
 
-def hear(*events: str) -> tuple[OpenAIHearing, list[str | None]]:
-    hearing = OpenAIHearing()
+def hear(*events: str) -> tuple[OpenAIReplyParser, list[str | None]]:
+    hearing = OpenAIReplyParser()
     return hearing, [hearing.hear(event) for event in events]
 
 

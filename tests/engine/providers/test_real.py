@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from engine.providers.endpoint import Params
+from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, Message, Model, Speaks, TellsAttempts
-from engine.providers.protocols.base import Cache
+from engine.providers.protocols.base import PromptCache
 from engine.providers.real import RealModel
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from tests.engine.providers.conftest import Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault, first, upto
 from tests.protocol_server.settings import Settings
 
 WORDS = "one word and then the next until all are said " * 2
-SHORT = Patience(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
+SHORT = RetryPolicy(first_token_s=0.15, between_s=0.15, whole_s=3.0, ending_s=0.1)
 SHAPE = {
     "title": "judgement",
     "type": "object",
@@ -156,7 +156,7 @@ def test_two_silences_are_enough(bench: Bench) -> None:
 
 
 def test_a_reply_that_drips_has_a_whole_time(bench: Bench) -> None:
-    bench.patience = Patience(first_token_s=5, between_s=5, whole_s=0.2, stalls=1)
+    bench.patience = RetryPolicy(first_token_s=5, between_s=5, whole_s=0.2, stalls=1)
     bench.server.plan(Fault.DRIP, detail=Detail(every_ms=2))
     done = bench.call()
     assert "not finished within 0.2 s" in str(done.error)
@@ -508,13 +508,13 @@ def test_a_limit_that_somebody_wrote_is_never_changed_and_told_where_it_cannot_b
     bench: Bench,
 ) -> None:
     bench.server.settings = Settings(context=2048)
-    bench.params = Params(max_tokens=4000)
+    bench.params = RequestParams(max_tokens=4000)
     done = bench.call()
     assert done.outcomes == ["fatal_request"]
     assert str(done.error).startswith(
         "target x: 400: max_tokens is more than the model has room for ('max_tokens' or"
     )
-    bench.params = Params(max_tokens=1500)
+    bench.params = RequestParams(max_tokens=1500)
     done = bench.call(messages=[Message(Speaks.USER, "word " * 600)])
     assert done.reply is not None
     assert done.reply.finish is Finish.CONTEXT_FULL
@@ -558,7 +558,7 @@ def test_a_parameter_that_is_refused_is_dropped_once_and_told(
     openai_bench: Bench, parameter: str
 ) -> None:
     bench = openai_bench
-    bench.params = Params(temperature=0.5, max_tokens=50)
+    bench.params = RequestParams(temperature=0.5, max_tokens=50)
     bench.server.plan(Fault.REJECTS_PARAMETER, detail=Detail(parameter=parameter))
     done = bench.calls(3)
     assert [one.outcomes for one in done] == [["fatal_request", "answer"], ["answer"], ["answer"]]
@@ -571,7 +571,7 @@ def test_a_parameter_that_is_refused_is_dropped_once_and_told(
 def test_anthropic_is_asked_for_sampling_in_the_version_that_takes_it(
     anthropic_bench: Bench,
 ) -> None:
-    anthropic_bench.params = Params(temperature=0.5)
+    anthropic_bench.params = RequestParams(temperature=0.5)
     assert anthropic_bench.call().outcomes == ["answer"]
     (request,) = anthropic_bench.server.requests
     assert request.headers["anthropic-version"] == "2023-06-01"
@@ -580,7 +580,7 @@ def test_anthropic_is_asked_for_sampling_in_the_version_that_takes_it(
 
 def test_seeds_of_model_and_call_are_mixed(openai_bench: Bench) -> None:
     bench = openai_bench
-    bench.params = Params(seed=3)
+    bench.params = RequestParams(seed=3)
     for seed in (1, 1, 2):
         bench.call(seed=seed)
     one, same, other = (request.body["seed"] for request in bench.server.requests)
@@ -590,7 +590,7 @@ def test_seeds_of_model_and_call_are_mixed(openai_bench: Bench) -> None:
 
 def test_prompts_are_cached_in_a_conversation(anthropic_bench: Bench) -> None:
     bench = anthropic_bench
-    bench.cache, bench.model = Cache.LAST, "echo"
+    bench.cache, bench.model = PromptCache.LAST, "echo"
     history = [Message(Speaks.USER, "word " * 1200)]
     bench.call(messages=history)
     history += [Message(Speaks.ASSISTANT, "ok"), Message(Speaks.USER, "next")]
@@ -847,7 +847,7 @@ def test_a_refusal_that_shows_the_request_is_not_learned_from_for_ever(
 ) -> None:
     """It names every parameter there is, those too that cannot be left out."""
     bench.server.plan(Fault.SHOWS_REQUEST)
-    bench.params = Params(temperature=0.5, max_tokens=limit)
+    bench.params = RequestParams(temperature=0.5, max_tokens=limit)
     done = bench.call()
     assert "the request was" in str(done.error)
     assert len(done.attempts) == 1

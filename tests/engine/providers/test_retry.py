@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.attempts import Cause, Failure, Kind, sort
-from engine.providers.retry import GiveUp, Patience, Retry, RetryState
+from engine.providers.attempts import Cause, Failure, FailureKind, sort
+from engine.providers.retry import GiveUp, Retry, RetryPolicy, RetryState
 
 BROKEN = Failure(Cause.BROKEN)
 STALLED = Failure(Cause.STALLED)
@@ -13,8 +13,8 @@ EMPTY = Failure(Cause.EMPTY)
 REFUSED = Failure(Cause.STATUS, status=429)
 
 
-def retries(patience: Patience | None = None, chance: float = 1.0) -> RetryState:
-    return RetryState(patience or Patience(), lambda: chance)
+def retries(patience: RetryPolicy | None = None, chance: float = 1.0) -> RetryState:
+    return RetryState(patience or RetryPolicy(), lambda: chance)
 
 
 def follow(failure: Failure, times: int, **known: bool) -> list[Retry | GiveUp]:
@@ -35,17 +35,17 @@ def test_passing_failures_are_tried_eight_times_with_doubling_pauses() -> None:
 
 def test_pauses_are_drawn_from_nothing_up_to_the_whole() -> None:
     none, half = retries(chance=0.0), retries(chance=0.5)
-    assert waits([none.next(BROKEN, Kind.TRANSIENT, 0.0)]) == [0]
-    assert waits([half.next(BROKEN, Kind.TRANSIENT, 0.0) for _ in range(3)]) == [0.5, 1, 2]
+    assert waits([none.next(BROKEN, FailureKind.TRANSIENT, 0.0)]) == [0]
+    assert waits([half.next(BROKEN, FailureKind.TRANSIENT, 0.0) for _ in range(3)]) == [0.5, 1, 2]
 
 
 def test_refusals_do_not_count_as_tries_but_have_an_end_in_time() -> None:
     one = retries()
     for _ in range(100):
-        assert isinstance(one.next(REFUSED, Kind.RATE_LIMITED, 0.0), Retry)
+        assert isinstance(one.next(REFUSED, FailureKind.RATE_LIMITED, 0.0), Retry)
     assert one.tries == 0
-    assert isinstance(one.next(REFUSED, Kind.OVERLOADED, 3599.0), Retry)
-    end = one.next(REFUSED, Kind.RATE_LIMITED, 3600.0)
+    assert isinstance(one.next(REFUSED, FailureKind.OVERLOADED, 3599.0), Retry)
+    end = one.next(REFUSED, FailureKind.RATE_LIMITED, 3600.0)
     assert end == GiveUp("429: rate limit, refused 102 tries", retryable=True)
 
 
@@ -69,9 +69,9 @@ def test_an_empty_answer_is_asked_for_twice_more_and_at_once() -> None:
 
 
 def test_tries_end_in_time_too() -> None:
-    one = retries(Patience(trying_s=100))
-    assert isinstance(one.next(BROKEN, Kind.TRANSIENT, 0.0), Retry)
-    assert isinstance(one.next(BROKEN, Kind.TRANSIENT, 100.0), GiveUp)
+    one = retries(RetryPolicy(trying_s=100))
+    assert isinstance(one.next(BROKEN, FailureKind.TRANSIENT, 0.0), Retry)
+    assert isinstance(one.next(BROKEN, FailureKind.TRANSIENT, 100.0), GiveUp)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_cannot_succeed_is_not_tried_again(status: int, *, parks: bool) -> 
 def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
     one, failure = retries(), Failure(Cause.UNKNOWN_HOST)
     steps = [
-        one.next(failure, Kind.UNREACHABLE, 0.0, strikes=strikes, known=False)
+        one.next(failure, FailureKind.UNREACHABLE, 0.0, strikes=strikes, known=False)
         for strikes in (1, 2, 3)
     ]
     assert steps[2] == GiveUp(

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from tests.engine.providers.conftest import CANARY, Bench, Call, call
 from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.settings import Settings
 
 HEADER = "header-canary-9876543210"
-IMPATIENT = Patience(tries=2, stalls=1, refused_s=0, first_token_s=0.8, between_s=0.8)
+IMPATIENT = RetryPolicy(tries=2, stalls=1, refused_s=0, first_token_s=0.8, between_s=0.8)
 SPELLINGS = [
     spelled
     for secret in (CANARY, HEADER)

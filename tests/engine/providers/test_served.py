@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from engine.providers.protocols.anthropic import AnthropicHearing
-from engine.providers.protocols.openai import OpenAIHearing
-from engine.providers.served import LONGEST_NAME, MOST_NAMES, Meant, Named, other_of, route_of
+from engine.providers.protocols.anthropic import AnthropicReplyParser
+from engine.providers.protocols.openai import OpenAIReplyParser
+from engine.providers.served import LONGEST_NAME, MOST_NAMES, Meant, ServedNames, other_of, route_of
 
 SAME = [
     ("gpt-4o-mini", "gpt-4o-mini"),
@@ -64,12 +64,12 @@ def test_the_longest_name_takes_no_time(piece: str) -> None:
     served = (piece * (1_000_000 // len(piece)))[:1_000_000]
     began = time.perf_counter()
     Meant("gpt").is_other(served)
-    Named().hear(served)
+    ServedNames().hear(served)
     assert time.perf_counter() - began < 0.05
 
 
 def test_of_the_names_in_a_stream_each_is_kept_once_and_few_of_them() -> None:
-    named = Named()
+    named = ServedNames()
     for name in ("", "alpha", "alpha", "beta", None, 7, "alpha", "x" * 10_000, "gamma", "delta"):
         named.hear(name)
     assert named.models[:2] == ["alpha", "beta"]
@@ -111,8 +111,8 @@ def test_a_cost_in_a_header_that_is_none_says_nothing(nonsense: str) -> None:
     assert route_of({"x-litellm-response-cost": nonsense}).cost_usd is None
 
 
-def heard(*events: str) -> OpenAIHearing:
-    hearing = OpenAIHearing()
+def heard(*events: str) -> OpenAIReplyParser:
+    hearing = OpenAIReplyParser()
     for event in events:
         hearing.hear(event)
     return hearing
@@ -121,7 +121,7 @@ def heard(*events: str) -> OpenAIHearing:
 def test_both_protocols_name_the_model() -> None:
     hearing = heard('{"model": "beta", "provider": "Azure", "choices": []}')
     assert (hearing.named.models, hearing.provider) == (["beta"], "Azure")
-    other = AnthropicHearing()
+    other = AnthropicReplyParser()
     other.hear('{"type": "message_start", "message": {"model": "beta", "usage": {}}}')
     assert other.named.models == ["beta"]
 

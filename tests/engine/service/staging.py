@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, Speech
-from engine.link import Answer, Board, EngineState, Identity, Request
-from engine.pipeline.workbench import LiveBoard, Voice
+from engine.link import Board, EngineState, Identity, Request, Response
+from engine.pipeline.workbench import LiveBoard, LiveMessage
 from engine.service.client import SocketLink
-from engine.service.outlook import Patience
+from engine.service.outlook import LinkTimeouts
 from engine.service.server import Server
 from engine.service.socket import Socket, peer_uid
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 BENCHMARK = "steadiness"
 KEY = ConversationKey("m01_s001_v01", "steadfast")
 ENGINE = Identity(4711, "here", datetime(2026, 5, 1, 12, tzinfo=UTC))
-PATIENCE = Patience(answer=2.0, frozen=0.2, reach=0.15, longest_look=0.05)
+PATIENCE = LinkTimeouts(answer=2.0, frozen=0.2, reach=0.15, longest_look=0.05)
 
 
 def a_speech(
@@ -45,7 +45,7 @@ class StagedEngine:
     problem: str | None = None
     live: LiveBoard = field(default_factory=LiveBoard)
     requests: list[Request] = field(default_factory=list)
-    reply: Callable[[Request], Coroutine[None, None, Answer]] | None = None
+    reply: Callable[[Request], Coroutine[None, None, Response]] | None = None
     boards: int = 0
 
     def board(self) -> Board:
@@ -55,13 +55,13 @@ class StagedEngine:
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         return self.live.text(benchmark, key, cursor)
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Response:
         self.requests.append(request)
         if self.reply is not None:
             return await self.reply(request)
-        return Answer(accepted=True, text=f"{request.command} it is")
+        return Response(accepted=True, text=f"{request.command} it is")
 
-    def speak(self, text: str, speech: Speech | None = None) -> Voice:
+    def speak(self, text: str, speech: Speech | None = None) -> LiveMessage:
         voice = self.live.begin(speech or a_speech())
         voice.hear(text)
         return voice
@@ -134,7 +134,7 @@ class Stage:
         assert frozen.wait(5)
         return thaw.set
 
-    def link(self, patience: Patience = PATIENCE, hertz: float = 50.0) -> SocketLink:
+    def link(self, patience: LinkTimeouts = PATIENCE, hertz: float = 50.0) -> SocketLink:
         link = SocketLink(self.path, lambda: self.holder, hertz=hertz, patience=patience)
         self._links.append(link)
         return link

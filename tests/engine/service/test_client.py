@@ -9,9 +9,9 @@ from threading import Thread
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
-from engine.link import Answer, Command, EngineState, Request, Row
+from engine.link import Command, EngineState, Request, Response, Row
 from engine.service.client import SocketLink, connect
-from engine.service.outlook import LOST, NOBODY, Patience
+from engine.service.outlook import LOST, NOBODY, LinkTimeouts
 from tests.engine.service.staging import (
     BENCHMARK,
     ENGINE,
@@ -152,16 +152,16 @@ def test_two_watchers_see_the_same_at_paces_of_their_own(stage: Stage) -> None:
 
 
 def test_a_command_is_answered_and_its_effect_shows(stage: Stage) -> None:
-    async def pause(request: Request) -> Answer:
+    async def pause(request: Request) -> Response:
         stage.engine.state = EngineState.PAUSED
-        return Answer(accepted=True, text=f"{len(request.rows)} rows")
+        return Response(accepted=True, text=f"{len(request.rows)} rows")
 
     stage.start()
     stage.engine.reply = pause
     link = stage.link(replace(PATIENCE, answer=30), hertz=0.2)
     until(lambda: link.board().engine)
     rows = tuple(Row(BENCHMARK, f"m01_s{number:05d}") for number in range(30_000))
-    assert link.ask(Request(Command.RETRY, rows)) == Answer(accepted=True, text="30000 rows")
+    assert link.ask(Request(Command.RETRY, rows)) == Response(accepted=True, text="30000 rows")
     assert stage.engine.requests[0].rows == rows
     began = time.monotonic()
     until(lambda: state(link) is EngineState.PAUSED)
@@ -180,7 +180,7 @@ def test_a_command_that_names_too_much_is_refused_here(stage: Stage) -> None:
 
 def test_a_command_to_nobody_is_refused_at_once(stage: Stage) -> None:
     link = stage.link(replace(PATIENCE, answer=60))
-    assert link.ask(Request(Command.PAUSE)) == Answer(accepted=False, text=NOBODY)
+    assert link.ask(Request(Command.PAUSE)) == Response(accepted=False, text=NOBODY)
 
 
 def test_a_command_to_a_frozen_engine_is_given_up_and_says_so(stage: Stage) -> None:
@@ -196,7 +196,7 @@ def test_a_command_to_a_frozen_engine_is_given_up_and_says_so(stage: Stage) -> N
 
 def test_a_command_that_could_not_be_sent_is_never_carried_out_later(stage: Stage) -> None:
     stage.holder = Holder(str(stage.path))
-    link = stage.link(Patience(answer=0.2, reach=60))
+    link = stage.link(LinkTimeouts(answer=0.2, reach=60))
     answer = link.ask(Request(Command.STOP_NOW))
     assert not answer.accepted
     assert "there is no socket at" in answer.text
@@ -208,10 +208,10 @@ def test_a_command_that_could_not_be_sent_is_never_carried_out_later(stage: Stag
 def test_a_command_that_the_engine_died_of_is_answered(stage: Stage) -> None:
     asked = asyncio.Event()
 
-    async def slowly(request: Request) -> Answer:
+    async def slowly(request: Request) -> Response:
         asked.set()
         await stage.going.wait()
-        return Answer(accepted=True, text=f"{request.command} at last")
+        return Response(accepted=True, text=f"{request.command} at last")
 
     async def wait() -> None:
         await asked.wait()
@@ -219,7 +219,7 @@ def test_a_command_that_the_engine_died_of_is_answered(stage: Stage) -> None:
     stage.start()
     stage.engine.reply = slowly
     link = stage.link(replace(PATIENCE, answer=60))
-    answers: list[Answer] = []
+    answers: list[Response] = []
     asking = Thread(target=lambda: answers.append(link.ask(Request(Command.PAUSE))))
     asking.start()
     stage.run(wait())
@@ -274,7 +274,7 @@ def test_an_engine_that_was_killed_is_lost(stage: Stage) -> None:
     until(lambda: state(link) is EngineState.LOST)
     board = link.board()
     assert (board.problem, board.speaking) == (LOST, ())
-    assert link.ask(Request(Command.PAUSE)) == Answer(accepted=False, text=NOBODY)
+    assert link.ask(Request(Command.PAUSE)) == Response(accepted=False, text=NOBODY)
 
 
 def test_an_engine_that_died_while_it_ended_has_stopped(stage: Stage) -> None:

@@ -10,28 +10,28 @@ import pytest
 
 from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState
-from engine.service.hearing import BOARD_HERTZ, INTEREST_SECONDS, Conversation, Hearing
+from engine.service.hearing import BOARD_HERTZ, INTEREST_SECONDS, ConversationId, LinkState
 from engine.service.protocol import (
-    Ask,
     BoardAsked,
     MessageError,
     Said,
     SomeText,
     TextAsked,
+    WatcherMessage,
     encode_value,
 )
 from tests.engine.service.staging import BENCHMARK, KEY, a_speech
 
-CONVERSATION: Conversation = (BENCHMARK, KEY)
+CONVERSATION: ConversationId = (BENCHMARK, KEY)
 SPEECH = a_speech()
 
 
 @pytest.fixture
-def hearing() -> Hearing:
-    return Hearing(hertz=10)
+def hearing() -> LinkState:
+    return LinkState(hertz=10)
 
 
-def answered(hearing: Hearing, asked: Ask, said: str, speech: Speech = SPEECH) -> None:
+def answered(hearing: LinkState, asked: WatcherMessage, said: str, speech: Speech = SPEECH) -> None:
     """As an engine would that has said so much of this speech."""
     assert isinstance(asked, TextAsked)
     cursor = asked.cursor if speech == asked.speech else 0
@@ -40,12 +40,12 @@ def answered(hearing: Hearing, asked: Ask, said: str, speech: Speech = SPEECH) -
     hearing.hear(asked, Said(1, ok), now=0.0)
 
 
-def test_nothing_is_asked_before_somebody_looks(hearing: Hearing) -> None:
+def test_nothing_is_asked_before_somebody_looks(hearing: LinkState) -> None:
     assert hearing.due(0.0) == []
     assert hearing.next_due(0.0) is None
 
 
-def test_a_first_look_is_news_and_asked_for_at_once(hearing: Hearing) -> None:
+def test_a_first_look_is_news_and_asked_for_at_once(hearing: LinkState) -> None:
     assert hearing.want_board(0.0)
     assert hearing.want_text(CONVERSATION, 0.0)
     assert hearing.due(0.0) == [BoardAsked(0), TextAsked(BENCHMARK, KEY)]
@@ -53,7 +53,7 @@ def test_a_first_look_is_news_and_asked_for_at_once(hearing: Hearing) -> None:
     assert not hearing.want_text(CONVERSATION, 0.1)
 
 
-def test_nothing_is_asked_again_before_it_was_answered(hearing: Hearing) -> None:
+def test_nothing_is_asked_again_before_it_was_answered(hearing: LinkState) -> None:
     hearing.want_text(CONVERSATION, 0.0)
     [asked] = hearing.due(0.0)
     assert hearing.due(1.0) == []
@@ -63,7 +63,7 @@ def test_nothing_is_asked_again_before_it_was_answered(hearing: Hearing) -> None
     assert hearing.due(1.0) == [TextAsked(BENCHMARK, KEY, 7, SPEECH)]
 
 
-def test_text_is_pulled_at_its_pace_and_the_board_more_slowly(hearing: Hearing) -> None:
+def test_text_is_pulled_at_its_pace_and_the_board_more_slowly(hearing: LinkState) -> None:
     asked = {BoardAsked: 0, TextAsked: 0}
     board = json.loads(encode_value(Board(EngineState.RUNNING, ())))
     for step in range(1000):
@@ -82,7 +82,7 @@ def test_text_is_pulled_at_its_pace_and_the_board_more_slowly(hearing: Hearing) 
 
 
 def test_what_nobody_looked_at_for_a_while_is_forgotten_and_then_news_again(
-    hearing: Hearing,
+    hearing: LinkState,
 ) -> None:
     hearing.want_text(CONVERSATION, 0.0)
     [asked] = hearing.due(0.0)
@@ -94,7 +94,7 @@ def test_what_nobody_looked_at_for_a_while_is_forgotten_and_then_news_again(
     assert hearing.due(later) == [TextAsked(BENCHMARK, KEY)]
 
 
-def test_an_answer_that_comes_after_the_look_had_ended_does_no_harm(hearing: Hearing) -> None:
+def test_an_answer_that_comes_after_the_look_had_ended_does_no_harm(hearing: LinkState) -> None:
     hearing.want_text(CONVERSATION, 0.0)
     [first] = hearing.due(0.0)
     answered(hearing, first, "I would")
@@ -109,7 +109,7 @@ def test_an_answer_that_comes_after_the_look_had_ended_does_no_harm(hearing: Hea
     assert hearing.text(CONVERSATION, 8) == LiveText(SPEECH, "rather not", 18)
 
 
-def test_a_message_that_began_anew_is_told_from_its_beginning(hearing: Hearing) -> None:
+def test_a_message_that_began_anew_is_told_from_its_beginning(hearing: LinkState) -> None:
     hearing.want_text(CONVERSATION, 0.0)
     for now, said in enumerate(("I would rather", "No", "No, no")):
         hearing.want_text(CONVERSATION, now)
@@ -120,14 +120,14 @@ def test_a_message_that_began_anew_is_told_from_its_beginning(hearing: Hearing) 
         assert found.text == said
 
 
-def test_a_board_that_is_said_to_be_known_and_is_not_is_refused(hearing: Hearing) -> None:
+def test_a_board_that_is_said_to_be_known_and_is_not_is_refused(hearing: LinkState) -> None:
     hearing.want_board(0.0)
     [asked] = hearing.due(0.0)
     with pytest.raises(MessageError, match="said to be known"):
         hearing.hear(asked, Said(1, {"number": 4, "board": None}), 0.0)
 
 
-def test_after_another_connection_everything_is_asked_for_anew(hearing: Hearing) -> None:
+def test_after_another_connection_everything_is_asked_for_anew(hearing: LinkState) -> None:
     hearing.want_text(CONVERSATION, 0.0)
     [asked] = hearing.due(0.0)
     answered(hearing, asked, "I would")

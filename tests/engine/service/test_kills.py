@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from engine.moments import Moment
+from engine.moments import KillPoint
 from tests.killing.case import (
     AT_ONCE,
     Death,
@@ -28,29 +28,29 @@ SLACK: Final = 5.0
 """How much longer a restart may take to its first call than a first start: other work shares the
 machine."""
 
-TIMES: Final[Mapping[Moment, int]] = {
-    Moment.SENDING: 40,
-    Moment.SENT: 50,
-    Moment.FIRST_WORD: 60,
-    Moment.LAST_WORD: 70,
-    Moment.COMMITTING: 30,
-    Moment.COMMITTED: 25,
-    Moment.ACKNOWLEDGED: 50,
-    Moment.CHANGING_STATE: 12,
-    Moment.CHANGED_STATE: 20,
-    Moment.WRITING_FILE: 4,
-    Moment.WROTE_FILE: 5,
-    Moment.SYNCED_FILE: 6,
-    Moment.MOVED_FILE: 7,
-    Moment.SYNCED_FOLDER: 2,
+TIMES: Final[Mapping[KillPoint, int]] = {
+    KillPoint.SENDING: 40,
+    KillPoint.SENT: 50,
+    KillPoint.FIRST_WORD: 60,
+    KillPoint.LAST_WORD: 70,
+    KillPoint.COMMITTING: 30,
+    KillPoint.COMMITTED: 25,
+    KillPoint.ACKNOWLEDGED: 50,
+    KillPoint.CHANGING_STATE: 12,
+    KillPoint.CHANGED_STATE: 20,
+    KillPoint.WRITING_FILE: 4,
+    KillPoint.WROTE_FILE: 5,
+    KillPoint.SYNCED_FILE: 6,
+    KillPoint.MOVED_FILE: 7,
+    KillPoint.SYNCED_FOLDER: 2,
 }
 """The how-manieth time is in the midst of a run; the first, where it is not named."""
 
 OFFLINE: Final = {
-    Moment.SENDING: 45,
-    Moment.SENT: 55,
-    Moment.FIRST_WORD: 65,
-    Moment.LAST_WORD: 75,
+    KillPoint.SENDING: 45,
+    KillPoint.SENT: 55,
+    KillPoint.FIRST_WORD: 65,
+    KillPoint.LAST_WORD: 75,
 }
 """The scripted models come to these by another way."""
 
@@ -71,7 +71,7 @@ def cases(
 ) -> Iterator[Mapping[str, Future[Report]]]:
     """All of them begin with the first that is asked for, a few at once."""
     root = tmp_path_factory.mktemp("killed")
-    orders = [(moment, TIMES.get(moment, 1), whole) for moment in Moment]
+    orders = [(moment, TIMES.get(moment, 1), whole) for moment in KillPoint]
     orders += [(moment, times, whole_offline) for moment, times in OFFLINE.items()]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
@@ -81,13 +81,13 @@ def cases(
         }
 
 
-def _name(moment: Moment, *, offline: bool) -> str:
+def _name(moment: KillPoint, *, offline: bool) -> str:
     return f"{moment}-offline" if offline else str(moment)
 
 
-@pytest.mark.parametrize("moment", list(Moment))
+@pytest.mark.parametrize("moment", list(KillPoint))
 def test_a_run_that_is_killed_at_a_named_moment_goes_on_as_if_nothing_had_been(
-    cases: Mapping[str, Future[Report]], moment: Moment
+    cases: Mapping[str, Future[Report]], moment: KillPoint
 ) -> None:
     report = cases[_name(moment, offline=False)].result()
     assert (report.kills, report.lost, report.asked_twice) == (1, 0, 0)
@@ -95,7 +95,7 @@ def test_a_run_that_is_killed_at_a_named_moment_goes_on_as_if_nothing_had_been(
 
 @pytest.mark.parametrize("moment", list(OFFLINE))
 def test_so_does_one_on_scripted_models(
-    cases: Mapping[str, Future[Report]], moment: Moment
+    cases: Mapping[str, Future[Report]], moment: KillPoint
 ) -> None:
     report = cases[_name(moment, offline=True)].result()
     assert (report.kills, report.lost) == (1, 0)

@@ -11,7 +11,17 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.facts import LiveText, Speech
-from engine.link import Answer, Board, Command, EngineState, Identity, Limit, Request, Row, Wait
+from engine.link import (
+    Board,
+    Command,
+    EngineState,
+    Identity,
+    ModelLimit,
+    Request,
+    Response,
+    Row,
+    Wait,
+)
 from engine.pipeline.order import Order, PriceRange
 from engine.service.protocol import (
     LONGEST_FAULT,
@@ -46,7 +56,7 @@ BOARD = Board(
     {"steadfast": 12},
     1.25,
     5.0,
-    (Limit("openai:gpt", 8, 42),),
+    (ModelLimit("openai:gpt", 8, 42),),
     {"steadfast": 3},
     QUOTE,
     2.5,
@@ -131,8 +141,8 @@ def test_a_speech_that_was_understood_before_is_refused_where_it_has_changed(
 
 
 def test_an_answer_is_understood_as_it_was_given() -> None:
-    answer = Answer(accepted=True, text="paused")
-    assert read(read_said(encode_ok(1, answer)).ok, Answer) == answer
+    answer = Response(accepted=True, text="paused")
+    assert read(read_said(encode_ok(1, answer)).ok, Response) == answer
 
 
 @pytest.mark.parametrize(

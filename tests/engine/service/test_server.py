@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StoreError
-from engine.link import Answer, Command, EngineState, Request
-from engine.moments import Moment
+from engine.link import Command, EngineState, Request, Response
+from engine.moments import KillPoint
 from engine.service import server
 from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD
@@ -59,16 +59,16 @@ def test_a_socket_that_somebody_deletes_is_there_again(stage: Stage) -> None:
 
 def test_whoever_finds_the_socket_is_let_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there only when it is listened at."""
-    came: list[Moment] = []
+    came: list[KillPoint] = []
 
-    def come(moment: Moment) -> None:
+    def come(moment: KillPoint) -> None:
         if stage.path.exists():
             Stranger(stage.path).close()
             came.append(moment)
 
     monkeypatch.setattr(server, "reached", come)
     stage.start()
-    assert came == [Moment.BOUND]
+    assert came == [KillPoint.BOUND]
 
 
 def test_watchers_are_told_goodbye_where_the_socket_is_gone(
@@ -200,7 +200,7 @@ def test_a_request_is_answered(stage: Stage, stranger: Stranger) -> None:
 def test_a_fault_of_ours_refuses_a_request_and_stops_nothing(
     stage: Stage, stranger: Stranger
 ) -> None:
-    async def fail(request: Request) -> Answer:
+    async def fail(request: Request) -> Response:
         raise StoreError("the disk is full") if request.number else ZeroDivisionError
 
     stage.engine.reply = fail
@@ -215,9 +215,9 @@ def test_a_fault_of_ours_refuses_a_request_and_stops_nothing(
 def test_others_are_answered_while_a_request_takes_its_time(
     stage: Stage, stranger: Stranger
 ) -> None:
-    async def slowly(request: Request) -> Answer:
+    async def slowly(request: Request) -> Response:
         await stage.going.wait()
-        return Answer(accepted=True, text=f"{request.command} at last")
+        return Response(accepted=True, text=f"{request.command} at last")
 
     stage.engine.reply = slowly
     stranger.ask(id=1, ask="command", request={"command": "pause"})
@@ -333,10 +333,10 @@ def test_a_request_at_hand_is_answered_before_the_engine_leaves(
 ) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 
-    async def slowly(request: Request) -> Answer:
+    async def slowly(request: Request) -> Response:
         asked.set()
         await go.wait()
-        return Answer(accepted=True, text=f"{request.command} at last")
+        return Response(accepted=True, text=f"{request.command} at last")
 
     stage.engine.reply = slowly
 

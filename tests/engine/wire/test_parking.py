@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.benchmark import Role, Stage, State, StopReason
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from tests.engine.wire import audit
 from tests.engine.wire.cases import PARKING
 from tests.engine.wire.workplace import SleptTime, Workplace, metric, scenario
@@ -188,7 +188,7 @@ def test_a_server_that_goes_away_in_the_midst_is_waited_for(place: Workplace) ->
 
         with_a_server_of_its_own(place, other, Role.TARGET, come_and_go)
         other.plan(Fault.RESET_MIDWAY, when=middle)
-        place.patience = Patience()
+        place.patience = RetryPolicy()
         assert place.run("bread").failed == 0
         assert place.time.slept >= 5
         assert other.counters.requests == 3

@@ -17,7 +17,7 @@ from engine.cli.pricing import total_lines
 from engine.cli.status import in_cents
 from engine.config.schema import Config, load_config
 from engine.config.workspace import Workspace
-from engine.pipeline.estimate import Estimate
+from engine.pipeline.estimate import CostEstimate
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import PricedPlan, plan_run, price_plan
 from engine.pipeline.ranges import Range
@@ -90,7 +90,7 @@ class Shop:
     def run(self, **order: Any) -> RunResult:
         return self.place.run(NAME, **order)
 
-    def holds(self) -> Estimate:
+    def holds(self) -> CostEstimate:
         """PriceRange, run, and compare."""
         before, quoted = self.spent(), self.quote().total
         assert not self.run().failed

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 import sample_benchmarks
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import Workplace
 from tests.protocol_server.faults import Detail, Fault, When
@@ -42,7 +42,7 @@ PASSING: Final = (
 )
 BENCHMARKS: Final = ("leaning-on-one-voice", "own-judgement", "sycophancy")
 # silence is watched for in real time, and a busy machine is not to be taken for a silent model
-WATCHFUL: Final = Patience(first_token_s=1.5, between_s=1.5, stalls=4)
+WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=4)
 
 
 def sample(root: Path, like: Workplace) -> Workplace:

@@ -18,7 +18,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.clock import World
-from engine.providers.retry import Patience
+from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -29,10 +29,10 @@ HEADER_CANARY: Final = "header-canary-9876543210"
 VARIABLES: Final = {"CANARY_KEY": CANARY, "CANARY_HEADER": HEADER_CANARY}
 MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generator"}
 
-UNHURRIED: Final = Patience(tries=3, refused_s=30, trying_s=1e9, unreachable_s=60)
+UNHURRIED: Final = RetryPolicy(tries=3, refused_s=30, trying_s=1e9, unreachable_s=60)
 """Watched by a clock that nobody waits for: only silence takes real time, and here none is short
 enough to be taken for it."""
-WATCHFUL: Final = Patience(
+WATCHFUL: Final = RetryPolicy(
     tries=3, refused_s=30, trying_s=1e9, first_token_s=0.7, between_s=0.7, whole_s=2, ending_s=0.2
 )
 
@@ -69,7 +69,7 @@ class Workplace:
     root: Path
     server: ProtocolServer
     source: str = "openai"
-    patience: Patience = UNHURRIED
+    patience: RetryPolicy = UNHURRIED
     time: SleptTime = field(default_factory=SleptTime)
     headers: bool = False
 
