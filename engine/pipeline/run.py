@@ -38,7 +38,7 @@ from engine.pipeline.scheduler import BenchmarkRun
 from engine.pipeline.workbench import Bench, LiveBoard
 from engine.providers.accounts import Accounts
 from engine.providers.capabilities import CapabilityMemory
-from engine.providers.clock import World
+from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import Store
 from engine.store.mirror import Edits, MirrorReport
@@ -118,7 +118,7 @@ class Pipeline:
     opener: Opener | None = None
     """Another way to open models than the usual one, for tests."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    world: World | None = None
+    clock: Clock | None = None
     """Another clock, sleep and chance than the usual ones, for tests."""
     patience: RetryPolicy | None = None
     """What a call to a real model may take, where that is not the usual."""
@@ -133,7 +133,7 @@ class Pipeline:
     """Of the order at hand."""
     _waiting: asyncio.Task[None] | None = field(init=False, default=None)
     control: Control = field(init=False)
-    desk: Claims = field(init=False, default_factory=Claims)
+    claims: Claims = field(init=False, default_factory=Claims)
     budget: Budget = field(init=False)
     _faults: FaultLog = field(init=False)
     _environment: Environment = field(init=False)
@@ -151,7 +151,7 @@ class Pipeline:
         )
         self._faults = FaultLog(self.workspace.root)
         self._accounts = Accounts(
-            world=self.world,
+            clock=self.clock,
             patience=self.patience,
             memory=self._memory(),
             prices=prices_of(self.config),
@@ -252,7 +252,7 @@ class Pipeline:
             models=self._models,
             live=self.live,
             control=self.control,
-            desk=self.desk,
+            claims=self.claims,
             budget=self.budget,
             definition=definition,
             faults=self._faults,

@@ -109,7 +109,7 @@ class BenchmarkRun:
     kept: set[str] = field(default_factory=set)
     """What was said of files that were left as they are; once is enough."""
     _taken: set[tuple[Stage, str]] = field(default_factory=set)
-    """Rows that are this order's on the desk."""
+    """Rows that are this order's on the claims."""
 
     async def all_stages(self) -> int:
         """How many rows failed."""
@@ -123,7 +123,7 @@ class BenchmarkRun:
             await self._talk_and_judge()
         finally:
             for stage, unit in self._taken:
-                self.bench.desk.put_down(self.bench.name, stage, unit)
+                self.bench.claims.release(self.bench.name, stage, unit)
         add_up = Stage.AGGREGATE in self.order.stages and not self.beside
         if add_up and not self.bench.control.draining:
             with self._stage(Stage.AGGREGATE):
@@ -214,15 +214,15 @@ class BenchmarkRun:
     async def _take(self, stage: Stage, key: ConversationKey) -> bool:
         """Whether a row is this order's from now on, and no other's. An order beside another waits
         for rows that the other is just about to put down."""
-        desk, name, unit = self.bench.desk, self.bench.name, str(key)
-        take = desk.take_again(name, stage, unit) if self.beside else None
-        taken = desk.take(name, stage, unit) if take is None else await take
+        claims, name, unit = self.bench.claims, self.bench.name, str(key)
+        take = claims.claim_again(name, stage, unit) if self.beside else None
+        taken = claims.claim(name, stage, unit) if take is None else await take
         if taken:
             self._taken.add((stage, unit))
         return taken
 
     def put_down(self, stage: Stage, unit: str) -> None:
-        self.bench.desk.put_down(self.bench.name, stage, unit)
+        self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
 
     def _settle(
@@ -331,7 +331,7 @@ class BenchmarkRun:
         return list(wanted_conversations(bench.definition, bench.config, bench.reader))
 
     async def _write_files(self) -> None:
-        async with self.bench.desk.files(self.bench.name):
+        async with self.bench.claims.files(self.bench.name):
             report = await write_files(self.bench)
         told = {*report.kept, *report.failed}
         for sentence in sorted(told - self.kept):

@@ -97,7 +97,7 @@ class Bench:
     models: Models
     live: LiveBoard
     control: Control
-    desk: Claims
+    claims: Claims
     budget: Budget
     definition: Definition
     faults: FaultLog

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
-from engine.providers.clock import World
+from engine.providers.clock import Clock
 from engine.providers.endpoint import Wire, address
 from engine.providers.http.transport import Address, HostPort, Transport
 from engine.providers.limiter import Cooldown, Limiter, StartThrottle
@@ -51,8 +51,8 @@ class Account:
     it as connections on one line do."""
 
     transport: Transport
-    world: World
-    gate: Cooldown
+    clock: Clock
+    cooldown: Cooldown
     """Closed while the server asks for no request at all, whatever the model."""
     limiters: dict[str, Limiter] = field(default_factory=dict)
     """By the model's name."""
@@ -63,12 +63,12 @@ class Account:
     doubts: dict[str, int] = field(default_factory=dict)
     """How often in a row a guess about a model has helped, by the model's name."""
 
-    prose: dict[str, JsonFallback] = field(default_factory=dict)
+    json_fallbacks: dict[str, JsonFallback] = field(default_factory=dict)
     """What came of asking in words where a model answered with no JSON, by the model's name."""
 
     def limiter(self, model: str) -> Limiter:
         if model not in self.limiters:
-            self.limiters[model] = Limiter(self.world.clock, self.world.sleep, self.gate)
+            self.limiters[model] = Limiter(self.clock.monotonic, self.clock.sleep, self.cooldown)
         return self.limiters[model]
 
 
@@ -101,20 +101,20 @@ class Accounts:
     def __init__(
         self,
         *,
-        world: World | None = None,
+        clock: Clock | None = None,
         patience: RetryPolicy | None = None,
         memory: CapabilityMemory | None = None,
         prices: Prices | None = None,
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
     ) -> None:
-        self.world = world or World()
+        self.clock = clock or Clock()
         self.patience = patience or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
         self.prices = prices or Prices()
-        self.turns = StartThrottle()
+        self.throttle = StartThrottle()
         self.reachability = Reachability(
-            clock=self.world.clock, sleep=self.world.sleep, probe=probe
+            clock=self.clock.monotonic, sleep=self.clock.sleep, probe=probe
         )
         self._open_transport = open_transport
         self._open: dict[tuple[Wire, str, bytes], Account] = {}
@@ -130,8 +130,8 @@ class Accounts:
         async with self._opening:
             if name not in self._open:
                 where = await asyncio.to_thread(self._prepare, wire, base_url, key)
-                gate = Cooldown(self.world.clock)
-                self._open[name] = Account(self._open_transport(where), self.world, gate)
+                cooldown = Cooldown(self.clock.monotonic)
+                self._open[name] = Account(self._open_transport(where), self.clock, cooldown)
             return self._open[name]
 
     def _prepare(self, wire: Wire, base_url: str, key: str) -> Address:

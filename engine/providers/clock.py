@@ -1,4 +1,4 @@
-"""Time and chance, which come in from outside so that a test can hold both."""
+"""The clock of this room, which comes in from outside so that a test can hold it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What the retries of this room go by."""
+class Clock:
+    """Time and chance, as the retries of this room go by them."""
 
-    clock: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = time.monotonic
     """Seconds from no particular beginning."""
     now: Callable[[], datetime] = _now
     """Aware, UTC; for dates that servers send."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    chance: Callable[[], float] = field(default_factory=lambda: random.Random().random)
+    random: Callable[[], float] = field(default_factory=lambda: random.Random().random)
     """From 0 up to 1."""

@@ -132,7 +132,7 @@ class RealModel:
         closed = max((limiter.closed_for_s for limiter in limiters), default=0.0)
         if closed > 0 and self.sender.waits.calls:
             return Held("429: rate limit", whole_seconds(closed), self.sender.waits.calls)
-        return self.sender.waits.soonest(accounts.world.clock())
+        return self.sender.waits.soonest(accounts.clock.monotonic())
 
     def limit(self) -> tuple[int, int] | None:
         """How many of its calls are let through at once and how many of its own wait for that;

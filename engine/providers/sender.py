@@ -137,7 +137,7 @@ class _Call:
 
     async def through(self) -> Reply:
         accounts = self.sender.accounts
-        retries = RetryState(accounts.patience, accounts.world.chance)
+        retries = RetryState(accounts.patience, accounts.clock.random)
         ticket = self._limiter.ticket()
         while True:
             await self._reachable()
@@ -148,7 +148,7 @@ class _Call:
                 self._settle(result)
                 return self._reply(result)
             if failure.cause is Cause.NO_FILES:
-                await self.sender.accounts.world.sleep(LOOK_AGAIN_S)
+                await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
                 continue
             kind = sort(failure)
             if kind in _ANSWERS:
@@ -175,7 +175,7 @@ class _Call:
             self.sender.waits.outside -= 1
         signal = Signal.NOTHING
         try:
-            await self.sender.accounts.turns.begin()
+            await self.sender.accounts.throttle.begin()
             self._refuse_parked()
             result = await self._attempt()
             signal = _signal(result)
@@ -196,20 +196,20 @@ class _Call:
         number = waits.begin(math.inf, wait_words())
         try:
             while not transport.can_send():
-                await self.sender.accounts.world.sleep(LOOK_AGAIN_S)
+                await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
         finally:
             waits.end(number)
 
     async def _attempt(self) -> CallResult:
         await self._until_files()
-        world, dialect = self.sender.accounts.world, self.sender.dialect
+        clock, dialect = self.sender.accounts.clock, self.sender.dialect
         self.ask = self._as_learned(self.ask)
         # what is said here comes last: nothing that is written beside it takes its place
         whole = {**self.ask.extra_body, **dialect.body(self.ask)}
         body = json.dumps(whole, ensure_ascii=False)
-        reply = ReplyBuffer(self.on_text, world.clock)
+        reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.hearing(), reply, meant=self.ask.means)
-        began = world.clock()
+        began = clock.monotonic()
         outcome = "bug"
         try:
             await exchange(
@@ -219,7 +219,7 @@ class _Call:
                 body.encode("utf-8", "replace"),
                 result,
                 patience=self.sender.accounts.patience,
-                now=world.now,
+                now=clock.now,
                 accepted=self._limiter.accepted,
             )
             outcome = self._concluded(result)
@@ -254,7 +254,7 @@ class _Call:
             Attempt(
                 outcome,
                 result.status if failure is None else failure.status or result.status,
-                round((self.sender.accounts.world.clock() - began) * 1000),
+                round((self.sender.accounts.clock.monotonic() - began) * 1000),
                 None if first is None else round((first - began) * 1000),
                 self._usage(result),
                 None if failure is None else self.redact(_told(failure, result.request_id)),
@@ -364,25 +364,25 @@ class _Call:
         if self.guess is None or not self._passed_over:
             self._keep_guess()
             return
-        prose = self._prose
+        fallback = self._fallback
         if _is_json(result.text):
-            prose.helped += 1
+            fallback.helped += 1
         else:
-            prose.failed += 1
-        if prose.helped >= GUESSES_TO_KEEP and prose.helped > prose.failed:
+            fallback.failed += 1
+        if fallback.helped >= GUESSES_TO_KEEP and fallback.helped > fallback.failed:
             self._remember(self.guess)
         self.guess = None
 
     @property
-    def _prose(self) -> JsonFallback:
-        return self.account.prose.setdefault(self.ask.model, JsonFallback())
+    def _fallback(self) -> JsonFallback:
+        return self.account.json_fallbacks.setdefault(self.ask.model, JsonFallback())
 
     def _passes_over_form(self, result: CallResult) -> bool:
         """Whether the server was asked to hold the model to a form, and did not. That asking in
         words helps is no longer believed where it did not twice."""
-        ask, prose = self.ask, self._prose
+        ask, fallback = self.ask, self._fallback
         asked = ask.schema is not None and ask.learned.step is not Step.PROMPT
-        hopeless = prose.failed >= GUESSES_TO_KEEP and prose.failed >= prose.helped
+        hopeless = fallback.failed >= GUESSES_TO_KEEP and fallback.failed >= fallback.helped
         prose_came = result.finish is Finish.STOP and not _is_json(result.text)
         return asked and prose_came and not hopeless
 
@@ -421,7 +421,7 @@ class _Call:
                 f"{self.redact(describe(failure))} (the same to every call so far: not tried again)"
             )
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
-        step = retries.next(failure, kind, accounts.world.clock(), strikes=strikes, known=known)
+        step = retries.next(failure, kind, accounts.clock.monotonic(), strikes=strikes, known=known)
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
@@ -434,7 +434,7 @@ class _Call:
     def _is_in_vain(self, failure: Failure) -> bool:
         """Whether the server has broken in the same way on all that this model was ever asked. An
         outage has another status, or came after an answer."""
-        account, model, now = self.account, self.ask.model, self.sender.accounts.world.clock()
+        account, model, now = self.account, self.ask.model, self.sender.accounts.clock.monotonic()
         met = account.unanswered.setdefault(model, Unanswered(since=now))
         if met is None:
             return False
@@ -456,16 +456,16 @@ class _Call:
     def _close(self, step: Retry, failure: Failure) -> None:
         """Have the calls wait that the server asks to wait."""
         if step.all_wait_s:
-            held = self.account.gate if concerns_account(failure) else self._limiter
+            held = self.account.cooldown if concerns_account(failure) else self._limiter
             held.close_for(step.all_wait_s)
 
     async def _pause(self, step: Retry) -> None:
         if not step.after_s:
             return
-        world, waits = self.sender.accounts.world, self.sender.waits
-        number = waits.begin(world.clock() + step.after_s, self.redact(step.words))
+        clock, waits = self.sender.accounts.clock, self.sender.waits
+        number = waits.begin(clock.monotonic() + step.after_s, self.redact(step.words))
         try:
-            await world.sleep(step.after_s)
+            await clock.sleep(step.after_s)
         finally:
             waits.end(number)
 

@@ -370,7 +370,7 @@ class Engine:
         taken = [
             row
             for row in request.rows
-            if pipeline.desk.is_taken(row.benchmark, Stage.SIMULATE, row.unit)
+            if pipeline.claims.is_claimed(row.benchmark, Stage.SIMULATE, row.unit)
         ]
         if len(taken) == len(request.rows):
             return "it is being done already"

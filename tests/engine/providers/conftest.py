@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.providers.accounts import Accounts
-from engine.providers.clock import World
+from engine.providers.clock import Clock
 from engine.providers.endpoint import RequestParams, endpoint
 from engine.providers.model import Attempt, Message, Reply, Speaks
 from engine.providers.protocols.base import PromptCache
@@ -40,8 +40,8 @@ class FakeTime:
         self.seconds += seconds
         await asyncio.sleep(0)
 
-    def world(self) -> World:
-        return World(clock=self.clock, now=self.now, sleep=self.sleep, chance=lambda: 0.5)
+    def as_clock(self) -> Clock:
+        return Clock(monotonic=self.clock, now=self.now, sleep=self.sleep, random=lambda: 0.5)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Bench:
     notes: list[str] = field(default_factory=list)
 
     def accounts(self) -> Accounts:
-        return Accounts(world=self.time.world(), patience=self.patience)
+        return Accounts(clock=self.time.as_clock(), patience=self.patience)
 
     def open(self, accounts: Accounts, **changes: Any) -> RealModel:
         bench = replace(self, **changes)

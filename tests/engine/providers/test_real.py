@@ -328,7 +328,7 @@ def test_a_wait_that_the_server_asks_for_is_kept_by_every_call_to_the_model(
             seen.append(words(model))
             await sleep(seconds)
 
-        object.__setattr__(accounts.world, "sleep", watched)
+        object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
         await accounts.close()
         return seen[0]
@@ -349,7 +349,7 @@ async def answered_meanwhile(bench: Bench) -> bool:
         await over.wait()
         bench.time.seconds += seconds
 
-    object.__setattr__(accounts.world, "sleep", until_over)
+    object.__setattr__(accounts.clock, "sleep", until_over)
     first = asyncio.create_task(call(one))
     await waits.wait()
     second = asyncio.create_task(call(other))
@@ -387,7 +387,7 @@ def test_what_a_call_waits_for_has_a_name(bench: Bench) -> None:
             seen.append(words(model))
             await sleep(seconds)
 
-        object.__setattr__(accounts.world, "sleep", watched)
+        object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
         seen.append(words(model))
         await accounts.close()
@@ -740,7 +740,7 @@ def test_a_wait_says_how_many_calls_are_in_it(bench: Bench) -> None:
             seen.add(0 if held is None else held.calls)
             await sleep(seconds)
 
-        object.__setattr__(accounts.world, "sleep", watched)
+        object.__setattr__(accounts.clock, "sleep", watched)
         await call(model)
         [account] = accounts.at(model.endpoint.wire, model.endpoint.base_url)
         account.limiter(model.endpoint.model).close_for(12)

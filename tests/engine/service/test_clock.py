@@ -19,7 +19,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.progress import Progress
-from engine.providers.clock import World
+from engine.providers.clock import Clock as ProviderClock
 from engine.store.database import open_store
 from engine.store.reading import open_reader
 from tests.killing.holdings import STORE, check_once, check_whole, holdings, mirrored
@@ -51,7 +51,11 @@ def run(root: Path, server: ProtocolServer, clock: Clock) -> Path:
     config = load_config(scene.root / "config.yaml")
     with open_store(scene.root / STORE, clock=clock) as store:
         pipeline = Pipeline(
-            Workspace(scene.root), config, store.reader, store, world=replace(World(), now=clock)
+            Workspace(scene.root),
+            config,
+            store.reader,
+            store,
+            clock=replace(ProviderClock(), now=clock),
         )
         result = asyncio.run(pipeline.run(Order(("giving-in",))))
     assert (result.failed, result.stopped) == (0, False)

@@ -17,7 +17,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.clock import World
+from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from engine.store.reader import Reader
@@ -58,8 +58,8 @@ class SleptTime:
         self.seconds += seconds
         await asyncio.sleep(0)
 
-    def world(self) -> World:
-        return World(clock=self.clock, now=self.now, sleep=self.sleep, chance=lambda: 0.5)
+    def as_clock(self) -> Clock:
+        return Clock(monotonic=self.clock, now=self.now, sleep=self.sleep, random=lambda: 0.5)
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Workplace:
                 store.reader,
                 store,
                 environ=VARIABLES,
-                world=self.time.world(),
+                clock=self.time.as_clock(),
                 patience=self.patience,
             )
             return asyncio.run(pipeline.run(Order(benchmarks, **order)))

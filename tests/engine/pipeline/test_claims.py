@@ -1,0 +1,37 @@
+"""Rows on the claims: whose they are, and waiting until they are nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.benchmark import Stage
+from engine.pipeline.control import Claims
+
+ROW = ("b", Stage.EVALUATE, "m01_s001_v01__a")
+
+
+def test_whoever_does_a_row_once_more_waits_until_it_is_put_down() -> None:
+    async def script() -> None:
+        claims = Claims()
+        assert claims.claim(*ROW)
+        waiting = asyncio.create_task(claims.claim_again(*ROW))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        claims.release(*ROW)
+        assert await asyncio.wait_for(waiting, 1.0)
+        assert claims.is_claimed(*ROW, again=True)
+
+    asyncio.run(script())
+
+
+def test_a_row_is_not_done_once_more_twice_at_once() -> None:
+    async def script() -> None:
+        claims = Claims()
+        assert await claims.claim_again(*ROW)
+        assert not await asyncio.wait_for(claims.claim_again(*ROW), 1.0)
+        assert not claims.claim(*ROW)
+        claims.release(*ROW)
+        assert claims.claim(*ROW)
+        assert not claims.is_claimed(*ROW, again=True)
+
+    asyncio.run(script())
