@@ -12,16 +12,20 @@ from engine.statistics.clusters import (
     Cluster,
     Stratum,
     collapsed,
+    design_effect,
     effective_size,
     intraclass_correlation,
     stratified_error,
 )
 from engine.statistics.distributions import Interval, binomial_tail, critical, two_sided
 
+_EXPECTED_FREEDOM: Final = 6
+"""Clusters' worth that the expected variance (`_expected_variance`) weighs in the error."""
+_EXPECTED_LIKENESS: Final = 0.5
+"""Part of the likeness that was seen: much of it is chance where it is seen in few clusters."""
+_ABOUT_ZERO: Final = 0.6
 _PSEUDO_PAIRS: Final = 0.33
-_WORTH: Final = 2
-"""A single interval may take the clusters' spread for known this many times better than by their
-own degrees of freedom: values that are bounded vary less than normal ones do."""
+_FEWEST_PAIRS: Final = 0.5
 
 Answers = Mapping[str, Mapping[str, Mapping[str, float]]]
 """What one target scored: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
@@ -48,12 +52,13 @@ class Difference:
     def interval(self) -> Interval | None:
         """Of this difference looked at alone; None where there is no error.
 
-        Student's t on twice the degrees of freedom, which holds 95 % at this quantile alone
-        (`python -m tests.benchmarks.coverage`): one that lies further out needs `freedom`.
+        Student's t on the degrees of the clusters and of the expected variance together, which
+        holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
+        to be taken with `freedom`.
         """
         if self.error is None:
             return None
-        half = critical(_WORTH * self.freedom) * self.error
+        half = critical(self.freedom + _EXPECTED_FREEDOM) * self.error
         return Interval(max(-1.0, self.estimate - half), min(1.0, self.estimate + half))
 
 
@@ -72,13 +77,15 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     """The mean of differences (each from -1 to 1), by metric, clustered by base scenario; None
     without a pair.
 
-    Student's t on the clustered error with C / (C - 1) (`stratified_error`), to whose square a
-    third of a pair that differs is added, over the squared effective number of pairs (n / deff):
-    with few scenarios and high rates there may be no difference to measure a spread by, and still
-    there is uncertainty. D. G. Bonett and R. M. Price, Journal of Educational and Behavioral
-    Statistics 37 (2012) 479-488, add a whole one; how much is enough with clusters and t was found
-    by `python -m tests.benchmarks.coverage`. Where every base scenario has one pair of plain
-    answers, the p value is McNemar's exact one.
+    The squared error is the clustered one with C / (C - 1) (`stratified_error`), moderated by the
+    variance that such differences are expected to have, each weighted by its degrees of freedom: G.
+    K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq. 5.
+    So a few clusters that happen to be alike are not taken for certain, nor a few that happen to
+    differ for all there is. It is at least that of half a pair that differs over the squared
+    effective number of pairs (n / deff), as of rates that never differ there still is doubt: D. G.
+    Bonett and R. M. Price, Journal of Educational and Behavioral Statistics 37 (2012) 479-488, add
+    a whole one. How much of each is enough was found by `python -m tests.benchmarks.coverage`.
+    Where every base scenario has one pair of plain answers, the p value is McNemar's exact one.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -89,10 +96,12 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     spread = stratified_error(ready)
     if spread is None:
         return Difference(estimate, None, 0, None, pairs, len(clusters))
-    correlation = intraclass_correlation(ready)
-    sizes = [cluster.size for cluster in clusters]
-    effective = effective_size(sizes, 1.0 if correlation is None else correlation)
-    error = sqrt(spread.error**2 + _PSEUDO_PAIRS / effective**2)
+    seen = intraclass_correlation(ready)
+    likeness = 1.0 if seen is None else seen
+    effective = effective_size([cluster.size for cluster in clusters], likeness)
+    expected = _EXPECTED_FREEDOM * _expected_variance(clusters, _EXPECTED_LIKENESS * likeness)
+    moderated = (spread.freedom * spread.error**2 + expected) / (spread.freedom + _EXPECTED_FREEDOM)
+    error = sqrt(max(moderated, _FEWEST_PAIRS / effective**2))
     exact = _exact(clusters)
     return Difference(
         estimate,
@@ -103,6 +112,20 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
         len(clusters),
         exact=exact is not None,
     )
+
+
+def _expected_variance(clusters: Stratum, likeness: float) -> float:
+    """Of the mean of differences that are spread as all pairs are, wherever they come from, and so
+    alike within a base scenario. They are spread about a point between their mean and none, and
+    one pair more differs in part: few pairs say little about the mean, and less about the spread.
+    """
+    sizes = [cluster.size for cluster in clusters]
+    pairs = sum(sizes)
+    mean = sum(cluster.total for cluster in clusters) / pairs
+    squares = sum(cluster.squares for cluster in clusters)
+    about = squares - (1 - _ABOUT_ZERO) * pairs * mean**2
+    spread = (about + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS)
+    return spread * design_effect(sizes, likeness) / pairs
 
 
 def _exact(clusters: Stratum) -> float | None:

@@ -86,8 +86,10 @@ def test_a_shift_of_paired_rows_has_an_interval_over_base_scenarios() -> None:
     a = found.tracks[0].shifts[0]
     assert a.shift == pytest.approx(-0.125)
     assert a.interval is not None
-    # ten differences of 0 and -1/4 in turn: t(18) = 2.100922, error 0.0416667, a third of a pair
-    half = 2.100922 * sqrt(0.0416667**2 + 0.33 / 40**2)
+    # ten differences of 0 and -1/4 in turn, of 4 pairs each: error 0.0416667, 9 degrees; 5 of 40
+    # pairs differ by 1 and none is like its neighbours: 6 degrees of that; t(15) = 2.131450
+    expected = (5 - 0.4 * 40 * 0.125**2 + 0.33) / 40.33 / 40
+    half = 2.131450 * sqrt((9 * 0.0416667**2 + 6 * expected) / 15)
     assert a.interval.low == pytest.approx(-0.125 - half, abs=1e-6)
     assert a.interval.high == pytest.approx(-0.125 + half, abs=1e-6)
 
@@ -97,8 +99,8 @@ def test_a_target_that_does_not_move_is_not_certain_to_stay() -> None:
     b = found.tracks[0].shifts[1]
     assert b.shift == 0
     assert b.interval is not None
-    # no likeness can be seen, so that each base scenario counts as one pair
-    assert b.interval.high == -b.interval.low == pytest.approx(2.100922 * sqrt(0.33) / 10)
+    # no likeness can be seen, so that each base scenario counts as one pair, half of which differs
+    assert b.interval.high == -b.interval.low == pytest.approx(2.131450 * sqrt(0.5) / 10)
 
 
 def test_targets_that_come_level_or_part_are_told_from_those_that_turn() -> None:

@@ -94,6 +94,15 @@ def test_one_scenario_gives_a_difference_but_no_interval() -> None:
     assert mean_difference([[]]) is None
 
 
+def test_small_strata_that_happen_to_be_of_one_mind_are_not_certain() -> None:
+    alike = [[-1.0, -1.0], [-1.0, -1.0], [1.0, 1.0], *[[0.0, 0.0]] * 8]
+    found = mean_difference([[Cluster.of([value]) for value in values] for values in alike])
+    assert found is not None
+    assert (found.estimate, found.freedom) == (-2 / 22, 11)
+    assert found.interval is not None
+    assert found.interval.low < -0.2 < 0.03 < found.interval.high
+
+
 def test_one_row_a_scenario_is_tested_exactly() -> None:
     values = [1.0] * 3 + [-1.0] * 12 + [0.0] * 20
     found = mean_difference([[Cluster.of([value]) for value in values]])
