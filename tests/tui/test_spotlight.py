@@ -5,17 +5,8 @@ from __future__ import annotations
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import Speech
 from engine.link import Board, EngineState
-from tui.state.live import (
-    GLANCE,
-    PATIENCE,
-    ROUND,
-    Mode,
-    Spotlight,
-    Stillness,
-    awaited_of,
-    holdups,
-    shown_by,
-)
+from tui.state.live import GLANCE, ROUND, Mode, Spotlight, shown_by
+from tui.state.stalls import PATIENCE, Stillness, awaited_of, holdups
 
 
 def speech(name: str, turn: int = 1, speaker: Speaker = Speaker.TARGET, began: float = 1) -> Speech:

@@ -9,7 +9,8 @@ from engine.facts import Speech
 from engine.progress import Score
 from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
-from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by, trend
+from tui.state.board import trend
+from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by
 from tui.text.ink import Ink, Piece, length, pad, shorten, spread
 from tui.themes import theme_for
 

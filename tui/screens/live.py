@@ -23,26 +23,13 @@ from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import Moment, begin
+from tui.state.board import Paces, spending, stage_views, target_views
 from tui.state.explanations import explain
 from tui.state.feeds import StandingFeed, VerdictFeed
-from tui.state.live import (
-    AT_MOST,
-    PATIENCE,
-    Missed,
-    Paces,
-    Quiet,
-    Shown,
-    Spotlight,
-    Stillness,
-    awaited,
-    holdups,
-    since,
-    spending,
-    stage_views,
-    target_views,
-)
+from tui.state.live import Missed, Shown, Spotlight
 from tui.state.related import Subject
 from tui.state.run_status import Phase, RunClock, Situation, current_benchmark, situation
+from tui.state.stalls import AT_MOST, PATIENCE, Quiet, Stillness, awaited, holdups, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece, length

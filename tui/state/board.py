@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.benchmark import Track
-from engine.progress import Score
-from tui.format import UNKNOWN
+from engine.benchmark import Stage, Track
+from engine.display import one_line
+from engine.link import Board
+from engine.progress import FEWEST_TO_JUDGE, Score, Tally, TargetProgress
+from engine.watch import BenchmarkInfo, TargetInfo, Watch
+from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
+from tui.state.feeds import Standings
+from tui.state.run_status import Phase, Situation
+from tui.state.stalls import awaited_of, limited, reason, since
 from tui.text.ink import Ink
 
 if TYPE_CHECKING:
@@ -129,3 +137,242 @@ class Spending:
     """Whether that fits into the limit."""
     limit: str = "the budget"
     """What the run is kept to."""
+
+
+EVERY: Final = timedelta(seconds=1)
+TREND: Final = 16
+"""Seconds that a trend shows."""
+HEIGHTS: Final = "▁▂▃▄▅▆▇█"
+Still = Callable[[str], float | None]
+"""For how many seconds a target has been still, where that is worth a word."""
+
+
+def stage_views(
+    watch: Watch, benchmark: str, where: Situation, board: Board | None
+) -> list[StageView]:
+    at_once: Mapping[Stage, int] = {} if board is None else board.concurrency
+    tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
+    played, judged = tallies[Stage.SIMULATE], tallies[Stage.EVALUATE]
+    behind = max(played.done - judged.settled - judged.running, 0)
+    if behind <= at_once.get(Stage.EVALUATE, 0):
+        behind = 0  # it can take up all of them next
+    between = 0 if board is None else sum(board.between.values())
+    waiting = {Stage.SIMULATE: between, Stage.EVALUATE: behind}
+    return [
+        _stage(
+            stage,
+            tally,
+            where.phase,
+            at_once.get(stage),
+            waiting.get(stage, 0),
+        )
+        for stage, tally in tallies.items()
+    ]
+
+
+def _stage(
+    stage: Stage, tally: Tally, phase: Phase, at_once: int | None, waiting: int
+) -> StageView:
+    return StageView(
+        STAGE_NAMES[stage],
+        _stage_state(tally, phase),
+        tally.done,
+        tally.total,
+        tally.failed,
+        at_once,
+        waiting,
+    )
+
+
+def _stage_state(tally: Tally, phase: Phase) -> StageState:
+    if not tally.total:
+        return StageState.WAITING
+    if tally.settled == tally.total:
+        return StageState.FAILED if tally.failed == tally.total else StageState.DONE
+    if phase is Phase.PAUSED:
+        return StageState.PAUSED
+    begun = tally.running or tally.settled
+    return StageState.RUNNING if begun and not phase.over else StageState.WAITING
+
+
+class Paces:
+    """How fast targets are and what is left, renewed once a second: figures that change with each
+    frame cannot be read."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Pace] = {}
+        self._speeds: dict[tuple[str, str], deque[float]] = {}
+
+    def of(self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime) -> _Pace:
+        benchmark = info.name
+        known = self._known.get((benchmark, target))
+        if known is None or not known.at <= at < known.at + EVERY:
+            found = progress.time_left(at, info.turns)
+            speed = progress.tokens.per_second(at)
+            speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
+            speeds.append(speed)
+            left = UNKNOWN if found is None else duration(found.likely)
+            known = _Pace(
+                at,
+                amount(speed) if speed else UNKNOWN,
+                left,
+                left if found is None else _between(found.low, found.high),
+                trend(speeds),
+            )
+            self._known[benchmark, target] = known
+        return known
+
+
+class _Pace(NamedTuple):
+    at: datetime
+    tokens: str
+    left: str
+    left_about: str
+    """Between what and what, where that can be told."""
+    trend: str
+    """How fast it was, the last second at the right."""
+
+
+def trend(speeds: Collection[float]) -> str:
+    """`▁▃▅█`, the highest of them being the measure."""
+    most = max(speeds, default=0.0)
+    if not most:
+        return ""
+    return "".join(HEIGHTS[round(speed / most * (len(HEIGHTS) - 1))] for speed in speeds)
+
+
+def _between(*seconds: float) -> str:
+    low, high = map(duration, seconds)
+    return low if low == high else f"{low}-{high}"
+
+
+def target_views(
+    watch: Watch,
+    info: BenchmarkInfo,
+    board: Board | None,
+    at: datetime,
+    paces: Paces,
+    still: Still | None,
+    standings: Standings,
+) -> list[TargetView]:
+    """`still` says for how many seconds a target stands still; None where nothing is at work."""
+    progress = watch.progress
+    return [
+        _target(
+            target,
+            progress.target(info.name, target.id),
+            board,
+            paces.of(info, target.id, progress.target(info.name, target.id), at),
+            still,
+            standings,
+        )
+        for target in info.targets
+    ]
+
+
+def _target(
+    target: TargetInfo,
+    progress: TargetProgress,
+    board: Board | None,
+    pace: _Pace,
+    still: Still | None,
+    standings: Standings,
+) -> TargetView:
+    failed = progress.simulate.failed + progress.evaluate.failed
+    return TargetView(
+        name=one_line(target.id),
+        simulated=progress.simulate.done,
+        to_simulate=progress.simulate.total,
+        running=_running(target, progress, board),
+        failed=failed,
+        judged=progress.evaluate.done,
+        to_judge=progress.evaluate.total,
+        positive=replace(progress.scores[Track.POSITIVE]),
+        negative=replace(progress.scores[Track.NEGATIVE]),
+        rates={track: rate for track in Track if (rate := standings.get((target.id, track)))},
+        tokens=UNKNOWN if still is None else pace.tokens,
+        spend=money(progress.usage.cost_usd, scripted=target.scripted),
+        left=UNKNOWN if still is None else pace.left,
+        left_about=UNKNOWN if still is None else pace.left_about,
+        trend="" if still is None else pace.trend,
+        at_rest=still is None,
+        still=_stands_still(target, progress, board, still),
+        held=_held(target, board),
+        limited=_limited(target, board),
+        others=_others(progress),
+        problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
+    )
+
+
+def _running(target: TargetInfo, progress: TargetProgress, board: Board | None) -> int:
+    """Without those that wait for their next message's turn."""
+    between = 0 if board is None else board.between.get(target.id, 0)
+    return max(progress.simulate.running - between, 0)
+
+
+def _others(progress: TargetProgress) -> str | None:
+    words = progress.served_by_others
+    return None if words is None else one_line(words)
+
+
+def _held(target: TargetInfo, board: Board | None) -> str | None:
+    """Why it is not called at the moment."""
+    if board is None:
+        return None
+    parked = board.parked.get(target.id)
+    if parked is not None:
+        return f"‖ parked: {one_line(parked)}"
+    waits = [reason(wait) for wait in board.waits if wait.model == target.label]
+    return f"… waits: {waits[0]}" if waits else None
+
+
+def _limited(target: TargetInfo, board: Board | None) -> str | None:
+    limits = () if board is None else board.limits
+    return next((limited(limit) for limit in limits if limit.model == target.label), None)
+
+
+def _stands_still(
+    target: TargetInfo, progress: TargetProgress, board: Board | None, still: Still | None
+) -> str | None:
+    at_work = progress.simulate.running or progress.evaluate.running
+    if board is None or still is None or not at_work:
+        return None
+    seconds = still(target.id)
+    if seconds is None:
+        return None
+    awaited = awaited_of(target.id, board, judging=progress.evaluate.running)
+    return f"{awaited}, {since(seconds)}"
+
+
+def spending(board: Board | None, progresses: Iterable[TargetProgress] = ()) -> Spending | None:
+    """Where the run has a budget or was quoted at something; with what the rest will cost, by what
+    the engine expects, or if the conversations that are left cost what the others did."""
+    if board is None or board.spent_usd is None:
+        return None
+    most, limit = board.budget_usd, "the budget"
+    if most is None:
+        quoted = None if board.quote is None else board.quote.high_usd
+        most, limit = board.agreed_usd or quoted, "the quote"
+    if most is None:
+        return None
+    left = _cost_left(list(progresses)) if board.rest_usd is None else board.rest_usd
+    return Spending(
+        f"${board.spent_usd:.2f}",
+        f"${most:.2f}" if limit == "the budget" else f"at most ${most:.2f}",
+        board.spent_usd / most,
+        f"about {money(left, scripted=False)}" if left else None,
+        enough=left is None or board.spent_usd + left <= most,
+        limit=limit,
+    )
+
+
+def _cost_left(progresses: Sequence[TargetProgress]) -> float | None:
+    """None where it cannot be told yet."""
+    left = 0.0
+    for progress in progresses:
+        played, cost = progress.simulate, progress.usage.cost_usd
+        missing = played.total - played.settled
+        if missing and (cost is None or played.done < FEWEST_TO_JUDGE):
+            return None
+        left += (cost or 0.0) / max(played.done, 1) * missing
+    return left or None

@@ -1,0 +1,196 @@
+"""What holds a run up: what it waits for, what stands still, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from engine.benchmark import Speaker, Stage
+from engine.display import one_line, plural
+from engine.facts import CallMade, Fact, MessageSpoken, StateChanged, VerdictGiven
+from engine.link import Board, EngineState, ModelLimit, Wait
+from engine.progress import Progress
+from engine.watch import BenchmarkInfo
+from tui.format import duration
+from tui.state.run_status import Phase, Situation
+from tui.text.ink import Ink, Line, Piece, fitted
+
+PATIENCE: Final = 5.0
+"""Seconds without a sign of life, until it is said what is waited for."""
+_WRITES: Final = {
+    Phase.METRICS: "the model that writes the metrics has not answered yet",
+    Phase.SCENARIOS: "the model that writes the scenarios has not answered yet",
+    Phase.ADDING_UP: "the results are being added up",
+    Phase.STARTING: "the engine is finding out what is missing",
+}
+
+
+@dataclass(slots=True)
+class _Pulse:
+    """The last sign of life, and when it came."""
+
+    said: int
+    at: float
+
+
+@dataclass(slots=True)
+class Stillness:
+    """Hears facts and looks at boards; all times are of the watcher's clock."""
+
+    _pulses: dict[str, _Pulse] = field(default_factory=dict)
+    _moved: set[str | None] = field(default_factory=set)
+    """Targets of which a fact told since the last look; None for what has no target."""
+    _at: float | None = None
+    """When anything moved last."""
+
+    def hear(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case StateChanged() | CallMade():
+                    self._moved.add(fact.target)
+                case MessageSpoken() | VerdictGiven():
+                    self._moved.add(fact.key.target_id)
+                case _:
+                    self._moved.add(None)
+
+    def look(self, board: Board | None, now: float) -> None:
+        """As long as nobody looks, nothing stands still."""
+        said = dict(board.said) if board is not None else {}
+        for target in {*said, *self._pulses, *(each for each in self._moved if each)}:
+            pulse = self._pulses.setdefault(target, _Pulse(0, now))
+            if target in self._moved or said.get(target, 0) != pulse.said:
+                pulse.said, pulse.at = said.get(target, 0), now
+                self._moved.add(target)
+        if self._moved or self._at is None:
+            self._at = now
+        self._moved.clear()
+
+    def begin_anew(self, now: float) -> None:
+        """As after a pause, in which nothing is expected to move."""
+        self._at = now
+        for pulse in self._pulses.values():
+            pulse.at = now
+
+    def of(self, target: str, now: float) -> float | None:
+        """Seconds for which this target has been still, where they are worth a word."""
+        pulse = self._pulses.get(target)
+        return None if pulse is None else _worth(now - pulse.at)
+
+    def of_all(self, now: float) -> float | None:
+        """The same, of everything."""
+        return None if self._at is None else _worth(now - self._at)
+
+
+def _worth(seconds: float) -> float | None:
+    return seconds if seconds >= PATIENCE else None
+
+
+def awaited_of(target: str, board: Board, *, judging: int) -> str:
+    """What a target that stands still waits for: `the first token, 8 s` without the seconds."""
+    speaking = [speech for speech in board.speaking if speech.key.target_id == target]
+    if speaking and board.said.get(target, 0):
+        return "silent"
+    if any(speech.speaker is Speaker.TARGET for speech in speaking):
+        return "no token yet"
+    if speaking:
+        return "user model silent"
+    return "no verdict yet" if judging else "no answer yet"
+
+
+def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: Situation) -> str | None:
+    """What everything waits for where nothing moves; None where nothing is to be expected."""
+    if where.phase in _WRITES:
+        return _WRITES[where.phase]
+    if where.phase not in {Phase.RUNNING, Phase.DRAINING}:
+        return None
+    labels = {target.id: target.label for target in info.targets}
+    waited: dict[str, int] = {}
+    for speech in board.speaking:
+        of_user = speech.speaker is Speaker.USER
+        name = "the user model" if of_user else labels.get(speech.key.target_id, "a target")
+        waited[name] = waited.get(name, 0) + 1
+    judged = progress.stage_tally(info.name, Stage.EVALUATE).running
+    if judged:
+        waited["the evaluator"] = judged
+    if not waited:
+        return "the engine has nothing in the air; it says why when it knows"
+    what = "an answer"
+    if board.speaking:
+        what = "the next words" if any(board.said.values()) else "the first token"
+    names = ", ".join(f"{name} ({plural(calls, 'call')})" for name, calls in waited.items())
+    return f"waits for {what} of {names}"
+
+
+AT_MOST: Final = 4
+"""Lines."""
+MINUTE: Final = 60
+_HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
+"""States in which a problem is no end."""
+
+
+class Quiet(NamedTuple):
+    """Nothing moves."""
+
+    awaited: str
+    """What for, in words."""
+    seconds: float
+    """For how long."""
+
+
+def holdups(
+    board: Board | None,
+    width: int,
+    quiet: Quiet | None = None,
+    most: int = AT_MOST,
+    targets: Collection[str] = (),
+) -> list[Line]:
+    """What a person must do something about comes first; at most so many lines. The limits of
+    `targets` are told elsewhere."""
+    if board is None:
+        return []
+    lines: list[Line] = []
+    if board.problem is not None and board.state in _HELD:
+        on = "  it goes on by itself when that is over"
+        lines.append(_line("! held", one_line(board.problem), on, Ink.BAD))
+    lines += [
+        _line("‖ parked", f"{one_line(target)}: {one_line(why)}", "  U calls it again")
+        for target, why in board.parked.items()
+    ]
+    lines += [_line("! note", one_line(notice)) for notice in board.notices]
+    lines += [_line("… waits", waiting(wait)) for wait in board.waits]
+    lines += [
+        _line("· limit", f"{one_line(limit.model)}: {limited(limit)}", ink=Ink.MUTED)
+        for limit in board.limits
+        if limit.model not in targets
+    ]
+    if quiet is not None and not lines:
+        lines.append(_line("… quiet", f"{quiet.awaited}, {since(quiet.seconds)}"))
+    if len(lines) > most:
+        left = len(lines) - most + 1
+        lines = [*lines[: most - 1], _line("…", f"and {left} more; 5 lists what is parked")]
+    return [fitted(line, width) for line in lines]
+
+
+def waiting(wait: Wait) -> str:
+    """`gpt: 429, again in 12 s (3 calls)`."""
+    return f"{one_line(wait.model)}: {reason(wait)}"
+
+
+def reason(wait: Wait) -> str:
+    """The same of a model that is named already."""
+    return one_line(wait.words)
+
+
+def limited(limit: ModelLimit) -> str:
+    """`8 calls let through at once, 42 wait`."""
+    return f"{plural(limit.at_once, 'call')} let through at once, {limit.waiting} wait"
+
+
+def since(seconds: float) -> str:
+    """`8 s`, `2:05`."""
+    return f"{seconds:.0f} s" if seconds < MINUTE else duration(seconds)
+
+
+def _line(sign: str, text: str, hint: str = "", ink: Ink = Ink.WARN) -> Line:
+    return [Piece(f" {sign}  ", ink), Piece(text), Piece(hint, Ink.MUTED)]
