@@ -43,8 +43,8 @@ from tui.services.terminal import (
     terminal_size,
 )
 from tui.services.textual_internals import TextualApp
-from tui.services.ticker import Moment, Ticker, Watching, hertz, now
-from tui.state.run_status import current_benchmark, situation
+from tui.services.ticker import Ticker, Watching, hertz, now
+from tui.state.run_status import Instant, current_benchmark, situation
 from tui.text.ink import Ink
 from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, ParsedOnce, theme_for
 from tui.widgets.transcript import THIN
@@ -140,7 +140,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: Memory | None = None,
         slow: bool = False,
-        moment: Callable[[], Moment] = now,
+        moment: Callable[[], Instant] = now,
     ) -> None:
         """`attach` is the command that shows a run again that was left running. `backend` does what
         is done beside the app; `started` is the process id of the engine that was started for this

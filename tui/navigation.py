@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.store.reader import Reader
     from tui.services.engine_control import Leaving
     from tui.state.filters import FoundId
-    from tui.state.live import Shown
+    from tui.state.related import TakeRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class Navigator:
         """The cursor begins on `cursor`, or on what there is of the scenario first."""
         self._open("scenario", benchmark, scenario_id, cursor=cursor)
 
-    def open_comparison(self, left: Shown, right: Shown | None = None) -> None:
+    def open_comparison(self, left: TakeRef, right: TakeRef | None = None) -> None:
         """Side by side; without `right`, with the nearest that there is."""
         self._open("compare", left, right)
 

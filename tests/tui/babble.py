@@ -17,7 +17,8 @@ from engine.link import Board, EngineState
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.tui.theatre import BENCHMARK, TARGETS, ScriptedLink, a_scenario, screen_lines
 from tui.app import CrosswindApp
-from tui.services.ticker import Moment, now
+from tui.services.ticker import now
+from tui.state.run_status import Instant
 
 CONVERSATIONS: Final = 200
 LETTERS_A_SECOND: Final = 400
@@ -77,7 +78,7 @@ class Metered(CrosswindApp):
         self.late: list[tuple[float, float]] = []
         self.gated: list[float] = []
 
-    def _moment_of(self) -> Moment:
+    def _moment_of(self) -> Instant:
         """Stands still when nobody speaks any more, so that the screen does."""
         if not self._babble.is_over:
             self._last = now()

@@ -105,7 +105,7 @@ VIEWS = {"HeatRow", "TargetView"}
 """What a widget is given whole, and draws as it is."""
 WITHIN = {
     "state/explanations.py": {"_rate()"},
-    "state/live.py": {"_stands_still()"},
+    "state/board.py": {"_stands_still()"},
     "results/standing.py": {"_worded()", "_name_width()"},
     "screens/benchmarks.py": {"_rate()"},
     "screens/conversation.py": {"label"},

@@ -8,7 +8,7 @@ from engine.benchmark import ConversationKey, Speaker
 from engine.display import drawn
 from engine.facts import Speech
 from tests.tui.theatre import BENCHMARK, ScriptedLink, Voice
-from tui.state.live import Shown
+from tui.state.related import TakeRef
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Passage
 
@@ -42,7 +42,7 @@ def test_what_is_heard_in_pieces_is_drawn_as_the_whole_would_be() -> None:
     link = ScriptedLink()
     voice = Voice(Speech(BENCHMARK, KEY, 0, 1, Speaker.TARGET, None, 0.0))
     link.voices[KEY] = voice
-    dialogue = Dialogue(Shown(BENCHMARK, KEY, 0), 2)
+    dialogue = Dialogue(TakeRef(BENCHMARK, KEY, 0), 2)
 
     for _ in range(300):
         voice.text += rng.choice(PIECES)
@@ -55,7 +55,7 @@ def test_a_message_that_begins_anew_leaves_nothing_of_the_one_before() -> None:
     link.voices[KEY] = Voice(
         Speech(BENCHMARK, KEY, 0, 1, Speaker.TARGET, None, 0.0), "one line\nand half of"
     )
-    dialogue = Dialogue(Shown(BENCHMARK, KEY, 0), 2)
+    dialogue = Dialogue(TakeRef(BENCHMARK, KEY, 0), 2)
     dialogue.listen(link)
     link.voices[KEY] = Voice(Speech(BENCHMARK, KEY, 0, 1, Speaker.TARGET, None, 1.0), "anew")
     dialogue.listen(link)

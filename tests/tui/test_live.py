@@ -19,7 +19,7 @@ from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
-from tui.state.live import DWELL, ROUND
+from tui.state.follower import DWELL, ROUND
 from tui.state.stalls import PATIENCE
 from tui.widgets.transcript import Transcript
 from tui.widgets.verdict_table import VerdictTable

@@ -26,7 +26,8 @@ from tests.tui.terminal import Terminal
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.format import READING
-from tui.services.ticker import Moment, Ticker
+from tui.services.ticker import Ticker
+from tui.state.run_status import Instant
 
 
 class Described:
@@ -173,10 +174,10 @@ class Screen:
 
     board: Board | None = None
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         raise AssertionError(facts)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del moment
         self.board = board
 

@@ -17,8 +17,7 @@ from tui.screens.find import FindScreen
 from tui.screens.rejudge import JudgeAgainScreen, JudgedAgainScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen
-from tui.state.live import Shown
-from tui.state.related import Subject
+from tui.state.related import Subject, TakeRef
 from tui.text.ink import Ink
 from tui.widgets.outcome_grid import OutcomeGrid
 from tui.widgets.transcript import Transcript
@@ -99,7 +98,7 @@ def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre
         await theatre.judge(caved, passed=False)
         again = await theatre.play(1, number=1, reply="I still stay with it.")
         await theatre.judge(again)
-        shown = Shown(BENCHMARK, again.key, 1)
+        shown = TakeRef(BENCHMARK, again.key, 1)
         await pilot.app.push_screen(CompareScreen(shell(pilot), shown))
         await settled(theatre, pilot)
         assert "take 1" in on_screen(pilot)

@@ -9,7 +9,7 @@ from engine.benchmark import Speaker
 from tests.tui.theatre import TARGETS, Theatre, on_screen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.wall import WallScreen, panes_for
-from tui.state.live import DWELL
+from tui.state.follower import DWELL
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from engine.progress import Score
 from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.state.board import trend
-from tui.state.live import DWELL, SILENCE, Mode, Shown, Spotlight, shown_by
+from tui.state.follower import DWELL, SILENCE, Follower, Mode
+from tui.state.related import TakeRef
 from tui.text.ink import Ink, Piece, length, pad, shorten, spread
 from tui.themes import theme_for
 
@@ -69,37 +70,37 @@ def test_the_right_end_of_a_line_gives_way_only_when_the_left_says_too_little() 
 
 
 def test_the_spotlight_goes_to_the_newest_and_stays_until_the_end_has_been_read() -> None:
-    light = Spotlight()
+    light = Follower()
     old, new = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
 
-    assert light.look([old], [], 0.0) == shown_by(old)
-    assert light.look([old, new], [], 1.0) == shown_by(old)
-    assert light.look([new], [shown_by(old)], 2.0) == shown_by(old)
-    assert light.look([new], [shown_by(old)], 2.0 + DWELL / 2) == shown_by(old)
-    assert light.look([new], [shown_by(old)], 2.0 + DWELL) == shown_by(new)
+    assert light.look([old], [], 0.0) == TakeRef.of(old)
+    assert light.look([old, new], [], 1.0) == TakeRef.of(old)
+    assert light.look([new], [TakeRef.of(old)], 2.0) == TakeRef.of(old)
+    assert light.look([new], [TakeRef.of(old)], 2.0 + DWELL / 2) == TakeRef.of(old)
+    assert light.look([new], [TakeRef.of(old)], 2.0 + DWELL) == TakeRef.of(new)
 
 
 def test_a_pinned_conversation_stays_and_a_step_takes_another() -> None:
-    light = Spotlight()
+    light = Follower()
     first, second = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
     light.look([first], [], 0.0)
     light.mode = Mode.PINNED
 
-    assert light.look([second], [shown_by(first)], 100.0) == shown_by(first)
-    assert light.step([first, second], 1, 100.0) == shown_by(second)
-    assert light.step([first, second], 1, 100.0) == shown_by(first)
-    assert light.step([], 1, 100.0) == shown_by(first)
+    assert light.look([second], [TakeRef.of(first)], 100.0) == TakeRef.of(first)
+    assert light.step([first, second], 1, 100.0) == TakeRef.of(second)
+    assert light.step([first, second], 1, 100.0) == TakeRef.of(first)
+    assert light.step([], 1, 100.0) == TakeRef.of(first)
 
 
 def test_a_conversation_that_says_nothing_is_left_for_one_that_speaks() -> None:
-    light = Spotlight()
+    light = Follower()
     light.look([speech("m01_s001", 1.0)], [], 0.0)
     other = speech("m01_s002", 2.0)
 
-    assert light.look([other], [], SILENCE - 1) == Shown(
+    assert light.look([other], [], SILENCE - 1) == TakeRef(
         "b", ConversationKey("m01_s001", "target"), 0
     )
-    assert light.look([other], [], SILENCE) == shown_by(other)
+    assert light.look([other], [], SILENCE) == TakeRef.of(other)
 
 
 def test_nobody_looking_means_one_look_a_second() -> None:

@@ -44,7 +44,7 @@ from engine.store.tables import (
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
-from tui.services.ticker import Moment
+from tui.state.run_status import Instant
 from tui.widgets.transcript import Transcript
 
 BENCHMARK = "steadiness"
@@ -187,8 +187,8 @@ class Theatre:
     def app(self) -> CrosswindApp:
         return CrosswindApp(self.watch, theme="crosswind-dark", moment=self.moment, started=ENGINE)
 
-    def moment(self) -> Moment:
-        return Moment(self.at, self.seconds)
+    def moment(self) -> Instant:
+        return Instant(self.at, self.seconds)
 
     def perform(
         self,

@@ -16,8 +16,9 @@ from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
 from tui.services.preferences import Preferences
 from tui.services.shell_commands import ShellCommand, judging_again, showing
-from tui.services.ticker import Moment, Ticker, Watching
+from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
+from tui.state.run_status import Instant
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, ROOM_FOR_NOTICE
 
@@ -106,10 +107,10 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
         if self.maximized is not None and self.focused is not self.maximized:
             self.minimize()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         """Note what these change; draws nothing."""
         raise NotImplementedError
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         """Draw what has changed. It may be called before the screen is up, and while it goes."""
         raise NotImplementedError

@@ -23,9 +23,9 @@ from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, money, percen
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment, begin
+from tui.services.ticker import begin
 from tui.state.feeds import StandingFeed, Standings
-from tui.state.run_status import current_benchmark, situation
+from tui.state.run_status import Instant, current_benchmark, situation
 from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
@@ -72,11 +72,11 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         info = self._info
         return [] if info is None else [ShellCommand("c", ("run", info.name))]
 
-    def hear(self, facts: Sequence[Fact]) -> None:
-        self._standings.hear(facts)
+    def receive(self, facts: Sequence[Fact]) -> None:
+        self._standings.receive(facts)
         self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         self._changed |= board != self._board or self.watched.benchmarks is not self._infos
         self._board, self._infos = board, self.watched.benchmarks
         self._ask_for_standings(moment.seconds)

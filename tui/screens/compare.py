@@ -15,9 +15,8 @@ from engine.link import Board
 from engine.store.browsing import Browser, Kin
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.services.ticker import Moment
-from tui.state.live import Shown
-from tui.state.related import Subject, partners, relation, standing
+from tui.state.related import Subject, TakeRef, partners, relation, standing
+from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece
@@ -42,7 +41,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         key("enter", "open", "open", "read the one at the right by itself"),
     ]
 
-    def __init__(self, shell: Shell, left: Shown, right: Shown | None = None) -> None:
+    def __init__(self, shell: Shell, left: TakeRef, right: TakeRef | None = None) -> None:
         """Without `right`, the nearest that there is."""
         super().__init__(shell)
         self._header = OneLine(id="header")
@@ -51,7 +50,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._left = left
         self._right = right
         self._partners: Sequence[Kin] = ()
-        self._kin: dict[Shown, Kin] = {}
+        self._kin: dict[TakeRef, Kin] = {}
         self._thoughts = False
         self._reload = True
         self._fault: str | None = None
@@ -69,7 +68,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._texts.focus()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, MessageSpoken | TakeStarted | TakeEnded | VerdictGiven):
                 sides = (self._left, self._right)
@@ -78,7 +77,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
                     for side in sides
                 )
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment
         if self._reload and self.is_running:
             self._reload = False
@@ -136,7 +135,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             self._right = self._shown(self._partners[0])
         self._texts.show(self._blocks(left), self._blocks(self._right))
 
-    def _blocks(self, shown: Shown | None) -> list[Block]:
+    def _blocks(self, shown: TakeRef | None) -> list[Block]:
         if shown is None:
             return [Passage("none", "", "There is nothing else to compare it with yet.")]
         info = {each.name: each for each in self.watched.benchmarks}.get(shown.benchmark)
@@ -150,8 +149,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         judged = [_in_one_part(block) for block in verdict_blocks(verdicts)]
         return [*told, Rule("judged", "how it was judged", lined=False), *judged]
 
-    def _shown(self, each: Kin) -> Shown:
-        return Shown(self._left.benchmark, each.key, each.number)
+    def _shown(self, each: Kin) -> TakeRef:
+        return TakeRef(self._left.benchmark, each.key, each.number)
 
     def _draw_lines(self) -> None:
         told = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
@@ -167,7 +166,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         related = [] if kin is None else [Piece(relation(kin, self._left.key) + " ", Ink.MUTED)]
         return left, [*related, *self._heading_of(self._right)]
 
-    def _heading_of(self, shown: Shown) -> Line:
+    def _heading_of(self, shown: TakeRef) -> Line:
         return [
             Piece(one_line(str(shown.key)), Ink.STRONG),
             Piece("  "),

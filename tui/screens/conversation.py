@@ -29,9 +29,9 @@ from tui.bindings import key
 from tui.format import SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Rehearsal
-from tui.services.ticker import Moment, begin_instead
-from tui.state.live import Missed, Shown
-from tui.state.related import Among, MessagePlace, Subject
+from tui.services.ticker import begin_instead
+from tui.state.related import Among, MessagePlace, Subject, TakeRef
+from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (
     VERDICT_INKS,
     Dialogue,
@@ -146,18 +146,18 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             case _:
                 return True
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             match fact:
                 case MessageSpoken() | TakeStarted() | TakeEnded() | VerdictGiven():
                     if (fact.benchmark, fact.key) == (self._benchmark, self._key):
                         self._reload = True
                         if self._missed is not None:
-                            self._missed.hear([fact])
+                            self._missed.receive([fact])
                 case _:
                     pass
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board
         self._seconds = moment.seconds
         if self._missed is None:
@@ -350,7 +350,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         take = _wanted(self._takes, self._number)
         if take is None:
             return
-        shown = Shown(self._benchmark, self._key, take.number)
+        shown = TakeRef(self._benchmark, self._key, take.number)
         if self._dialogue is None or self._dialogue.shown != shown:
             self._dialogue = Dialogue(shown, self._info.turns if self._info else 0)
         self._dialogue.load(reader)

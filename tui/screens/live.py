@@ -22,14 +22,22 @@ from tui.bindings import key
 from tui.format import READING, SPEAKER_NAMES, duration, scripted_words
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment, begin
+from tui.services.ticker import begin
 from tui.state.board import Paces, spending, stage_views, target_views
 from tui.state.explanations import explain
 from tui.state.feeds import StandingFeed, VerdictFeed
-from tui.state.live import Missed, Shown, Spotlight
-from tui.state.related import Subject
-from tui.state.run_status import Phase, RunClock, Situation, current_benchmark, situation
-from tui.state.stalls import AT_MOST, PATIENCE, Quiet, Stillness, awaited, holdups, since
+from tui.state.follower import Follower
+from tui.state.related import Subject, TakeRef
+from tui.state.run_status import (
+    Instant,
+    Missed,
+    Phase,
+    RunClock,
+    Situation,
+    current_benchmark,
+    situation,
+)
+from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece, length
@@ -89,13 +97,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._strip = StageStrip(id="stages")
         self._targets = TargetBoard(id="board")
-        self._holdups = Lines(id="holdups")
+        self._blockers = Lines(id="blockers")
         self._talk_title = OneLine(id="talk-title", fill=True)
         self._talk = Transcript(follow=True, id="transcript")
         self._verdicts_title = OneLine(id="verdicts-title", fill=True)
         self._clock = RunClock()
-        self._clock.hear(list(shell.watch.progress.notes))
-        self._spotlight = Spotlight()
+        self._clock.receive(list(shell.watch.progress.notes))
+        self._follower = Follower()
         self._dialogue: Dialogue | None = None
         self._problem: str | None = None
         """Why the conversation cannot be read."""
@@ -106,7 +114,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._thoughts = False
         self._missed: Missed | None = None
         """None while the display moves."""
-        self._stillness = Stillness()
+        self._stalls = StallDetector()
         self._paces = Paces()
         self._standings = StandingFeed(shell.watch.reader)
         self._target_ids: Sequence[str] = ()
@@ -136,7 +144,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self._header
-        yield self._holdups
+        yield self._blockers
         yield Blank(classes="break")
         yield self._strip
         yield Blank(classes="break")
@@ -156,27 +164,27 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._thoughts = bool(self.shell.preferences.choices.thoughts)
         self._talk.focus()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
-        self._stillness.hear(facts)
-        self._standings.hear(facts)
+    def receive(self, facts: Sequence[Fact]) -> None:
+        self._stalls.receive(facts)
+        self._standings.receive(facts)
         if self._missed is not None:
-            self._missed.hear(facts)
+            self._missed.receive(facts)
         for fact in facts:
             match fact:
                 case Noted():
-                    self._clock.hear([fact])
+                    self._clock.receive([fact])
                 case VerdictGiven():
                     self._new_verdicts = True
                 case StateChanged():
                     self._new_units = True
                 case MessageSpoken() | TakeEnded():
-                    self._reload |= Shown(fact.benchmark, fact.key, fact.take) == (
-                        self._spotlight.shown
+                    self._reload |= TakeRef(fact.benchmark, fact.key, fact.take) == (
+                        self._follower.shown
                     )
                 case _:
                     pass
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         self._board, self._seconds = board, moment.seconds
         name = current_benchmark(self.watched)
         info = next((info for info in self.watched.benchmarks if info.name == name), None)
@@ -193,7 +201,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if info is not None:
             self._ask_for_standings(info.name, moment.seconds)
             self._draw_targets(info, where, board, moment)
-        self._draw_holdups(info, where, board, moment.seconds)
+        self._draw_blockers(info, where, board, moment.seconds)
         self._draw_talk(info, where, board, moment)
         self._draw_verdicts()
 
@@ -205,8 +213,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self.shell.navigator.open_conversation(shown.benchmark, shown.key)
 
     def action_pin(self) -> None:
-        self._spotlight.mode = self._spotlight.mode.next
-        self.shell.tell(f"{self._spotlight.mode.word}: {self._spotlight.mode.meaning}")
+        self._follower.mode = self._follower.mode.next
+        self.shell.tell(f"{self._follower.mode.word}: {self._follower.mode.meaning}")
 
     def action_wall(self) -> None:
         self.shell.navigator.open_wall()
@@ -294,13 +302,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
 
     def _step(self, step: int) -> None:
         speaking = self._board.speaking if self._board else ()
-        self._spotlight.step(speaking, step, self._seconds)
+        self._follower.step(speaking, step, self._seconds)
 
     def _look(self, board: Board | None, where: Situation, seconds: float) -> None:
         """Take note of what moves, and of what can be done now."""
         if where.phase.over or where.phase is Phase.PAUSED:
-            self._stillness.begin_anew(seconds)
-        self._stillness.look(board, seconds)
+            self._stalls.begin_anew(seconds)
+        self._stalls.look(board, seconds)
         if board is None or board.concurrency.get(Stage.SIMULATE) == self._at_once:
             self._at_once = None
         any_failed = where.failed > 0
@@ -321,10 +329,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._new_units = True
 
     def _draw_targets(
-        self, info: BenchmarkInfo, where: Situation, board: Board | None, moment: Moment
+        self, info: BenchmarkInfo, where: Situation, board: Board | None, moment: Instant
     ) -> None:
         def still(target: str) -> float | None:
-            return self._stillness.of(target, moment.seconds)
+            return self._stalls.of(target, moment.seconds)
 
         at_work = None if where.phase.over else still
         known = self._standings.of(info.name) or {}
@@ -333,16 +341,16 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         progresses = self.watched.progress.targets_of(info.name).values()
         self._targets.show(views, spending(board, progresses))
 
-    def _draw_holdups(
+    def _draw_blockers(
         self, info: BenchmarkInfo | None, where: Situation, board: Board | None, seconds: float
     ) -> None:
-        quiet, still = None, self._stillness.of_all(seconds)
+        quiet, still = None, self._stalls.of_all(seconds)
         if still is not None and board is not None and info is not None:
             what = awaited(board, self.watched.progress, info, where)
-            quiet = None if what is None else Quiet(what, still)
+            quiet = None if what is None else Stall(what, still)
         most = FEW if self.size.height < LOW else AT_MOST
         labels = [target.label for target in info.targets] if info is not None else []
-        self._holdups.show(holdups(board, max(self.size.width - 1, 1), quiet, most, labels))
+        self._blockers.show(blockers(board, max(self.size.width - 1, 1), quiet, most, labels))
 
     def _draw_header(self, info: BenchmarkInfo | None, where: Situation, at: datetime) -> None:
         width = self.size.width
@@ -377,13 +385,13 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return pieces
 
     def _draw_talk(
-        self, info: BenchmarkInfo | None, where: Situation, board: Board | None, moment: Moment
+        self, info: BenchmarkInfo | None, where: Situation, board: Board | None, moment: Instant
     ) -> None:
         speaking = board.speaking if board else ()
         loaded = self._load_again()
-        before = self._spotlight.shown
+        before = self._follower.shown
         ended = [before] if before is not None and self._has_ended() else []
-        shown = self._spotlight.look(speaking, ended, moment.seconds)
+        shown = self._follower.look(speaking, ended, moment.seconds)
         if shown is None or self._may_explain(where, moment.seconds):
             self._draw_explanation(info, where)
         else:
@@ -395,10 +403,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return take is not None and take.stop_reason is not None
 
     def _may_explain(self, where: Situation, seconds: float) -> bool:
-        if self._spotlight.pinned and self._dialogue is not None:
+        if self._follower.pinned and self._dialogue is not None:
             return False
         if where.phase.over:
-            return self._spotlight.rested(seconds) or not self._has_ended()
+            return self._follower.rested(seconds) or not self._has_ended()
         return False
 
     def _draw_explanation(self, info: BenchmarkInfo | None, where: Situation) -> None:
@@ -423,7 +431,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return True
 
     def _draw_conversation(
-        self, shown: Shown, info: BenchmarkInfo | None, seconds: float, *, loaded: bool
+        self, shown: TakeRef, info: BenchmarkInfo | None, seconds: float, *, loaded: bool
     ) -> None:
         dialogue, pane = self._dialogue, self._talk
         if dialogue is None or dialogue.shown != shown:
@@ -462,7 +470,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         else:
             name = one_line(str(dialogue.shown.key))
             left.append(Piece(name, _title_ink(has_focus=pane.has_focus)))
-            left += [Piece("  pinned", Ink.WARN)] if self._spotlight.pinned else []
+            left += [Piece("  pinned", Ink.WARN)] if self._follower.pinned else []
             silent = seconds - self._heard_at if where.phase in _SPOKEN else 0.0
             left += _progress_of(dialogue, silent)
         self._talk_title.show(left, self._mode(pane, where))
@@ -474,9 +482,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             return [Piece(f"▼ {pane.rows_below} below", Ink.ACCENT)]
         if self._has_ended():
             return [Piece("ended", Ink.MUTED)]
-        if self._spotlight.pinned:
+        if self._follower.pinned:
             return []
-        word = "paused" if where.phase is Phase.PAUSED else self._spotlight.mode.word
+        word = "paused" if where.phase is Phase.PAUSED else self._follower.mode.word
         return [Piece(word, Ink.MUTED)]
 
     def _draw_verdicts(self) -> None:

@@ -22,8 +22,9 @@ from tui.bindings import key
 from tui.format import STAGE_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment, begin_instead
+from tui.services.ticker import begin_instead
 from tui.state.related import Subject
+from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.key_line import KeyLine
@@ -97,13 +98,13 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._list.focus()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         self._stale |= any(
             isinstance(fact, StateChanged) and State.FAILED in (fact.state, fact.was)
             for fact in facts
         )
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del moment
         if self._stale and not self._reading and self.is_running:
             self._reading, self._stale = True, False

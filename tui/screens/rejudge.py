@@ -29,9 +29,9 @@ from tui.format import verdict
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
 from tui.services.shell_commands import ShellCommand, judging_again
-from tui.services.ticker import Moment, begin, begin_instead
-from tui.state.live import Missed
+from tui.services.ticker import begin, begin_instead
 from tui.state.related import Among, Subject
+from tui.state.run_status import Instant, Missed
 from tui.state.transcript import VERDICT_INKS, one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Line, Piece, pad
@@ -127,9 +127,9 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._draw_lines()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         if self._missed is not None:
-            self._missed.hear(facts)
+            self._missed.receive(facts)
         for fact in facts:
             if isinstance(fact, VerdictGiven):
                 self._stale = True
@@ -151,7 +151,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         self.shell.tell(self._refusal, bad=True)
         self._table.renew_all()
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         over = self._accepted and board is not None and board.state in _OVER
         if over != self._gone:
             self._gone = over

@@ -27,7 +27,7 @@ from tui.results.text import Behind, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment
+from tui.state.run_status import Instant
 from tui.text import plot
 from tui.text.ink import Ink, Line, Piece, length
 from tui.widgets.base import BREAKPOINTS_ACROSS
@@ -89,7 +89,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._took = 0.0
         self._reading: str | None = None
         self._faults: dict[str, str] = {}
-        self._moment: Moment | None = None
+        self._moment: Instant | None = None
         self._at_work = False
         self._plots = False
         """Whether what draws plots was asked for."""
@@ -123,14 +123,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._show()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, VerdictGiven | TakeEnded) or (
                 isinstance(fact, StateChanged) and fact.stage in _WRITTEN
             ):
                 self._changed.add(fact.benchmark)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board
         self._moment = moment
         self._at_work = self.shell.engine.at_work
@@ -196,7 +196,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _report(self) -> Report | None:
         return self._reports.get(self._name or "")
 
-    def _add_up(self, moment: Moment) -> None:
+    def _add_up(self, moment: Instant) -> None:
         name = self._name
         if name is None or self._reading is not None:
             return

@@ -19,9 +19,8 @@ from tui.bindings import key
 from tui.format import UNKNOWN
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment
-from tui.state.live import Shown
-from tui.state.related import Among, Subject, counting, standing
+from tui.state.related import Among, Subject, TakeRef, counting, standing
+from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
@@ -85,7 +84,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._grid.focus()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         base = base_id(self._scenario_id)
         for fact in facts:
             if isinstance(fact, TakeStarted | TakeEnded | VerdictGiven):
@@ -96,7 +95,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             elif isinstance(fact, StateChanged):
                 self._reload |= fact.benchmark == self._benchmark and fact.unit.startswith(base)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment
         if self._reload and self.is_running:
             self._reload = False
@@ -121,7 +120,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def action_compare(self) -> None:
         found = self._at(self._grid.cursor)
         if found is not None:
-            shown = Shown(self._benchmark, found.key, found.number)
+            shown = TakeRef(self._benchmark, found.key, found.number)
             self.shell.navigator.open_comparison(shown)
 
     def action_judge_again(self) -> None:

@@ -22,8 +22,9 @@ from tui.bindings import key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
-from tui.services.ticker import Moment, begin, begin_instead
+from tui.services.ticker import begin, begin_instead
 from tui.state.related import MessagePlace, Subject
+from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
@@ -121,10 +122,10 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
             self._search.interrupt()
             asyncio.get_running_loop().run_in_executor(None, _put_away, self._search)
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         """What was said while one searches is found the next time."""
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment
         told = [Piece("in everything that was said", Ink.MUTED)]
         self._header.show(*heading(self, "Find", told))

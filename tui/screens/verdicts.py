@@ -22,10 +22,10 @@ from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceScreen, Offer
 from tui.services.shell_commands import ShellCommand, judging_again
-from tui.services.ticker import Moment, begin, begin_instead
+from tui.services.ticker import begin, begin_instead
 from tui.state.filters import FilterFault, parse
-from tui.state.live import Missed, Shown
-from tui.state.related import Among, Subject
+from tui.state.related import Among, Subject, TakeRef
+from tui.state.run_status import Instant, Missed
 from tui.state.transcript import MOST_TURNS, VERDICT_INKS, arc, verdict_blocks
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Line, Piece, shorten
@@ -161,12 +161,12 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         del parameters
         return action != "clear" or bool(self._wanted)
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         self._judged |= any(isinstance(fact, VerdictGiven | TakeEnded) for fact in facts)
         if self._missed is not None:
-            self._missed.hear(facts)
+            self._missed.receive(facts)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         del board
         if not self.is_running:
             return
@@ -233,7 +233,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         cursor = [] if self._table.cursor is None else [self._table.cursor]
         wanted = marked if len(marked) == 2 else cursor
         rows = self._rows(wanted)
-        shown = [Shown(row.benchmark, row.key, row.take) for row in rows]
+        shown = [TakeRef(row.benchmark, row.key, row.take) for row in rows]
         if shown:
             self.shell.navigator.open_comparison(*shown)
 

@@ -18,9 +18,9 @@ from engine.watch import Watch
 from tui.bindings import key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.services.ticker import Moment
-from tui.state.live import Missed, Shown, Spotlight
-from tui.state.related import Subject
+from tui.state.follower import Follower
+from tui.state.related import Subject, TakeRef
+from tui.state.run_status import Instant, Missed
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, Piece
@@ -59,7 +59,7 @@ class Pane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(classes="pane")
-        self.spotlight = Spotlight()
+        self.follower = Follower()
         self._title = OneLine(fill=True)
         self._talk = Talk(follow=True)
         self._dialogue: Dialogue | None = None
@@ -71,17 +71,17 @@ class Pane(Vertical):
         yield self._talk
 
     @property
-    def shown(self) -> Shown | None:
-        return self.spotlight.shown
+    def shown(self) -> TakeRef | None:
+        return self.follower.shown
 
     @property
     def talk(self) -> Talk:
         return self._talk
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         self._stale |= any(
             isinstance(fact, MessageSpoken | TakeEnded)
-            and Shown(fact.benchmark, fact.key, fact.take) == self.shown
+            and TakeRef(fact.benchmark, fact.key, fact.take) == self.shown
             for fact in facts
         )
 
@@ -91,7 +91,7 @@ class Pane(Vertical):
             self._load(watch)
         take = self._dialogue.take if self._dialogue else None
         ended = [self.shown] if self.shown and take is not None and take.stop_reason else []
-        shown = self.spotlight.look(speaking, ended, seconds)
+        shown = self.follower.look(speaking, ended, seconds)
         if shown is None:
             self._title.show([Piece("   nothing is being said", Ink.FAINT)])
             return
@@ -128,7 +128,7 @@ class Pane(Vertical):
         of = f" of {dialogue.turns}" if dialogue.turns else ""
         told = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
         live = dialogue.live
-        end = [Piece("ended", Ink.MUTED)] if self.spotlight.ended else []
+        end = [Piece("ended", Ink.MUTED)] if self.follower.ended else []
         if live is not None and not end:
             told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
         self._title.show([mark, name, *told], end)
@@ -167,13 +167,13 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._arrange()
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         if self._missed is not None:
-            self._missed.hear(facts)
+            self._missed.receive(facts)
         for pane in self._panes:
-            pane.hear(facts)
+            pane.receive(facts)
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         speaking = board.speaking if board else ()
         told = [Piece(f"{len(speaking)} speaking", Ink.MUTED)]
         if self._missed is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from textual.dom import DOMNode
 from textual.worker import WorkType
@@ -14,6 +14,7 @@ from textual.worker import WorkType
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
+from tui.state.run_status import Instant
 
 LOCAL_HERTZ: Final = 12.0
 REMOTE_HERTZ: Final = 5.0
@@ -26,15 +27,8 @@ UNSEEN_AFTER: Final = 30.0
 """Seconds without the focus after which we take it that nobody looks."""
 
 
-class Moment(NamedTuple):
-    """Now, on the wall and on the clock that only goes forward."""
-
-    at: datetime
-    seconds: float
-
-
-def now() -> Moment:
-    return Moment(datetime.now(UTC), monotonic())
+def now() -> Instant:
+    return Instant(datetime.now(UTC), monotonic())
 
 
 def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
@@ -63,11 +57,11 @@ class Pace:
 class Watching(Protocol):
     """A screen that shows a run."""
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         """Note what these change. Called whether the screen is seen or not; draws nothing."""
         ...
 
-    def draw(self, board: Board | None, moment: Moment) -> None:
+    def draw(self, board: Board | None, moment: Instant) -> None:
         """Draw what has changed. Called only while the screen is seen."""
         ...
 
@@ -75,7 +69,7 @@ class Watching(Protocol):
 class Ticker:
     """Asks `watch` and hands on what it says."""
 
-    def __init__(self, watch: Watch, moment: Callable[[], Moment] = now) -> None:
+    def __init__(self, watch: Watch, moment: Callable[[], Instant] = now) -> None:
         self.pace = Pace()
         self.board: Board | None = None
         """As of the last look; None where no engine is known."""
@@ -94,7 +88,7 @@ class Ticker:
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
             for screen in {*watching, *self.listeners}:
-                screen.hear(facts)
+                screen.receive(facts)
         if watching and watching[-1] is screens[-1]:
             watching[-1].draw(self.board, moment)
 

@@ -102,7 +102,7 @@ class StandingFeed:
         self._reading = False
         self.fault: str | None = None
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, VerdictGiven):
                 self._judged[fact.benchmark] = fact.seq

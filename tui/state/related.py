@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
+from engine.facts import Speech
 from tui.format import verdict
 from tui.text.ink import Ink, Piece
 
@@ -99,6 +100,19 @@ class Subject(NamedTuple):
 
     benchmark: str
     key: ConversationKey
+
+
+class TakeRef(NamedTuple):
+    """One playing of one conversation."""
+
+    benchmark: str
+    key: ConversationKey
+    take: int
+
+    @classmethod
+    def of(cls, speech: Speech) -> TakeRef:
+        """The one in which this is being said."""
+        return cls(speech.benchmark, speech.key, speech.take)
 
 
 class Among:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 from engine.benchmark import Stage
-from engine.facts import Noted, NoteKind, RunEnd
+from engine.display import plural
+from engine.facts import Fact, MessageSpoken, Noted, NoteKind, RunEnd, VerdictGiven
 from engine.link import Board, EngineState
 from engine.progress import Progress
 from engine.watch import Watch
@@ -128,6 +130,13 @@ def _at_work(progress: Progress, board: Board, benchmark: str) -> Phase:
             return Phase.RUNNING
 
 
+class Instant(NamedTuple):
+    """A moment, on the wall and on the clock that only goes forward."""
+
+    at: datetime
+    seconds: float
+
+
 @dataclass(slots=True)
 class RunClock:
     """When the run began and ended, by the notes that pass by."""
@@ -135,7 +144,7 @@ class RunClock:
     began: datetime | None = None
     ended: datetime | None = None
 
-    def hear(self, notes: Sequence[Noted]) -> None:
+    def receive(self, notes: Sequence[Noted]) -> None:
         for note in notes:
             match note.kind:
                 case NoteKind.RUN_STARTED:
@@ -147,6 +156,35 @@ class RunClock:
 
     def seconds(self, now: datetime) -> float | None:
         return None if self.began is None else ((self.ended or now) - self.began).total_seconds()
+
+
+@dataclass(slots=True)
+class Missed:
+    """Counts it, so that nobody takes what stands still for all there is."""
+
+    messages: int = 0
+    verdicts: int = 0
+    others: int = 0
+
+    def receive(self, facts: Iterable[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case MessageSpoken():
+                    self.messages += 1
+                case VerdictGiven():
+                    self.verdicts += 1
+                case _:
+                    self.others += 1
+
+    @property
+    def words(self) -> str:
+        """`frozen  +3 messages +1 verdict`."""
+        parts = [
+            plural(self.messages, "message") if self.messages else "",
+            plural(self.verdicts, "verdict") if self.verdicts else "",
+        ]
+        told = " ".join(f"+{part}" for part in parts if part)
+        return f"frozen  {told or f'+{self.others}'}"
 
 
 def current_benchmark(watch: Watch) -> str:

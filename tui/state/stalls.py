@@ -35,7 +35,7 @@ class _Pulse:
 
 
 @dataclass(slots=True)
-class Stillness:
+class StallDetector:
     """Hears facts and looks at boards; all times are of the watcher's clock."""
 
     _pulses: dict[str, _Pulse] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Stillness:
     _at: float | None = None
     """When anything moved last."""
 
-    def hear(self, facts: Sequence[Fact]) -> None:
+    def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             match fact:
                 case StateChanged() | CallMade():
@@ -129,7 +129,7 @@ _HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
 """States in which a problem is no end."""
 
 
-class Quiet(NamedTuple):
+class Stall(NamedTuple):
     """Nothing moves."""
 
     awaited: str
@@ -138,10 +138,10 @@ class Quiet(NamedTuple):
     """For how long."""
 
 
-def holdups(
+def blockers(
     board: Board | None,
     width: int,
-    quiet: Quiet | None = None,
+    stall: Stall | None = None,
     most: int = AT_MOST,
     targets: Collection[str] = (),
 ) -> list[Line]:
@@ -164,8 +164,8 @@ def holdups(
         for limit in board.limits
         if limit.model not in targets
     ]
-    if quiet is not None and not lines:
-        lines.append(_line("… quiet", f"{quiet.awaited}, {since(quiet.seconds)}"))
+    if stall is not None and not lines:
+        lines.append(_line("… quiet", f"{stall.awaited}, {since(stall.seconds)}"))
     if len(lines) > most:
         left = len(lines) - most + 1
         lines = [*lines[: most - 1], _line("…", f"and {left} more; 5 lists what is parked")]

@@ -22,7 +22,7 @@ from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
-from tui.state.live import Shown
+from tui.state.related import TakeRef
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
 
@@ -45,7 +45,7 @@ class Thoughts(Enum):
 class Dialogue:
     """Reads from the store when told to, and from the link at each look."""
 
-    def __init__(self, shown: Shown, turns: int) -> None:
+    def __init__(self, shown: TakeRef, turns: int) -> None:
         self.shown = shown
         self.turns = turns
         """At most so many."""

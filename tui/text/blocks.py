@@ -56,7 +56,7 @@ class Passage:
     marks: tuple[Styled, ...] = ()
     """Evidence, and what was searched for, each in the order of the text."""
     folded: bool = False
-    """Shown as one row."""
+    """TakeRef as one row."""
     growing: bool = False
     """It is being written at this moment."""
     close: bool = False

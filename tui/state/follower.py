@@ -1,15 +1,13 @@
-"""Which conversation the live screen shows, and what passed while its display stood still."""
+"""Which conversation a pane shows while several are being spoken."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
-from engine.benchmark import ConversationKey
-from engine.display import plural
-from engine.facts import Fact, MessageSpoken, Speech, VerdictGiven
+from engine.facts import Speech
+from tui.state.related import TakeRef
 
 DWELL: Final = 1.5
 """Seconds for which the end of a conversation stays."""
@@ -22,7 +20,7 @@ GLANCE: Final = 3.0
 
 
 class Mode(Enum):
-    """What the spotlight does by itself: a word, and a sentence about it."""
+    """What the follower does by itself: a word, and a sentence about it."""
 
     FOLLOW = ("following", "goes to the newest conversation when this one has ended")
     PINNED = ("pinned", "stays with this conversation")
@@ -42,23 +40,11 @@ class Mode(Enum):
         return modes[(modes.index(self) + 1) % len(modes)]
 
 
-class Shown(NamedTuple):
-    """One playing of one conversation."""
-
-    benchmark: str
-    key: ConversationKey
-    take: int
-
-
-def shown_by(speech: Speech) -> Shown:
-    return Shown(speech.benchmark, speech.key, speech.take)
-
-
-class Spotlight:
+class Follower:
     """Decides on its own clock, which is given to it."""
 
     def __init__(self) -> None:
-        self.shown: Shown | None = None
+        self.shown: TakeRef | None = None
         self.mode = Mode.FOLLOW
         self._ended_at: float | None = None
         self._heard_at = 0.0
@@ -71,8 +57,8 @@ class Spotlight:
         return self.mode is Mode.PINNED
 
     def look(
-        self, speaking: Sequence[Speech], ended: Collection[Shown], now: float
-    ) -> Shown | None:
+        self, speaking: Sequence[Speech], ended: Collection[TakeRef], now: float
+    ) -> TakeRef | None:
         """The conversation to show, after these have ended while those are being spoken."""
         if self.shown in ended and self._ended_at is None:
             self._ended_at = now
@@ -87,11 +73,11 @@ class Spotlight:
             self.step(speaking, 1, now)
         return self.shown
 
-    def step(self, speaking: Sequence[Speech], step: int, now: float) -> Shown | None:
+    def step(self, speaking: Sequence[Speech], step: int, now: float) -> TakeRef | None:
         """The next conversation being spoken, or the one before; a pin goes with it."""
-        order = sorted(speaking, key=lambda speech: str(shown_by(speech)))
+        order = sorted(speaking, key=lambda speech: str(TakeRef.of(speech)))
         if order:
-            places = [place for place, each in enumerate(order) if shown_by(each) == self.shown]
+            places = [place for place, each in enumerate(order) if TakeRef.of(each) == self.shown]
             place = places[0] + step if places else min(step, 0)
             self._turn_to(order[place % len(order)], now)
         return self.shown
@@ -110,7 +96,7 @@ class Spotlight:
             return None
         key = self.shown.key  # most are of another, and to make what is shown of each takes long
         return next(
-            (each for each in speaking if each.key == key and shown_by(each) == self.shown), None
+            (each for each in speaking if each.key == key and TakeRef.of(each) == self.shown), None
         )
 
     def _may_leave(self, now: float) -> bool:
@@ -123,38 +109,9 @@ class Spotlight:
         return now - self._came_at >= (GLANCE if another_turn else ROUND)
 
     def _turn_to(self, speech: Speech, now: float) -> None:
-        shown = shown_by(speech)
+        shown = TakeRef.of(speech)
         if shown != self.shown:
             self.shown = shown
             self._ended_at = None
         self._heard_at = self._came_at = now
         self._turn = speech.turn
-
-
-@dataclass(slots=True)
-class Missed:
-    """Counts it, so that nobody takes what stands still for all there is."""
-
-    messages: int = 0
-    verdicts: int = 0
-    others: int = 0
-
-    def hear(self, facts: Iterable[Fact]) -> None:
-        for fact in facts:
-            match fact:
-                case MessageSpoken():
-                    self.messages += 1
-                case VerdictGiven():
-                    self.verdicts += 1
-                case _:
-                    self.others += 1
-
-    @property
-    def words(self) -> str:
-        """`frozen  +3 messages +1 verdict`."""
-        parts = [
-            plural(self.messages, "message") if self.messages else "",
-            plural(self.verdicts, "verdict") if self.verdicts else "",
-        ]
-        told = " ".join(f"+{part}" for part in parts if part)
-        return f"frozen  {told or f'+{self.others}'}"
