@@ -38,6 +38,7 @@ HARMLESS = {
     "index",
     "is_script",
     "played_by",
+    "why_not_found",
 }
 """What gives words or numbers of our own, whatever it is given."""
 FOREIGN = {
