@@ -21,6 +21,10 @@ class Vote(Protocol):
     @property
     def number(self) -> int: ...
     @property
+    def metric_id(self) -> str: ...
+    @property
+    def definition(self) -> str | None: ...
+    @property
     def passed(self) -> bool | None: ...
 
 
@@ -31,6 +35,9 @@ class Ballot:
     judge: str
     source: str
     number: int
+    metric_id: str
+    definition: str | None
+    """Digest of the metric's definition that it was given under; None where that is not known."""
     passed: bool | None
 
 
@@ -59,9 +66,10 @@ class Jury:
             case judges:
                 counts = f"the majority of the newest verdicts of {_listed(judges)}{asked}"
         return (
-            f"What counts for a conversation is {counts}; a person's verdict is one more vote, "
-            "a tie is unscored, and where none of these judges has given a verdict, those of "
-            "other judges count."
+            f"What counts for a conversation is {counts}; one that cannot be used leaves the one "
+            "before it only if that was given under the same definition, a person's verdict is one "
+            "more vote, a tie is unscored, and where none of these judges has given a verdict, "
+            "those of other judges count."
         )
 
 
@@ -77,28 +85,51 @@ def headline(votes: Iterable[bool | None]) -> bool | None:
     return None if balance == 0 else balance > 0
 
 
-def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
-    """Those of all verdicts on one take, oldest first, that count: of each judge and pass the
-    newest that can be used.
-
-    Judges of the jury and people vote. Where none of the jury has given a usable verdict, or there
-    is no jury, everybody does.
-    """
-    newest: dict[tuple[bool, str, int], V] = {}
+def newest(verdicts: Iterable[V]) -> list[V]:
+    """Of all verdicts on one take, oldest first, the newest of each judge and pass: where it cannot
+    be used, the newest that can, if that was given under the same definition."""
+    found: dict[tuple[bool, str, int, str], V] = {}
+    usable: dict[tuple[bool, str, int, str], V] = {}
     for verdict in verdicts:
+        voter = (verdict.source == HUMAN, verdict.judge, verdict.number, verdict.metric_id)
         if verdict.passed is not None:
-            voter = (verdict.source == HUMAN, verdict.judge, verdict.number)
-            newest.pop(voter, None)
-            newest[voter] = verdict
-    votes = list(newest.values())
-    if jury is None or not any(jury.holds(vote) for vote in votes):
-        return votes
-    return [vote for vote in votes if vote.source == HUMAN or jury.holds(vote)]
+            usable[voter] = verdict
+        before = usable.get(voter)
+        found.pop(voter, None)
+        found[voter] = (
+            before if before is not None and before.definition == verdict.definition else verdict
+        )
+    return list(found.values())
+
+
+def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
+    """Those of all verdicts on one take, oldest first, that count.
+
+    Judges of the jury and people vote. Where none of the jury has given a verdict, usable or not,
+    or there is no jury, everybody does.
+    """
+    return [vote for vote in _of_jury(newest(verdicts), jury) if vote.passed is not None]
+
+
+def _of_jury(given: list[V], jury: Jury | None) -> list[V]:
+    if jury is None or not any(jury.holds(vote) for vote in given):
+        return given
+    return [vote for vote in given if vote.source == HUMAN or jury.holds(vote)]
 
 
 def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
     """Whether the conversation passes; None where nothing counts, or the votes are tied."""
     return headline(vote.passed for vote in counting(verdicts, jury))
+
+
+def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
+    """The one that stands for what counts: the newest of that opinion; in a tie the newest that
+    counts, and where none does, the newest that was to count. None where nobody has judged."""
+    given = _of_jury(newest(verdicts), jury)
+    votes = [vote for vote in given if vote.passed is not None]
+    passed = headline(vote.passed for vote in votes)
+    agreeing = [vote for vote in votes if vote.passed is passed]
+    return next(reversed(agreeing or votes or given), None)
 
 
 def why_unscored(verdicts: Iterable[Vote], jury: Jury | None) -> str | None:

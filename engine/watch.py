@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.facts import Fact
+from engine.jury import Jury
 from engine.link import EngineLink
 from engine.progress import Progress
 from engine.store.reader import Reader
@@ -38,8 +39,8 @@ class BenchmarkInfo:
     targets: Sequence[TargetInfo]
     scripted: bool
     """Whether any model that plays a part in it is a script and not a language model."""
-    judges: Sequence[str] = ()
-    """The labels of those whose verdicts count."""
+    jury: Jury | None = None
+    """Whose verdicts count."""
     scripts: str | None = None
     """Which parts scripts play, in words; None where that is all of them, or none."""
     evaluators: Sequence[EvaluatorInfo] = ()
@@ -74,6 +75,12 @@ class Watch:
     ) -> Watch:
         """Raises `StoreError`."""
         return cls(open_reader(store), benchmarks, link)
+
+    @property
+    def jury(self) -> Jury | None:
+        """Whose verdicts count, which is the same in all benchmarks; None before the configuration
+        is read."""
+        return next((each.jury for each in self.benchmarks), None)
 
     def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
         """Now that the configuration is read; `link` is to the engine at work, or to the next."""

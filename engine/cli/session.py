@@ -242,7 +242,7 @@ def describe_benchmarks(
             turns=config.generation.turns,
             targets=targets,
             scripted=scripted,
-            judges=[spec.label for spec in config.judges],
+            jury=config.jury,
             scripts=None if every else scripts_in_words(parts),
             evaluators=evaluators,
         )

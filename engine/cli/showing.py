@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +16,7 @@ from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
-from engine.jury import TIED, Jury, counting, what_counts, why_unscored
+from engine.jury import TIED, Jury, counting, verdict_to_show, why_unscored
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
@@ -72,7 +72,7 @@ def _as_text(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]:
         case "scenario":
             yield from _scenario(session, reader, named)
         case _:
-            yield from _conversation(reader, named)
+            yield from _conversation(reader, named, session.config.jury)
 
 
 def _find_metric(session: Session, named: IdMatch) -> Metric:
@@ -121,22 +121,20 @@ def _setup(scenario: Scenario) -> Iterator[str]:
 
 def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
     take = reader.counting_take(benchmark, key)
-    if take is None:
-        return "not played to its end"
-    verdicts = reader.verdicts(take.seq)
+    return "not played to its end" if take is None else _counts(reader.verdicts(take.seq), jury)
+
+
+def _counts(verdicts: list[Verdict], jury: Jury) -> str:
     if not verdicts:
         return "not judged yet"
-    passed = what_counts(verdicts, jury)
-    if passed is None:
-        unusable = next((one.unscored for one in reversed(verdicts) if one.unscored), None)
-        why = why_unscored(verdicts, jury)
-        return f"· unscored, {why if why == TIED else unusable or why}"
-    said = next(one for one in reversed(counting(verdicts, jury)) if one.passed is passed)
-    return _outcome(said)
+    said = verdict_to_show(verdicts, jury) or verdicts[-1]
+    why = why_unscored(verdicts, jury)
+    return f"· unscored, {TIED}" if why == TIED else _outcome(said)
 
 
-def _conversation(reader: Reader, named: IdMatch) -> Iterator[str]:
+def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
     key = ConversationKey.parse(named.id)
+    counted = reader.counting_take(named.benchmark, key)
     takes = reader.takes(named.benchmark, key)
     for take in reversed(takes):
         yield f"{named.id} · {named.benchmark} · take {take.number}"
@@ -145,6 +143,10 @@ def _conversation(reader: Reader, named: IdMatch) -> Iterator[str]:
         scripted = f" · {some}" if some else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
+        verdicts = reader.verdicts(take.seq)
+        counts = counted is not None and take.seq == counted.seq
+        if counts:
+            yield f"  counts: {_counts(verdicts, jury)}"
         messages = reader.messages(take.seq)
         for line in others_who_spoke(messages, take):
             yield from _wrapped(line, "  ! ")
@@ -152,7 +154,7 @@ def _conversation(reader: Reader, named: IdMatch) -> Iterator[str]:
         if scenario is not None:
             yield from _setup(scenario)
         yield from _transcript(messages)
-        yield from _verdicts(reader.verdicts(take.seq))
+        yield from _verdicts(verdicts, counting(verdicts, jury) if counts else ())
         yield ""
 
 
@@ -191,12 +193,13 @@ def _by_other(served_by: str | None) -> str:
     return "" if served_by is None else f" (from {one_line(served_by)})"
 
 
-def _verdicts(verdicts: list[Verdict]) -> Iterator[str]:
+def _verdicts(verdicts: list[Verdict], counted: Collection[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
         yield ""
         again = f", pass {verdict.number + 1}" if verdict.number else ""
         other = _by_other(verdict.served_by)
-        yield f"verdict of {verdict.judge}{again}{other}: {_outcome(verdict)}"
+        counts = ", counts" if verdict in counted else ""
+        yield f"verdict of {verdict.judge}{again}{other}{counts}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
         for quote in verdict.quotes:
             place = f"turn {quote.turn}" if quote.turn else why_not_found(quote.text)

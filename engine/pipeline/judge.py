@@ -9,7 +9,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
-from engine.jury import HUMAN, Jury, counting, what_counts
+from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
@@ -139,7 +139,7 @@ class JudgingPlanner:
 
     def _missing(self, one: Wanted, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
-        given = {_voter(verdict) for verdict in judged if _is_answer(verdict)}
+        given = {_voter(verdict) for verdict in newest(judged) if _is_answer(verdict)}
         tried = {_voter(verdict) for verdict in judged}
         asked = {asking.voter: asking for asking in self.askings}
         if given and tried.isdisjoint(asked) and not self._named:
@@ -157,10 +157,10 @@ class JudgingPlanner:
         return len(same) >= MOST_RUNS
 
     def _changed(self, one: Wanted, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
-        """What has changed since each asking's newest verdict. Where nobody of today has judged,
-        all of them are compared with the newest verdict that there is, but for a judge that is
-        named: what others said is nothing to it."""
-        given = [verdict for verdict in verdicts if _is_model(verdict)]
+        """What has changed since each asking's newest verdict that stands. Where nobody of today
+        has judged, all of them are compared with the newest verdict that there is, but for a judge
+        that is named: what others said is nothing to it."""
+        given = [verdict for verdict in newest(verdicts) if _is_model(verdict)]
         mine = {_voter(verdict): verdict for verdict in given}
         of_today = [asking for asking in self.askings if asking.voter in mine]
         pairs = [(asking, mine[asking.voter]) for asking in of_today]
@@ -289,8 +289,7 @@ def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:
     for take, verdicts in standing.counting.values():
         if not verdicts or verdicts[-1].counted is what_counts(verdicts, jury):
             continue
-        votes = counting(verdicts, jury)
-        said = votes[-1] if votes else verdicts[-1]
+        said = verdict_to_show(verdicts, jury) or verdicts[-1]
         yield Verdict(
             take=take.seq,
             metric_id=said.metric_id,

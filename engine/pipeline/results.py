@@ -12,7 +12,7 @@ from engine.benchmark import ConversationKey, StopReason
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.sources import OFFLINE
-from engine.jury import HUMAN, Jury, counting, what_counts, why_unscored
+from engine.jury import HUMAN, Jury, counting, newest, verdict_to_show, what_counts, why_unscored
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.standing import Standing
@@ -64,28 +64,25 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury) -> Outcome:
         demographic=one.scenario.scenario.demographic,
         passed=what_counts(verdicts, jury),
         unscored=_unscored(standing.newest.get(one.key), verdicts, jury),
-        votes=_votes(verdicts, jury),
+        votes=_votes(one.metric.id, verdicts, jury),
     )
 
 
-def _votes(verdicts: Sequence[Verdict], jury: Jury) -> tuple[Vote, ...]:
-    """The newest of every judge and pass, one that can be used before one that cannot."""
-    newest: dict[tuple[str, int], Verdict] = {}
-    for verdict in verdicts:
-        voter = verdict.judge, verdict.number
-        if verdict.passed is not None or voter not in newest:
-            newest[voter] = verdict
+def _votes(metric_id: str, verdicts: Sequence[Verdict], jury: Jury) -> tuple[Vote, ...]:
+    """That of every judge and pass which stands, whether it counts or not."""
     counted = {vote.seq for vote in counting(verdicts, jury)}
     return tuple(
-        Vote(judge, number, vote.passed, counts=vote.seq in counted)
-        for (judge, number), vote in newest.items()
+        Vote(vote.judge, vote.number, vote.passed, counts=vote.seq in counted)
+        for vote in newest(verdicts)
+        if vote.metric_id == metric_id
     )
 
 
 def _unscored(take: StoredTake | None, verdicts: Sequence[Verdict], jury: Jury) -> str | None:
     """Why nothing counts; None where something does."""
     if verdicts:
-        why, said = why_unscored(verdicts, jury), verdicts[-1].unscored
+        why, shown = why_unscored(verdicts, jury), verdict_to_show(verdicts, jury)
+        said = None if shown is None else shown.unscored
         return said if why is not None and said in ANSWERED else why
     if take is None:
         return "not played yet"

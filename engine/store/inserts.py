@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
@@ -164,15 +165,17 @@ class InStore:
             self._conversation(take),
         ).fetchone()
         given = self._connection.execute(
-            "SELECT judge, source, number, passed FROM verdict "
-            "WHERE take = ? AND passed IS NOT NULL ORDER BY seq",
+            "SELECT judge, source, number, metric_id, CASE WHEN json_valid(depends) "
+            "THEN json_extract(depends, '$.\"metric definition\"') END, passed "
+            "FROM verdict WHERE take = ? ORDER BY seq",
             (counting,),
         )
-        votes = [
-            Ballot(judge, source, number, bool(passed)) for judge, source, number, passed in given
+        votes: list[Vote] = [
+            Ballot(judge, source, number, metric, under, None if passed is None else bool(passed))
+            for judge, source, number, metric, under, passed in given
         ]
         if take == counting:
-            votes.append(Ballot(storable(row.judge), row.source, row.number, row.passed))
+            votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))
         return votes
 
     def _conversation(self, take: int) -> tuple[Value, ...]:

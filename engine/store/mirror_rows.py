@@ -19,7 +19,7 @@ from engine.benchmark import (
     Usage,
     metric_of,
 )
-from engine.jury import TIED, Jury, counting, what_counts
+from engine.jury import TIED, Jury, verdict_to_show, what_counts, why_unscored
 from engine.scripted import (
     EVALUATOR,
     GENERATOR,
@@ -233,13 +233,13 @@ def score_row(
     jury: Jury | None = None,
 ) -> JsonObject:
     """One of `scores.json`, from all verdicts on the take that counts; there is at least one."""
-    votes = counting(verdicts, jury)
     passed = what_counts(verdicts, jury)
-    agreeing = [vote for vote in votes if vote.passed is passed]
-    said = max(agreeing, key=lambda vote: vote.seq) if agreeing else verdicts[-1]
+    said = verdict_to_show(verdicts, jury) or verdicts[-1]
     metric = metrics.get(said.metric_id)
     judges = (verdict.judge for verdict in verdicts)
-    unscored = None if passed is not None else TIED if votes else said.unscored
+    unscored = why_unscored(verdicts, jury)
+    if unscored is not None and unscored != TIED:
+        unscored = said.unscored
     return {
         "id": take.key.scenario_id,
         "metric_id": said.metric_id,

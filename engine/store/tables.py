@@ -227,6 +227,12 @@ class Verdict(Row):
             self.passed is not None and was_asked and all(one.turn is None for one in self.quotes)
         )
 
+    @property
+    def definition(self) -> str | None:
+        """Digest of the metric's definition that it was given under; None where that is not
+        known."""
+        return None if self.depends is None else self.depends.get("metric definition")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(Row):

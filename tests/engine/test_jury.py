@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from engine.jury import HUMAN, TIED, Ballot, Jury, counting, what_counts, why_unscored
+from engine.jury import (
+    HUMAN,
+    TIED,
+    Ballot,
+    Jury,
+    counting,
+    verdict_to_show,
+    what_counts,
+    why_unscored,
+)
 
 ONE = Jury(("new",))
 TWO = Jury(("a", "b"))
 
 
-def model(judge: str, *, passed: bool | None, number: int = 0) -> Ballot:
-    return Ballot(judge, "model", number, passed)
+def model(
+    judge: str, *, passed: bool | None, number: int = 0, definition: str | None = "as it stands"
+) -> Ballot:
+    return Ballot(judge, "model", number, "m01", definition, passed)
 
 
 def person(name: str, *, passed: bool) -> Ballot:
-    return Ballot(name, HUMAN, 0, passed)
+    return Ballot(name, HUMAN, 0, "m01", None, passed)
 
 
 OLD_FAILS = model("old", passed=False)
@@ -27,7 +38,8 @@ OLD_FAILS = model("old", passed=False)
         ([OLD_FAILS, model("new", passed=True)], ONE, True),
         ([model("new", passed=True), OLD_FAILS], ONE, True),
         ([OLD_FAILS], ONE, False),
-        ([OLD_FAILS, model("new", passed=None)], ONE, False),
+        ([OLD_FAILS, model("new", passed=None)], ONE, None),
+        ([OLD_FAILS, model("new", passed=None), person("p", passed=True)], ONE, True),
         ([OLD_FAILS, model("new", passed=True)], None, None),
         ([model("a", passed=True), model("b", passed=False)], TWO, None),
         ([model("a", passed=True), model("b", passed=False), model("b", passed=True)], TWO, True),
@@ -43,6 +55,36 @@ def test_the_judges_of_today_and_people_count_else_whoever_has_judged(
     verdicts: list[Ballot], jury: Jury | None, counts: bool | None
 ) -> None:
     assert what_counts(verdicts, jury) is counts
+
+
+def test_an_unusable_verdict_leaves_the_one_before_it_only_under_the_same_definition() -> None:
+    before = model("new", passed=True, definition="as it was")
+    unusable = model("new", passed=None)
+    assert what_counts([before, model("new", passed=False), unusable], ONE) is False
+    assert what_counts([before, unusable], ONE) is None
+    assert what_counts([before, unusable, unusable], ONE) is None
+    assert why_unscored([before, unusable], ONE) == "no usable verdict"
+
+
+def test_a_verdict_of_which_no_definition_is_known_is_not_taken_for_one_under_todays() -> None:
+    imported = model("new", passed=True, definition=None)
+    assert what_counts([imported, model("new", passed=None)], ONE) is None
+    assert what_counts([imported, model("new", passed=None, definition=None)], ONE) is True
+
+
+def test_a_verdict_about_another_metric_stands_in_nobodys_way() -> None:
+    off_target = Ballot("new", "model", 0, "m02", None, None)
+    assert what_counts([model("new", passed=True), off_target], ONE) is True
+
+
+def test_the_verdict_that_is_shown_is_the_newest_that_is_of_the_opinion_that_counts() -> None:
+    first, second = model("a", passed=True), model("b", passed=True)
+    other = model("c", passed=True)
+    assert verdict_to_show([first, second, other], TWO) is second
+    unusable = model("a", passed=None)
+    assert verdict_to_show([unusable, other], TWO) is unusable
+    assert verdict_to_show([first, model("b", passed=False)], TWO) is not None
+    assert verdict_to_show([], TWO) is None
 
 
 def test_passes_that_are_no_longer_asked_for_do_not_count() -> None:

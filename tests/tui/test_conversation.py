@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
 from engine.link import EngineState
+from engine.store.browsing import Browser
 from engine.store.tables import MessageRow, Quote
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
@@ -57,6 +60,23 @@ def test_what_was_said_and_how_it_was_judged_is_there(
             assert text in told(pilot)
 
     theatre.perform(script, size)
+
+
+def test_after_another_judge_its_headline_is_what_counts_everywhere_else(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=False)
+        await theatre.judge(take, passed=True, judge="offline:strict")
+        await open_on(theatre, pilot, take)
+        assert "m01_s001_v01__steadfast  ✗ fail" in on_screen(pilot)
+        said = told(pilot)
+        verdicts = r"✗ fail by offline:evaluator ─+ counts .*✓ pass by offline:strict ─+ does not"
+        assert re.search(verdicts, said)
+        in_table = Browser(theatre.watch.reader).find()
+        assert (in_table.passed, in_table.failed) == (0, 1)
+
+    theatre.perform(script, WIDE)
 
 
 def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> None:

@@ -26,6 +26,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.facts import LiveText, NoteKind, Speech
+from engine.jury import Jury
 from engine.link import Board, Command, EngineState, Identity, ModelLimit, Request, Response, Wait
 from engine.pipeline.order import PriceRange
 from engine.store.database import Store, open_store
@@ -50,6 +51,7 @@ from tui.widgets.transcript import Transcript
 BENCHMARK = "steadiness"
 TARGETS = ("steadfast", "pushover")
 JUDGE = "offline:evaluator"
+JURY = Jury((JUDGE,))
 START = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 ENGINE = 4711
 """The process id of the engine, which the app has started unless a test says otherwise."""
@@ -174,7 +176,7 @@ class Theatre:
             turns=2,
             targets=targets,
             scripted=True,
-            judges=[JUDGE],
+            jury=JURY,
             evaluators=[EvaluatorInfo("strict", "offline:strict", scripted=True)],
         )
         self.watch = Watch.open(self.store.path, [info], self.link)
@@ -365,6 +367,7 @@ class Theatre:
                 unscored=None if passed is not None else "no quote was found",
                 justification=justification,
                 quotes=quotes,
+                jury=JURY,
             )
         )
         await self.move(Stage.EVALUATE, str(take.key), State.DONE, take.key.target_id)

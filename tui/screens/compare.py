@@ -144,9 +144,10 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         if dialogue.take is None:
             return [Passage("none", "", "This playing is gone from the store.", ink=Ink.WARN)]
         verdicts = self.watched.reader.verdicts(dialogue.take.seq)
+        jury = self.watched.jury
         thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
         told = dialogue.blocks(thoughts=thoughts, marks=evidence(dialogue.messages, verdicts))
-        judged = [_in_one_part(block) for block in verdict_blocks(verdicts)]
+        judged = [_in_one_part(block) for block in verdict_blocks(verdicts, jury)]
         return [*told, Rule("judged", "how it was judged", lined=False), *judged]
 
     def _shown(self, each: Kin) -> TakeRef:

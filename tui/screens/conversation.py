@@ -15,7 +15,7 @@ from engine.benchmark import ConversationKey, Scenario
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
-from engine.jury import headline
+from engine.jury import what_counts
 from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
@@ -359,7 +359,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
 
     def _draw_sheets(self, *, wide: bool) -> None:
-        beside = [*verdict_blocks(self._verdicts), *self._setup_blocks()]
+        beside = [*verdict_blocks(self._verdicts, self.watched.jury), *self._setup_blocks()]
         told = self._told()
         self._fill(told if wide else [*beside, *told])
         self._side.show(beside if wide else [])
@@ -420,7 +420,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
-        counted = _counted(self._verdicts)
+        counted = what_counts(self._verdicts, self.watched.jury)
         if self._verdicts:
             title.append(Piece(verdict(counted), VERDICT_INKS[counted]))
         elif dialogue is not None:
@@ -471,12 +471,6 @@ def _wanted(takes: Sequence[StoredTake], number: int | None) -> StoredTake | Non
         return next((take for take in takes if take.number == number), None)
     candidates = [take for take in takes if take.finished] or takes
     return candidates[-1] if candidates else None
-
-
-def _counted(verdicts: Sequence[Verdict]) -> bool | None:
-    """By the engine's rule, over the newest of each judge and pass."""
-    newest = {(each.judge, each.number): each for each in verdicts if each.unscored is None}
-    return headline(each.passed for each in newest.values())
 
 
 def _setup(scenario: Scenario) -> list[Block]:

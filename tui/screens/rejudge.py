@@ -433,7 +433,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
 def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[Candidate]:
     if command is Command.SIMULATE:
         return [Candidate(None, "play and judge", "a new playing beside those that are there")]
-    judges = ", ".join(map(one_line, info.judges)) if info is not None else ""
+    judges = ", ".join(map(one_line, info.jury.judges)) if info and info.jury else ""
     found = [Candidate(None, judges or "the configured judges", "counts from now on")]
     for each in () if info is None else info.evaluators:
         words = f"{one_line(each.name)}  {one_line(each.label)}"

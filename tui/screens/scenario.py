@@ -221,7 +221,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             state = standing(found)
             blocks.append(Rule("which", one_line(str(found.key)), state.text, ink=Ink.STRONG))
             try:
-                blocks += verdict_blocks(self.watched.reader.verdicts(found.take_seq))
+                verdicts = self.watched.reader.verdicts(found.take_seq)
+                blocks += verdict_blocks(verdicts, self.watched.jury)
             except StoreError as error:
                 text = drawn(str(error))
                 blocks.append(Passage("fault", "store", text, Ink.BAD, Ink.BAD))

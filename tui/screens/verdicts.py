@@ -517,7 +517,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if row is None:
             return []
         try:
-            return verdict_blocks(self.watched.reader.verdicts(row))
+            return verdict_blocks(self.watched.reader.verdicts(row), self.watched.jury)
         except StoreError as error:
             return [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
 

@@ -16,6 +16,7 @@ from typing import Final
 from engine.benchmark import Scenario, Speaker, StopReason, Track
 from engine.display import drawn, one_line, plural
 from engine.facts import LiveText, Speech
+from engine.jury import Jury, counting, newest
 from engine.link import EngineLink
 from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
 from engine.store.browsing import ArcTurn
@@ -278,23 +279,30 @@ def _overlaps(mark: Styled, span: tuple[int, int]) -> bool:
 VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
 
 
-def verdict_blocks(verdicts: Sequence[Verdict]) -> list[Block]:
-    """The newest first. One whose judge has given another since is said to be older."""
-    seen: set[tuple[str, str, int]] = set()
-    blocks: list[Block] = []
-    for each in reversed(verdicts):
-        voter = (each.source, each.judge, each.number)
-        blocks += one_verdict(each, replaced=voter in seen)
-        if each.passed is not None:
-            seen.add(voter)
-    return blocks
+_REPLACED: Final = "judged again since"
 
 
-def one_verdict(given: Verdict, *, replaced: bool = False) -> list[Block]:
+def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block]:
+    """Those that count before all others, the newest of each first. One whose judge has given
+    another since is said to be older."""
+    if len(verdicts) < 2:
+        return [block for each in verdicts for block in one_verdict(each)]
+    counted = {each.seq for each in counting(verdicts, jury)}
+    stand = {each.seq for each in newest(verdicts)}
+
+    def note(each: Verdict) -> str:
+        if each.seq in counted:
+            return "counts"
+        return "does not count" if each.seq in stand or each.passed is None else _REPLACED
+
+    first = sorted(verdicts, key=lambda each: (each.seq not in counted, -each.seq))
+    return [block for each in first for block in one_verdict(each, note(each))]
+
+
+def one_verdict(given: Verdict, note: str = "") -> list[Block]:
     again = f", pass {given.number + 1}" if given.number else ""
     by = f"{one_line(given.judge)}{again}"
-    ink = Ink.FAINT if replaced else VERDICT_INKS[given.passed]
-    note = "judged again since" if replaced else ""
+    ink = Ink.FAINT if note == _REPLACED else VERDICT_INKS[given.passed]
     blocks: list[Block] = [
         Rule(("verdict", given.seq), f"{verdict(given.passed)}  by {by}", note, ink=ink)
     ]

@@ -332,3 +332,25 @@ def test_a_call_that_does_not_get_through_is_tried_at_each_run(place: Place) -> 
     assert [ill.run().failed for _ in range(5)] == [CONVERSATIONS] * 5
     assert place.run().failed == 0
     agree(place)
+
+
+def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable_verdict(
+    place: Place,
+) -> None:
+    place.run()
+    place.edit(place.benchmark, "praises the person", "flatters the person")
+    judged = {f"m02_s00{one}_v0{two}" for one in (1, 2) for two in (1, 2)}
+    keys = frozenset(
+        ConversationKey(scenario, target, 0)
+        for scenario in judged
+        for target in ("holds", "wavers")
+    )
+    ill = place.heard_by(Opener({LENIENT: Sayer(LENIENT, present=None)}))
+    stages = frozenset({Stage.EVALUATE, Stage.AGGREGATE})
+    ill.run(again={"giving-in": keys}, stages=stages)
+    for row in place.json("results.json"):
+        assert row["by_metric"].keys() == {"m01"}
+        assert row["scored"]["unscored"] == {"no usable verdict": 4}
+    agree(place)
+    again = [work for work in place.plan().work if work.stage is Stage.EVALUATE]
+    assert {(work.unit, work.why) for work in again} == {(str(key), Why.FAILED) for key in keys}
