@@ -25,7 +25,9 @@ class Slots:
     Where fewer rows are left than would fill the slots twice, slots would stand empty while the
     last rows, one call after the other, come to their end. Then all that are left are begun, and a
     slot is kept for one call and goes to the row with the most calls before it, or first to a
-    target that has less than half of an even share. Belongs to one event loop.
+    target that has less than half of an even share. In the order in which they came, 24 rows of
+    unequal length at 10 take a tenth longer, and calls to targets that hang come to hold every
+    slot. Belongs to one event loop.
     """
 
     def __init__(self, number: int) -> None:

@@ -54,6 +54,19 @@ def test_nor_do_they_beside_a_target_that_takes_four_times_as_long(tmp_path: Pat
     assert run.run() <= WITHIN * run.bound()
 
 
+@pytest.mark.parametrize("varies", [False, True])
+def test_nor_do_they_where_the_longest_were_begun_last(tmp_path: Path, *, varies: bool) -> None:
+    """In the order in which they came, the calls would take 1.14 and 1.16 times the bound."""
+
+    def takes(model: str, seed: int, messages: int) -> float:
+        return varied(model, seed, messages) if varies else 4.0 if model == TARGETS[0] else 1.0
+
+    run = TimedRun(tmp_path, 24, simulate=10, evaluate=10, targets=3, takes=takes)
+    if varies:
+        run.ends = often_early
+    assert run.run() <= WITHIN * run.bound()
+
+
 def test_nor_do_they_where_a_conversation_is_judged_several_times(tmp_path: Path) -> None:
     run = TimedRun(tmp_path, 48, simulate=40, evaluate=40, passes=3)
     assert run.run() <= WITHIN * run.bound()
@@ -150,6 +163,20 @@ def test_a_target_that_hangs_leaves_every_other_half_of_its_even_share(tmp_path:
     quick = [call.ended for call in run.calls if call.model == TARGETS[1]]
     # 15 conversations of 4 calls: two at a time, at worst
     assert max(quick) <= 15 * 4 / 2 + 4
+
+
+def test_targets_that_hang_hold_all_slots_of_none_that_answers(tmp_path: Path) -> None:
+    """With more of their conversations left than there are slots, they would in the order in which
+    calls came."""
+
+    def takes(model: str, seed: int, messages: int) -> float:
+        return 1000.0 if model in {TARGETS[0], TARGETS[2]} else 1.0
+
+    run = TimedRun(tmp_path, 15, simulate=8, evaluate=8, targets=3, takes=takes)
+    run.run()
+    quick = [call.ended for call in run.calls if call.model == TARGETS[1]]
+    # 5 conversations of 12 calls: one at a time, at worst
+    assert max(quick) <= 5 * 12
 
 
 def test_a_number_that_grows_while_few_are_left_is_used_at_once(tmp_path: Path) -> None:
