@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.analysis.concordance import agreement_of_samples, agreements
-from engine.analysis.contrasts import comparisons, gaps, ranks
+from engine.analysis.contrasts import contrasts, ranks
 from engine.analysis.figures import (
     Analysis,
     Estimate,
@@ -16,7 +16,6 @@ from engine.analysis.figures import (
     MetricInfo,
     NoSignal,
     Outcome,
-    RankRange,
     ServedByOthers,
     Tally,
     TargetResult,
@@ -53,26 +52,24 @@ class About:
     """How many conversations count without all the verdicts that were to be had of a judge."""
 
 
-def analyse(outcomes: Iterable[Outcome], about: About) -> Analysis:
-    """What the outcomes of a benchmark say. Seeded where chance is drawn: twice the same is said
-    twice the same way."""
+def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = False) -> Analysis:
+    """What the outcomes of a benchmark say; `exploratory` as of a `Family`."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
     correlation = _correlation(tallies)
-    places = ranks(tallies)
-    results = [
-        _target(target, found, about, correlation, places.get(target, {}))
-        for target, found in tallies.items()
-    ]
+    results = [_target(target, found, about, correlation) for target, found in tallies.items()]
     results.sort(key=_standing)
     ordered = {one.target: tallies[one.target] for one in results}
+    compared = contrasts(ordered, exploratory=exploratory)
+    places = ranks(ordered, compared.comparisons)
     return Analysis(
         benchmark=about.benchmark,
         title=about.title,
         metrics=about.metrics,
-        targets=results,
-        comparisons=comparisons(ordered),
-        gaps=gaps(ordered),
+        targets=[replace(one, ranks=places.get(one.target, {})) for one in results],
+        comparisons=compared.comparisons,
+        gaps=compared.gaps,
+        family=compared.family,
         agreement=agreements(ordered, outcomes),
         no_signal=_no_signal(results, about.metrics),
         judges=_judges(outcomes),
@@ -103,7 +100,6 @@ def _target(
     found: TargetTally,
     about: About,
     correlation: float | None,
-    places: Mapping[Track, RankRange],
 ) -> TargetResult:
     asked = Counter[str]()
     for one in found.scenarios.values():
@@ -121,7 +117,7 @@ def _target(
         new_metrics={
             track: _new_metrics(on_track[track], correlation, of_track[track]) for track in Track
         },
-        ranks=places,
+        ranks={},
         metrics={
             metric: _said(metric_rate(list(found.layers.get(metric, {}).values()), correlation), of)
             for metric, of in sorted(asked.items())

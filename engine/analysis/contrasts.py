@@ -3,64 +3,100 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
-from typing import Final
 
-from engine.analysis.figures import ENOUGH_SCENARIOS, Comparison, Gap, RankRange
+from engine.analysis.figures import Comparison, Family, Gap
 from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
+from engine.statistics import demographics
 from engine.statistics.clusters import stratified_error
 from engine.statistics.demographics import Variant, demographic_gaps
-from engine.statistics.paired import (
-    Answers,
-    Difference,
-    compare_all,
-    differences,
-)
-from engine.statistics.ranks import rank_intervals
-
-_METHOD: Final = "paired on the same scenarios, clustered by base scenario within the metric; Holm"
-_EXACT: Final = "paired on the same scenarios, McNemar's exact test; Holm"
-_SEED: Final = 20_260_101
-"""Of the resamples behind the ranks: any number, but always the same."""
+from engine.statistics.family import Adjusted, Part, false_discovery, simultaneous
+from engine.statistics.paired import Answers, Difference, differences, mean_difference
+from engine.statistics.ranks import RankRange, rank_ranges
 
 
-def comparisons(tallies: Mapping[str, TargetTally]) -> list[Comparison]:
-    """Of every pair of targets that share a scenario: on both tracks together, then on each."""
-    single = [pair for track in Track for pair in _compared(tallies, track)]
-    if len({pair.track for pair in single}) < len(Track):
-        return single
-    return [*_compared(tallies, None), *single]
+@dataclass(frozen=True, slots=True)
+class Contrasts:
+    """All that a benchmark's results compare, marked under one promise."""
+
+    comparisons: Sequence[Comparison]
+    gaps: Sequence[Gap]
+    family: Family
 
 
-def _compared(tallies: Mapping[str, TargetTally], track: Track | None) -> list[Comparison]:
-    return [
-        Comparison(
-            track=track,
-            left=one.left,
-            right=one.right,
-            difference=one.difference.estimate,
-            low=_low(one.difference),
-            high=_high(one.difference),
-            p=one.difference.p,
-            p_adjusted=one.adjusted,
-            base_scenarios=one.difference.clusters,
-            rows=one.difference.pairs,
-            method=_EXACT if one.difference.exact else _METHOD,
-        )
-        for one in compare_all(_answers_on(tallies, track))
-    ]
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    track: Track | None
+    left: str
+    right: str
+    difference: Difference
 
 
-def _answers_on(tallies: Mapping[str, TargetTally], track: Track | None) -> Mapping[str, Answers]:
-    """By target; of both tracks where `track` is None."""
-    return {
-        target: _answers(found.scenarios.values() if track is None else found.of_track(track))
-        for target, found in tallies.items()
+def contrasts(tallies: Mapping[str, TargetTally], *, exploratory: bool = False) -> Contrasts:
+    """Every pair of targets that share a scenario, on both tracks together and then on each; every
+    pair of people's values on every axis, of all targets together and of each.
+
+    `exploratory` controls the false discovery rate in place of any false mark.
+    """
+    pairs = _pairs(tallies)
+    widest = pairs[0].track if pairs else None
+    gaps = _gaps(tallies)
+    family = {
+        Part.PAIRS: [one.difference for one in pairs if one.track is widest],
+        Part.PAIRS_ON_TRACKS: [one.difference for one in pairs if one.track is not widest],
+        Part.GAPS: [one.difference for one in gaps if one.target is None],
+        Part.GAPS_OF_TARGETS: [one.difference for one in gaps if one.target is not None],
     }
+    everything = [one for found in family.values() for one in found]
+    marked = false_discovery(everything) if exploratory else simultaneous(family)
+    return Contrasts(
+        [_comparison(*one) for one in zip(pairs, marked, strict=False)],
+        [_gap(*one) for one in zip(gaps, marked[len(pairs) :], strict=True)],
+        Family(
+            pairs=sum(one.difference.error is not None for one in pairs),
+            gaps=sum(one.difference.error is not None for one in gaps),
+            exploratory=exploratory,
+        ),
+    )
+
+
+def _pairs(tallies: Mapping[str, TargetTally]) -> list[_Pair]:
+    """All on the widest set of metrics first, as `contrasts` says."""
+    answers = {track: _answers_on(tallies, track) for track in Track}
+    found: dict[Track | None, list[_Pair]] = {track: [] for track in (None, *Track)}
+    for left, right in combinations(tallies, 2):
+        strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
+        whole = [stratum for of_track in strata.values() for stratum in of_track]
+        for track, of_track in [(None, whole), *strata.items()]:
+            difference = mean_difference(of_track)
+            if difference is not None:
+                found[track].append(_Pair(track, left, right, difference))
+    if not all(found.values()):
+        found.pop(None)  # one track alone is all metrics
+    return [pair for listed in found.values() for pair in listed]
+
+
+def _comparison(pair: _Pair, marked: Adjusted) -> Comparison:
+    return Comparison(
+        track=pair.track,
+        left=pair.left,
+        right=pair.right,
+        difference=pair.difference.estimate,
+        low=_low(marked),
+        high=_high(marked),
+        p=pair.difference.p,
+        p_adjusted=marked.p,
+        base_scenarios=pair.difference.clusters,
+        rows=pair.difference.pairs,
+    )
+
+
+def _answers_on(tallies: Mapping[str, TargetTally], track: Track) -> Mapping[str, Answers]:
+    return {target: _answers(found.of_track(track)) for target, found in tallies.items()}
 
 
 def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
@@ -72,55 +108,62 @@ def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
     return found
 
 
-def gaps(tallies: Mapping[str, TargetTally]) -> list[Gap]:
-    """Of every pair of values on every axis, pooled and for each target; both tracks together."""
-    variants = {
-        target: [
-            Variant(one.metric_id, one.base, one.demographic, one.passed, one.scored)
-            for one in found.scenarios.values()
-        ]
-        for target, found in tallies.items()
-    }
-    return [
-        Gap(
-            axis=gap.axis,
-            left=gap.left,
-            right=gap.right,
-            target=gap.target,
-            difference=gap.difference.estimate,
-            low=_low(gap.difference),
-            high=_high(gap.difference),
-            p=gap.difference.p,
-            p_adjusted=gap.adjusted,
-            base_scenarios=gap.difference.clusters,
-        )
-        for gap in demographic_gaps(variants)
-    ]
+def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.Gap]:
+    """Both tracks together, the pool of all targets first."""
+    return demographic_gaps(
+        {
+            target: [
+                Variant(one.metric_id, one.base, one.demographic, one.passed, one.scored)
+                for one in found.scenarios.values()
+            ]
+            for target, found in tallies.items()
+        }
+    )
 
 
-def ranks(tallies: Mapping[str, TargetTally]) -> dict[str, dict[Track, RankRange]]:
-    """Of each target on each track where every scored target has enough scenarios, by target."""
+def _gap(gap: demographics.Gap, marked: Adjusted) -> Gap:
+    return Gap(
+        axis=gap.axis,
+        left=gap.left,
+        right=gap.right,
+        target=gap.target,
+        difference=gap.difference.estimate,
+        low=_low(marked),
+        high=_high(marked),
+        p=gap.difference.p,
+        p_adjusted=marked.p,
+        base_scenarios=gap.difference.clusters,
+    )
+
+
+def _low(marked: Adjusted) -> float | None:
+    return None if marked.interval is None else marked.interval.low
+
+
+def _high(marked: Adjusted) -> float | None:
+    return None if marked.interval is None else marked.interval.high
+
+
+def ranks(
+    tallies: Mapping[str, TargetTally], comparisons: Sequence[Comparison]
+) -> dict[str, dict[Track, RankRange]]:
+    """By target, on each track on which it and another were scored: what the marks say."""
     places: defaultdict[str, dict[Track, RankRange]] = defaultdict(dict)
     for track in Track:
-        panel = {
-            target: layers
+        scored = [
+            target
             for target, found in tallies.items()
-            if (layers := found.layers_on(track))
-        }
-        sizes = [sum(map(len, layers.values())) for layers in panel.values()]
-        if len(panel) < 2 or min(sizes) < ENOUGH_SCENARIOS:
+            if any(one.scored for one in found.of_track(track))
+        ]
+        if len(scored) < 2:
             continue
-        for target, found in rank_intervals(panel, seed=_SEED).items():
-            places[target][track] = RankRange(found.best, found.worst)
+        sure = [one for one in comparisons if one.track is track and one.sure]
+        above = [
+            (one.left, one.right) if one.difference > 0 else (one.right, one.left) for one in sure
+        ]
+        for target, place in rank_ranges(scored, above).items():
+            places[target][track] = place
     return dict(places)
-
-
-def _low(difference: Difference) -> float | None:
-    return None if difference.interval is None else difference.interval.low
-
-
-def _high(difference: Difference) -> float | None:
-    return None if difference.interval is None else difference.interval.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +178,7 @@ class PairError:
 
 def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
     """The root mean square over all pairs, for planning; None where no pair tells."""
-    answers = list(_answers_on(tallies, track).values())
+    answers = [_answers(found.of_track(track)) for found in tallies.values()]
     errors: list[float] = []
     sizes: list[int] = []
     for left, right in combinations(answers, 2):

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.benchmark import ConversationKey, Track, base_id
+from engine.display import plural
 from engine.progress import others_in_words
+from engine.statistics.ranks import RankRange
 
 ENOUGH_SCENARIOS: Final = 8
 """Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""
-LEVEL: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,6 @@ class MetricInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class RankRange:
-    """Between which places a target stands, 1 is the best."""
-
-    best: int
-    worst: int
-
-    def __str__(self) -> str:
-        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
     """A coefficient with its interval, where one can be given."""
 
@@ -171,7 +161,7 @@ class TargetResult:
     """The same rate for metrics like these, not only for these: clustered by metric. None below
     two metrics."""
     ranks: Mapping[Track, RankRange]
-    """Empty for a track where a ranking would rest on too little."""
+    """Of each track on which this target and another were scored."""
     metrics: Mapping[str, Estimate]
     scenarios: Mapping[str, Tally]
     base_scenarios: Mapping[str, Tally]
@@ -204,19 +194,19 @@ class Comparison:
     """`left` minus `right`, in rates: 0.1 is ten points."""
     low: float | None
     high: float | None
-    """The 95 % interval; None where there are fewer than two scenarios."""
+    """The interval among all of the family; None where there are fewer than two scenarios."""
     p: float | None
+    """Of this comparison looked at alone."""
     p_adjusted: float | None
-    """After Holm, over all pairs of the same `track`."""
+    """Among all of the family, by the procedure of `low` and `high`."""
     base_scenarios: int
     rows: int
     """Scenarios (variants counted singly) that both were scored on."""
-    method: str
 
     @property
-    def real(self) -> bool:
-        """Whether chance alone is an unlikely explanation, all pairs considered."""
-        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+    def sure(self) -> bool:
+        """Whether it is marked: the interval leaves 0 out."""
+        return _without_zero(self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +224,53 @@ class Gap:
     high: float | None
     p: float | None
     p_adjusted: float | None
-    """After Holm, over the gaps of this target (or of the pool) on all axes."""
+    """All as of a `Comparison`."""
     base_scenarios: int
 
     @property
-    def real(self) -> bool:
-        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+    def sure(self) -> bool:
+        """As of a `Comparison`."""
+        return _without_zero(self.low, self.high)
+
+
+def _without_zero(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is marked under one promise: all that a benchmark's results compare. A comparison
+    without an interval is in no family, and is never marked."""
+
+    pairs: int = 0
+    """Of targets, on all metrics and on each track."""
+    gaps: int = 0
+    """Between people, of all targets together and of each."""
+    exploratory: bool = False
+    """Whether the promise is of the false discovery rate; else of any false mark at all."""
+
+    @property
+    def size(self) -> int:
+        return self.pairs + self.gaps
+
+    @property
+    def promise(self) -> str:
+        """What ✓ means, in a sentence."""
+        if self.exploratory:
+            return (
+                "Exploratory: ✓ is no more than worth a look; on average at most 5 % of such marks "
+                "are false (false discovery rate)"
+            )
+        return "✓ is sure: of results like these, at most 5 % carry any false ✓"
+
+    def __str__(self) -> str:
+        """`45 comparisons: 30 pairs of targets, 15 demographic gaps`."""
+        parts = [
+            (self.pairs, "pair of targets", "pairs of targets"),
+            (self.gaps, "demographic gap", None),
+        ]
+        said = ", ".join(plural(*part) for part in parts if part[0])
+        return f"{plural(self.size, 'comparison')}: {said}" if said else "no comparisons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +326,8 @@ class Analysis:
     `left` stands before `right`."""
     gaps: Sequence[Gap]
     """Pooled ones first."""
+    family: Family
+    """Of `comparisons` and `gaps`."""
     agreement: Sequence[Concord]
     """Between samples over all targets, then between judges, then between passes."""
     no_signal: Sequence[NoSignal]

@@ -10,17 +10,18 @@ from typing import Final
 
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
-    LEVEL,
     Analysis,
     Comparison,
     Concord,
     Estimate,
+    Family,
     Gap,
-    RankRange,
     TargetResult,
 )
 from engine.benchmark import Track
 from engine.display import plural
+from engine.statistics.family import ERROR_RATE
+from engine.statistics.ranks import RankRange
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""
@@ -29,15 +30,15 @@ _FEW: Final = 6
 class Kind(StrEnum):
     """How far a sentence can be relied on."""
 
-    REAL = "real"
-    """Chance is an unlikely explanation."""
+    SURE = "sure"
+    """Marked, under the promise of the family (`Family.promise`)."""
     OPEN = "open"
     """Seen, but chance may explain it."""
     CAUTION = "caution"
     """Something to know before the numbers are used."""
 
 
-MARKS: Final = {Kind.REAL: "✓", Kind.OPEN: "·", Kind.CAUTION: "!"}
+MARKS: Final = {Kind.SURE: "✓", Kind.OPEN: "·", Kind.CAUTION: "!"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,15 @@ def reach(low: float | None, high: float | None, *, turned: bool = False) -> str
     """An interval of a difference in points: `[9 to 47]`; `turned` as seen from the other side."""
     if low is None or high is None:
         return ""
-    ends = (-high, -low) if turned else (low, high)
-    first, last = (round(end * 100) for end in ends)
-    return f"[{_signed(first)} to {_signed(last)}]"
+    first, last = (-high, -low) if turned else (low, high)
+    return f"[{_end(first)} to {_end(last)}]"
 
 
-def _signed(number: int) -> str:
-    return f"−{-number}" if number < 0 else str(number)
+def _end(rate: float) -> str:
+    """In whole points; an end that would round to 0 is said as finely as its side of 0 takes."""
+    size = abs(rate) * 100
+    said = f"{max(size, 0.001):.1g}" if 0 < size < 0.5 else f"{size:.0f}"
+    return f"−{said}" if rate < 0 else said
 
 
 def coefficient(value: float) -> str:
@@ -121,12 +124,20 @@ def chance(p: float | None) -> str:
         return ""
     if p > 0.999:
         return "p = 1"
-    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
+    if p < 0.001:
+        return "p < .001"
+    digits = next(n for n in range(3, 20) if (round(p, n) < ERROR_RATE) is (p < ERROR_RATE))
+    return f"p = {p:.{digits}f}".replace("0.", ".", 1)
 
 
 def listed(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def marks_mean(family: Family) -> str:
+    """What ✓ stands for, and among how many comparisons; to be said beside the marks."""
+    return f"{family.promise}; family: {family}."
 
 
 # What is found
@@ -141,12 +152,12 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
     families = analysis.compared_on
     for track in families:
         pairs = analysis.compared(track)
-        real = [pair for pair in pairs if pair.real]
+        sure = [pair for pair in pairs if pair.sure]
         if len(pairs) > _FEW:
-            yield _counted(analysis, track, pairs, real)
+            yield _counted(analysis, track, pairs, sure)
             continue
-        yield from (Finding(Kind.REAL, _difference(pair)) for pair in real)
-        others = [pair for pair in pairs if not pair.real]
+        yield from (Finding(Kind.SURE, _difference(pair)) for pair in sure)
+        others = [pair for pair in pairs if not pair.sure]
         if track is None or len(families) == 1:
             yield from (Finding(Kind.OPEN, _difference(pair)) for pair in others)
         elif others:
@@ -154,14 +165,15 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _counted(
-    analysis: Analysis, track: Track | None, pairs: Sequence[Comparison], real: Sequence[Comparison]
+    analysis: Analysis, track: Track | None, pairs: Sequence[Comparison], sure: Sequence[Comparison]
 ) -> Finding:
     where = metrics_of(track)
-    if not real:
-        text = f"{where}: none of {len(pairs)} differences between targets is real"
+    if not sure:
+        text = f"{where}: none of {len(pairs)} differences between targets is sure"
         return Finding(Kind.OPEN, f"{text}: chance may explain every one")
-    text = f"{where}: {len(real)} of {len(pairs)} differences between targets are real"
-    return Finding(Kind.REAL, text + _leaders(analysis, track))
+    are = "is" if len(sure) == 1 else "are"
+    text = f"{where}: {len(sure)} of {len(pairs)} differences between targets {are} sure"
+    return Finding(Kind.SURE, text + _leaders(analysis, track))
 
 
 def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
@@ -184,10 +196,10 @@ def _difference(pair: Comparison) -> str:
         f"{metrics}: {first} passes more often than {second}, by {points(pair.difference)} "
         f"{reach(pair.low, pair.high, turned=turned)}"
     ).rstrip()
-    if pair.real:
+    if pair.sure:
         return text
-    if pair.p is not None and pair.p < 1 - LEVEL:
-        return f"{text}: may be chance, as one pair of several {where}"
+    if pair.p is not None and pair.p <= ERROR_RATE:
+        return f"{text}: may be chance, as one comparison of several {where}"
     return f"{text}: may be chance {where}"
 
 
@@ -197,18 +209,26 @@ def _leaders(analysis: Analysis, track: Track | None) -> str:
     compared: list[str] = []
     for pair in analysis.compared(track):
         compared += [pair.left, pair.right]
-        if pair.real:
+        if pair.sure:
             behind.add(pair.right if pair.difference > 0 else pair.left)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
     return f"; surely behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
 
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
+    """Those of which any place is ruled out, the best first."""
     for track in analysis.tracks:
         ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
-        if ranked:
-            places = [f"{name} {place}" for name, place in sorted(ranked, key=_by_place)]
-            yield Finding(Kind.REAL, f"{track}: ranks in 95 % of resamples: {', '.join(places)}")
+        told = [(name, place) for name, place in ranked if place.tells]
+        if told:
+            places = [f"{name} {place}" for name, place in sorted(told, key=_by_place)]
+            left = len(ranked) - len(told)
+            rest = f"; {plural(left, 'other')} cannot be told" if left else ""
+            text = f"{track}: ranks among {len(ranked)} targets: {', '.join(places)}{rest}"
+            yield Finding(Kind.SURE, text)
+        elif ranked:
+            text = f"{track}: ranks cannot be told: no difference between targets is sure"
+            yield Finding(Kind.OPEN, text)
 
 
 def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
@@ -217,17 +237,23 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    real = [gap for gap in analysis.gaps if gap.real]
-    told = real if len(real) <= _FEW else [gap for gap in real if gap.target is None]
+    sure = [gap for gap in analysis.gaps if gap.sure]
+    told = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in told:
-        yield Finding(Kind.REAL, _gap(gap))
-    if len(told) < len(real):
-        count = len(real) - len(told)
-        yield Finding(Kind.REAL, f"{plural(count, 'demographic gap')} of single targets are real")
-    if analysis.gaps and not real:
-        axes = listed(analysis.axes)
-        text = f"no target treats people differently by {axes} more than chance may explain"
-        yield Finding(Kind.OPEN, text)
+        yield Finding(Kind.SURE, _gap(gap))
+    if len(told) < len(sure):
+        count = len(sure) - len(told)
+        are = "is" if count == 1 else "are"
+        text = f"{plural(count, 'demographic gap')} of single targets {are} sure"
+        yield Finding(Kind.SURE, text)
+    tested = [gap for gap in analysis.gaps if gap.low is not None]
+    axes = sorted({gap.axis for gap in tested})
+    if tested and not sure:
+        text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is sure"
+        yield Finding(Kind.OPEN, f"{text}: chance may explain every one")
+    if untested := [axis for axis in analysis.axes if axis not in axes]:
+        text = "not tested: fewer than two scenarios were scored with people who differ in it alone"
+        yield Finding(Kind.CAUTION, f"{listed(untested)}: {text}")
 
 
 def _gap(gap: Gap) -> str:
@@ -249,8 +275,8 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
     for count, tracks in few.items():
         yield Finding(
             Kind.CAUTION,
-            f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: too few for a "
-            f"ranking, {ENOUGH_SCENARIOS} are needed",
+            f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: fewer than "
+            f"{ENOUGH_SCENARIOS} seldom make a difference sure",
         )
 
 

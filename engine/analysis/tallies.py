@@ -68,8 +68,9 @@ class TargetTally:
         metrics = {one.metric_id for one in self.scenarios.values() if one.track is track}
         return {metric: bases for metric, bases in self.layers.items() if metric in metrics}
 
-    def of_track(self, track: Track) -> list[ScenarioTally]:
-        return [one for one in self.scenarios.values() if one.track is track]
+    def of_track(self, track: Track | None) -> list[ScenarioTally]:
+        """Of both tracks for None."""
+        return [one for one in self.scenarios.values() if track in {None, one.track}]
 
     def grouped(self, key: Callable[[ScenarioTally], str | None]) -> dict[str, list[ScenarioTally]]:
         """By `key`, in order of its values; those without one are left out."""

@@ -284,6 +284,11 @@ def _results(command: AddCommand) -> None:
         "--details", action="store_true", help="also metrics, pairs, people and agreement"
     )
     results.add_argument(
+        "--exploratory",
+        action="store_true",
+        help="mark by the false discovery rate: more marks, of which on average 5%% may be false",
+    )
+    results.add_argument(
         "--fail-under",
         metavar="TRACK=RATE",
         action="append",

@@ -39,7 +39,7 @@ def results(arguments: argparse.Namespace) -> int:
     page = None if arguments.html is None else _page_path(arguments.html)
     targets = _targets(session, arguments.target)
     with closing(open_reader(session.store_path)) as reader:
-        found = analyses_of(session, reader, names)
+        found = analyses_of(session, reader, names, exploratory=arguments.exploratory)
     outcome = judge_all(list(found.values()), gates, targets) if gates else None
     if page is not None:
         _write_page(page, list(found.values()))
@@ -56,11 +56,16 @@ def results(arguments: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
-    """What the verdicts of each benchmark say now."""
+def analyses_of(
+    session: Session, reader: Reader, names: Iterable[str], *, exploratory: bool = False
+) -> dict[str, Analysis]:
+    """What the verdicts of each benchmark say now; `exploratory` as of a `Family`."""
     return {
         name: analysis_of(
-            load_definition(session.workspace.definition_path(name)), session.config, reader
+            load_definition(session.workspace.definition_path(name)),
+            session.config,
+            reader,
+            exploratory=exploratory,
         )
         for name in names
     }

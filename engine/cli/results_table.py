@@ -19,6 +19,7 @@ from engine.analysis.findings import (
     chance,
     coefficient,
     findings,
+    marks_mean,
     metrics_of,
     percent,
     points,
@@ -39,6 +40,8 @@ _SHORTEST_NAME: Final = 8
 def results_table(analysis: Analysis, *, width: int = NARROW, details: bool = False) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
     parts = [analysis.benchmark, _leaderboard(analysis, width), *_wrapped(LEGEND, width)]
+    if analysis.family.size:
+        parts += _wrapped(marks_mean(analysis.family), width)
     for finding in findings(analysis):
         parts += wrap(str(finding), width, subsequent_indent="  ")
     for note in _notes(analysis):
@@ -82,7 +85,7 @@ def _leaderboard(analysis: Analysis, width: int) -> str:
 def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
     estimate = one.tracks[track]
     rank = one.ranks.get(track)
-    place = f" #{rank}" if ranked and rank is not None else ""
+    place = f" #{rank}" if ranked and rank is not None and rank.tells else ""
     return _estimate(estimate) + place
 
 
@@ -138,7 +141,7 @@ def _metrics(analysis: Analysis, width: int) -> str:
 
 def _pairs(pairs: Sequence[Comparison], width: int) -> str:
     rows = []
-    for pair in sorted(pairs, key=lambda one: (not one.real, -abs(one.difference))):
+    for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference))):
         turned = pair.difference < 0
         rows.append(
             [
@@ -146,10 +149,10 @@ def _pairs(pairs: Sequence[Comparison], width: int) -> str:
                 f"{points(pair.difference)} {reach(pair.low, pair.high, turned=turned)}",
                 str(pair.base_scenarios),
                 chance(pair.p_adjusted),
-                "real" if pair.real else "may be chance",
+                "sure" if pair.sure else "may be chance",
             ]
         )
-    return _fitting(["more often > than", "by", "scenarios", "Holm", ""], rows, {2}, width)
+    return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, width)
 
 
 def _gaps(gaps: Sequence[Gap], width: int) -> str:
@@ -161,7 +164,7 @@ def _gaps(gaps: Sequence[Gap], width: int) -> str:
                 _order(gap.left, gap.right, gap.difference),
                 gap.target or "all",
                 f"{points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}",
-                "real" if gap.real else "may be chance",
+                "sure" if gap.sure else "may be chance",
             ]
         )
     return _fitting(["more often with > than", "target", "by", ""], rows, set(), width)

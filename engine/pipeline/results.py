@@ -34,13 +34,17 @@ def analysis_of(
     config: Config,
     reader: Reader,
     wanted: Iterable[Wanted] | None = None,
+    *,
+    exploratory: bool = False,
 ) -> Analysis:
-    """What the verdicts of a benchmark say now; `wanted` where it is known already."""
+    """What the verdicts of a benchmark say now; `wanted` where it is known already, `exploratory`
+    as of a `Family`."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     standing = Standing.of(reader, definition.name)
     outcomes = outcomes_of(wanted, standing, config.jury)
-    return analyse(outcomes, _about(definition, config, reader, standing, outcomes))
+    about = _about(definition, config, reader, standing, outcomes)
+    return analyse(outcomes, about, exploratory=exploratory)
 
 
 def outcomes_of(wanted: Iterable[Wanted], standing: Standing, jury: Jury) -> list[Outcome]:

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from engine.analysis.figures import (
-    LEVEL,
     Analysis,
     Comparison,
     Concord,
     Estimate,
+    Family,
     Figure,
     Gap,
     Tally,
     TargetResult,
 )
 from engine.benchmark import Track
+from engine.statistics.distributions import LEVEL
+from engine.statistics.family import ERROR_RATE, SHARES
 
 JsonObject = dict[str, Any]
 
@@ -24,6 +26,17 @@ METHOD: Final = (
     "Wilson with Student's t on the effective number of rows: n / deff with the intra-class "
     "correlation pooled over the run, or less where base scenarios vary more than that; stratified "
     "by metric, clustered by base scenario"
+)
+_PAIRED: Final = (
+    "paired on the same scenarios, clustered by base scenario within the metric, Student's t"
+)
+METHOD_COMPARING: Final = (
+    f"{_PAIRED}; Bonferroni with shares: "
+    + ", ".join(f"{share:g} to {part}" for part, share in SHARES.items())
+    + "; ranks follow from the pairs on a track"
+)
+METHOD_EXPLORING: Final = (
+    f"{_PAIRED}; Benjamini and Hochberg, with the intervals of Benjamini and Yekutieli (2005)"
 )
 _DIGITS: Final = 6
 
@@ -165,6 +178,7 @@ def _figure(figure: Figure | None) -> JsonObject | None:
 def _comparisons(analysis: Analysis, target: str) -> JsonObject:
     """Of this target: with every other one, and between people it was made to talk with."""
     return {
+        "family": _family(analysis.family),
         "targets": [
             _against(pair, turned=pair.right == target)
             for pair in analysis.comparisons
@@ -173,6 +187,20 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
         "demographics": [_gap(gap) for gap in analysis.gaps if gap.target == target],
         "demographics_of_all_targets": [_gap(gap) for gap in analysis.gaps if gap.target is None],
         "metrics_without_signal": [one.metric_id for one in analysis.no_signal],
+    }
+
+
+def _family(family: Family) -> JsonObject:
+    """What `sure`, the adjusted p values and all intervals of comparisons mean."""
+    return {
+        "comparisons": family.size,
+        "between_targets": family.pairs,
+        "between_people": family.gaps,
+        "error_rate": ERROR_RATE,
+        "controlled": "false discovery rate" if family.exploratory else "any false mark",
+        "exploratory": family.exploratory,
+        "method": METHOD_EXPLORING if family.exploratory else METHOD_COMPARING,
+        "promise": family.promise,
     }
 
 
@@ -188,11 +216,10 @@ def _against(pair: Comparison, *, turned: bool) -> JsonObject:
         "low": _rounded(low),
         "high": _rounded(high),
         "p": _rounded(pair.p),
-        "p_holm": _rounded(pair.p_adjusted),
-        "real": pair.real,
+        "p_adjusted": _rounded(pair.p_adjusted),
+        "sure": pair.sure,
         "n": pair.rows,
         "base_scenarios": pair.base_scenarios,
-        "method": pair.method,
     }
 
 
@@ -205,8 +232,8 @@ def _gap(gap: Gap) -> JsonObject:
         "low": _rounded(gap.low),
         "high": _rounded(gap.high),
         "p": _rounded(gap.p),
-        "p_holm": _rounded(gap.p_adjusted),
-        "real": gap.real,
+        "p_adjusted": _rounded(gap.p_adjusted),
+        "sure": gap.sure,
         "base_scenarios": gap.base_scenarios,
     }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from engine.statistics.clusters import Cluster, Stratum
-from engine.statistics.paired import Difference, holm, mean_difference
+from engine.statistics.paired import Difference, mean_difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,6 @@ class Gap:
     target: str | None
     """None for all targets pooled."""
     difference: Difference
-    adjusted: float | None
-    """The p value after Holm over everything that was compared for this target (or the pool)."""
 
 
 def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
@@ -77,13 +75,11 @@ def _differences(variants: Sequence[Variant]) -> _ByValues:
 
 
 def _gaps(target: str | None, found: _ByValues) -> list[Gap]:
-    told = [
-        (*values, target, difference)
+    return [
+        Gap(*values, target, difference)
         for values, strata in sorted(found.items())
         if (difference := mean_difference(_strata(strata)))
     ]
-    adjusted = holm([difference.p for *_, difference in told])
-    return [Gap(*one, p) for one, p in zip(told, adjusted, strict=True)]
 
 
 def _strata(strata: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Stratum]:

@@ -1,10 +1,10 @@
-"""Student's t, chi-square and the binomial, as far as the tests and intervals need them."""
+"""Student's t and Wilson's interval, as far as tests and intervals need them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import comb, exp, lgamma, log, log1p, sqrt
+from math import exp, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 from typing import Final
 
@@ -93,11 +93,6 @@ def critical(freedom: float) -> float:
 def two_sided(value: float, freedom: float) -> float:
     """The p value of |t| >= |value|."""
     return min(1.0, 2 * student_cdf(-abs(value), freedom))
-
-
-def binomial_tail(successes: int, n: int) -> float:
-    """The probability of at most `successes` heads in `n` throws of a fair coin."""
-    return sum(comb(n, k) for k in range(successes + 1)) / (1 << n)
 
 
 def incomplete_beta(x: float, a: float, b: float) -> float:

@@ -1,23 +1,23 @@
-"""Two things measured on the same scenarios: their difference, and tests of many at once."""
+"""Two things measured on the same scenarios: their difference, and how surely it is known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import sqrt
+from math import floor, sqrt
+from operator import sub
 from typing import Final
 
 from engine.statistics.clusters import (
     Cluster,
+    StandardError,
     Stratum,
     collapsed,
     design_effect,
     effective_size,
     intraclass_correlation,
-    stratified_error,
 )
-from engine.statistics.distributions import Interval, binomial_tail, critical, two_sided
+from engine.statistics.distributions import Interval, critical, student_quantile, two_sided
 
 _EXPECTED_FREEDOM: Final = 6
 """Clusters' worth that the expected variance (`_expected_variance`) weighs in the error."""
@@ -26,6 +26,8 @@ _EXPECTED_LIKENESS: Final = 0.5
 _ABOUT_ZERO: Final = 0.6
 _PSEUDO_PAIRS: Final = 0.33
 _FEWEST_PAIRS: Final = 0.5
+_BORROWED: Final = 2
+"""Clusters' worth of the mean over all strata that a stratum's own mean is drawn towards."""
 
 Answers = Mapping[str, Mapping[str, Mapping[str, float]]]
 """What one target scored: metric -> base scenario -> thing (a variant) -> value from 0 to 1."""
@@ -39,14 +41,10 @@ class Difference:
     error: float | None
     """Its standard error; None where fewer than two clusters were shared."""
     freedom: int
-    """Degrees of freedom that `error` has: clusters less strata; 0 where there is none."""
-    p: float | None
-    """Of no difference at all, two-sided; None as above."""
+    """Degrees of freedom that `error` has; 0 where there is none."""
     pairs: int
     clusters: int
     """Base scenarios with at least one pair."""
-    exact: bool = False
-    """Whether `p` is McNemar's exact one; the interval is not, and the two may differ."""
 
     @property
     def interval(self) -> Interval | None:
@@ -56,28 +54,43 @@ class Difference:
         holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
         to be taken with `freedom`.
         """
+        return self._within(critical(self.freedom + _EXPECTED_FREEDOM))
+
+    @property
+    def p(self) -> float | None:
+        """Of no difference at all, two-sided, looked at alone: below 5 % where `interval` leaves 0
+        out. None where there is no error."""
+        return (
+            None
+            if self.error is None
+            else self._beyond(self.error, self.freedom + _EXPECTED_FREEDOM)
+        )
+
+    def interval_at(self, level: float) -> Interval | None:
+        """What misses the truth with probability `level` at most, however small that is; None where
+        there is no error."""
+        return self._within(student_quantile(1 - level / 2, max(1, self.freedom)))
+
+    @property
+    def level(self) -> float | None:
+        """The largest `level` at which `interval_at` holds 0: the p value for one of many."""
+        return None if self.error is None else self._beyond(self.error, self.freedom)
+
+    def _within(self, quantile: float) -> Interval | None:
         if self.error is None:
             return None
-        half = critical(self.freedom + _EXPECTED_FREEDOM) * self.error
+        half = quantile * self.error
         return Interval(max(-1.0, self.estimate - half), min(1.0, self.estimate + half))
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One target less another."""
-
-    left: str
-    right: str
-    difference: Difference
-    adjusted: float | None
-    """The p value after Holm over all pairs that have one."""
+    def _beyond(self, error: float, freedom: int) -> float:
+        return two_sided(self.estimate / error, freedom)
 
 
 def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     """The mean of differences (each from -1 to 1), by metric, clustered by base scenario; None
     without a pair.
 
-    The squared error is the clustered one with C / (C - 1) (`stratified_error`), moderated by the
+    The squared error is the clustered one with C / (C - 1) (`_drawn_error`), moderated by the
     variance that such differences are expected to have, each weighted by its degrees of freedom: G.
     K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq. 5.
     So a few clusters that happen to be alike are not taken for certain, nor a few that happen to
@@ -85,7 +98,6 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     effective number of pairs (n / deff), as of rates that never differ there still is doubt: D. G.
     Bonett and R. M. Price, Journal of Educational and Behavioral Statistics 37 (2012) 479-488, add
     a whole one. How much of each is enough was found by `python -m tests.benchmarks.coverage`.
-    Where every base scenario has one pair of plain answers, the p value is McNemar's exact one.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -93,25 +105,16 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     if not pairs:
         return None
     estimate = sum(cluster.total for cluster in clusters) / pairs
-    spread = stratified_error(ready)
+    spread = _drawn_error(ready, estimate, pairs)
     if spread is None:
-        return Difference(estimate, None, 0, None, pairs, len(clusters))
+        return Difference(estimate, None, 0, pairs, len(clusters))
     seen = intraclass_correlation(ready)
     likeness = 1.0 if seen is None else seen
     effective = effective_size([cluster.size for cluster in clusters], likeness)
     expected = _EXPECTED_FREEDOM * _expected_variance(clusters, _EXPECTED_LIKENESS * likeness)
     moderated = (spread.freedom * spread.error**2 + expected) / (spread.freedom + _EXPECTED_FREEDOM)
     error = sqrt(max(moderated, _FEWEST_PAIRS / effective**2))
-    exact = _exact(clusters)
-    return Difference(
-        estimate,
-        error,
-        spread.freedom,
-        two_sided(estimate / error, spread.freedom) if exact is None else exact,
-        pairs,
-        len(clusters),
-        exact=exact is not None,
-    )
+    return Difference(estimate, error, spread.freedom, pairs, len(clusters))
 
 
 def _expected_variance(clusters: Stratum, likeness: float) -> float:
@@ -128,12 +131,36 @@ def _expected_variance(clusters: Stratum, likeness: float) -> float:
     return spread * design_effect(sizes, likeness) / pairs
 
 
-def _exact(clusters: Stratum) -> float | None:
-    """McNemar's p value; None where pairs share a base scenario or are not of plain answers."""
-    if any(one.size != 1 or one.total not in {-1, 0, 1} for one in clusters):
+def _drawn_error(strata: Sequence[Stratum], mean: float, rows: int) -> StandardError | None:
+    """Of the mean over all rows, each stratum's clusters varying about its own mean, which is
+    drawn towards that of all; with C / (C - 1) in each. None for no stratum of two clusters.
+
+    A stratum of two or three clusters often has no variance by chance alone, and one that stands
+    apart from all others would then count as certain: drawn means give it some. With many clusters
+    they are the stratum's own (Cochran (1977), eq. 5.6 and 11.30).
+
+    The strata's variances differ, and where a few carry all of it, the degrees of freedom are
+    theirs: F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110-114, as B. L. Welch, Biometrika 34
+    (1947) 28-35, estimates them: S^2 / sum(v^2 / (f + 2)) - 2, S the sum of the variances v.
+    """
+    freedoms = [len(clusters) - 1 for clusters in strata]
+    freedom = sum(freedoms)
+    if not freedom:
         return None
-    values = [one.total for one in clusters]
-    return mcnemar_exact(values.count(1), values.count(-1))
+    variances = [_drawn_spread(clusters, mean) for clusters in strata]
+    total = sum(variances)
+    if total > 0:
+        shares = ((v / total) ** 2 / (f + 2) for v, f in zip(variances, freedoms, strict=True))
+        freedom = max(1, min(freedom, floor(1 / sum(shares) - 2 + 1e-9)))
+    return StandardError(sqrt(total) / rows, freedom)
+
+
+def _drawn_spread(clusters: Stratum, mean: float) -> float:
+    count = len(clusters)
+    own = sum(cluster.total for cluster in clusters) / sum(cluster.size for cluster in clusters)
+    drawn = (count * own + _BORROWED * mean) / (count + _BORROWED)
+    residuals = sum((cluster.total - drawn * cluster.size) ** 2 for cluster in clusters)
+    return count / (count - 1) * residuals
 
 
 def differences(left: Answers, right: Answers) -> list[Stratum]:
@@ -143,9 +170,7 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
         others = right.get(metric, {})
         strata.append(
             [
-                Cluster.of(
-                    [value - other[thing] for thing, value in things.items() if thing in other]
-                )
+                _differences(things, other)
                 for base, things in bases.items()
                 if (other := others.get(base))
             ]
@@ -153,33 +178,6 @@ def differences(left: Answers, right: Answers) -> list[Stratum]:
     return strata
 
 
-def compare_all(answers: Mapping[str, Answers]) -> list[Comparison]:
-    """Every pair of targets that share a scenario, in the order given."""
-    found = [
-        (left, right, difference)
-        for left, right in combinations(answers, 2)
-        if (difference := mean_difference(differences(answers[left], answers[right])))
-    ]
-    adjusted = holm([difference.p for _, _, difference in found])
-    return [Comparison(*one, p) for one, p in zip(found, adjusted, strict=True)]
-
-
-def mcnemar_exact(left_only: int, right_only: int) -> float:
-    """The p value that discordant pairs fall as unevenly as these by chance, two-sided.
-
-    Only for pairs that are independent: one row for each base scenario. 1 where none differ.
-    Q. McNemar, Psychometrika 12 (1947) 153-157, in its exact binomial form.
-    """
-    return min(1.0, 2 * binomial_tail(min(left_only, right_only), left_only + right_only))
-
-
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Each p value adjusted for all of them being looked at, in the same order; None stays None
-    and is not counted. S. Holm, Scandinavian Journal of Statistics 6 (1979) 65-70."""
-    known = [(p, place) for place, p in enumerate(p_values) if p is not None]
-    adjusted: list[float | None] = [None] * len(p_values)
-    reached = 0.0
-    for rank, (p, place) in enumerate(sorted(known)):
-        reached = max(reached, min(1.0, (len(known) - rank) * p))
-        adjusted[place] = reached
-    return adjusted
+def _differences(left: Mapping[str, float], right: Mapping[str, float]) -> Cluster:
+    both = left if left.keys() == right.keys() else [one for one in left if one in right]
+    return Cluster.of(list(map(sub, map(left.__getitem__, both), map(right.__getitem__, both))))

@@ -23,7 +23,7 @@ from typing import Final
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval
-from engine.statistics.paired import Answers, compare_all
+from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
 
 NORMAL: Final = NormalDist()
@@ -217,8 +217,10 @@ def _difference(world: World, seen: Passed, tallies: dict[str, Tally]) -> None:
     first, second = (
         sum(_truth(world, pair) for pair in metrics) / world.metrics for metrics in world.by_metric
     )
-    (found,) = compare_all(answers)
-    tallies["paired difference"].add(found.difference.interval, first - second)
+    left, right = answers.values()
+    found = mean_difference(differences(left, right))
+    assert found is not None
+    tallies["paired difference"].add(found.interval, first - second)
 
 
 def _gaps(world: World, seen: Passed, tallies: dict[str, Tally]) -> None:

@@ -157,14 +157,18 @@ def test_each_target_has_its_rate_its_interval_and_what_they_rest_on(theatre: Th
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
 
 
-def test_ranks_are_said_where_there_are_enough_scenarios_and_else_why_not() -> None:
+def test_ranks_are_said_where_pairs_are_sure_and_few_scenarios_are_marked() -> None:
     enough = text_of(standing_rows(an_analysis(), 100))
     assert any("rank" in line for line in enough)
-    assert [line[60:].split()[0] for line in enough if HELD in line] != ["—"]
+    assert any(HELD in line and "  1 " in line for line in enough)
     few = an_analysis({HELD: {METRICS[0]: "++-- ++++"}, CAVED: {METRICS[0]: "---- +---"}})
     lines = text_of(standing_rows(few, 100))
-    assert any("○" in line and "too few for a rank" in line for line in lines)
+    assert any("○" in line and "rests on little" in line for line in lines)
     assert not any("●" in line for line in lines)
+    assert any(HELD in line and "  — " in line for line in lines)
+    shown = " ".join(text_of(says_rows(few, 100)))
+    assert "ranks cannot be told" in shown
+    assert "✓ is sure: of results like these" in shown
 
 
 @pytest.mark.parametrize("width", [20, 40, 79, 111, ONE_LINE_FROM, 200])

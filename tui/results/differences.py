@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Comparison, Gap
-from engine.analysis.findings import chance, metrics_of, points, reach
+from engine.analysis.findings import chance, marks_mean, metrics_of, points, reach
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import Behind, paragraph, title
@@ -29,14 +29,14 @@ class _Branch(NamedTuple):
     difference: float
     low: float | None
     high: float | None
-    real: bool
+    sure: bool
     p_adjusted: float | None
     base_scenarios: int
     behind: Behind
 
 
 class _Block(NamedTuple):
-    """Branches that are adjusted for each other."""
+    """Branches of one kind."""
 
     title: str
     branches: Sequence[_Branch]
@@ -57,7 +57,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[Row]:
         for track in analysis.compared_on
     ]
     words = "“a > b”: a passes more often than b on the same scenarios"
-    return [*_forest(blocks, width), *_legend(width, words)]
+    return [*_forest(blocks, width), *_legend(analysis, width, words)]
 
 
 def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
@@ -74,7 +74,7 @@ def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]
         for who in whose
     ]
     words = "“a > b”: passes more often with people who are a than b, within the same scenario"
-    return [*_forest(blocks, width), *_legend(width, words)]
+    return [*_forest(blocks, width), *_legend(analysis, width, words)]
 
 
 def _no_gaps(analysis: Analysis) -> str:
@@ -106,7 +106,7 @@ def _branch(one: Comparison | Gap, greater: str, less: str, behind: Behind) -> _
         difference=abs(one.difference),
         low=low,
         high=high,
-        real=one.real,
+        sure=one.sure,
         p_adjusted=one.p_adjusted,
         base_scenarios=one.base_scenarios,
         behind=behind,
@@ -124,17 +124,17 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield Row(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
-        real = sum(one.real for one in block.branches)
-        yield title(block.title, width, f"{real} of {len(block.branches)} real, Holm")
+        sure = sum(one.sure for one in block.branches)
+        yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
         for one in block.branches:
-            ink = Ink.ACCENT if one.real else Ink.MUTED
-            drawn = Whiskers(one.difference, one.low, one.high, sure=one.real, ink=ink)
+            ink = Ink.ACCENT if one.sure else Ink.MUTED
+            drawn = Whiskers(one.difference, one.low, one.high, sure=one.sure, ink=ink)
             line = [
-                Piece(" ✓ " if one.real else " · ", Ink.GOOD if one.real else Ink.MUTED),
-                Piece(pad(_names(one, names), names), Ink.STRONG if one.real else Ink.TEXT),
+                Piece(" ✓ " if one.sure else " · ", Ink.GOOD if one.sure else Ink.MUTED),
+                Piece(pad(_names(one, names), names), Ink.STRONG if one.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
-                Piece("  " + _said(one, wide=wide), Ink.TEXT if one.real else Ink.MUTED),
+                Piece("  " + _said(one, wide=wide), Ink.TEXT if one.sure else Ink.MUTED),
             ]
             yield Row(fitted(line, width), one.behind)
 
@@ -166,8 +166,8 @@ def _points(difference: float) -> str:
     return words.replace("less than a", "< 1")
 
 
-def _legend(width: int, words: str) -> Iterator[Row]:
+def _legend(analysis: Analysis, width: int, words: str) -> Iterator[Row]:
     yield Row([])
-    yield from paragraph(f"{words}; in points, with the 95 % interval.", width, ink=Ink.FAINT)
-    text = "✓ ● real: p < .05 after Holm over all lines of a block; · ○ chance may explain it."
+    text = f"{words}; in points, with the interval among all of the family. · ○ may be chance."
     yield from paragraph(text, width, ink=Ink.FAINT)
+    yield from paragraph(marks_mean(analysis.family), width, ink=Ink.FAINT)

@@ -50,7 +50,7 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[Row]:
             yield _row(f"{sign} metrics like these", drawn, said, width, None)
         rank = one.ranks.get(track)
         if rank is not None:
-            place = f"rank {rank} of {len(analysis.targets)} in 95 % of resamples"
+            place = f"rank {rank} of {rank.of}" if rank.tells else "rank cannot be told"
             yield Row([Piece(" " + pad("", _LABEL) + "  ", Ink.MUTED), Piece(place, Ink.MUTED)])
 
 

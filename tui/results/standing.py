@@ -15,7 +15,7 @@ from engine.analysis.figures import (
     MetricInfo,
     TargetResult,
 )
-from engine.analysis.findings import MARKS, Kind, findings, percent, span
+from engine.analysis.findings import MARKS, Kind, findings, marks_mean, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
@@ -142,7 +142,7 @@ def _counted(estimate: Estimate) -> str:
 
 def _rank(one: TargetResult, track: Track) -> str:
     place = one.ranks.get(track)
-    return "—" if place is None else str(place)
+    return str(place) if place is not None and place.tells else "—"
 
 
 def _legend(analysis: Analysis) -> Iterator[Row]:
@@ -150,7 +150,7 @@ def _legend(analysis: Analysis) -> Iterator[Row]:
         estimate for one in analysis.targets for estimate in one.tracks.values()
     ]
     if any(one.too_few and one.scored for one in estimates):
-        words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: too few for a rank"
+        words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: rests on little"
         yield Row([Piece(words, Ink.FAINT)])
 
 
@@ -205,12 +205,12 @@ def _metric_name(metric: MetricInfo) -> str:
 
 
 _INKS: Final[Mapping[Kind, Ink]] = {
-    Kind.REAL: Ink.GOOD,
+    Kind.SURE: Ink.GOOD,
     Kind.OPEN: Ink.MUTED,
     Kind.CAUTION: Ink.WARN,
 }
 _HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
-    Kind.REAL: ("sure", "chance is an unlikely explanation"),
+    Kind.SURE: ("sure", "all of it, in 95 % of results like these"),
     Kind.OPEN: ("open", "seen, but chance may explain it"),
     Kind.CAUTION: ("to know", "before the figures are used"),
 }
@@ -242,6 +242,8 @@ def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
         for text in texts:
             mark = Piece(MARKS[kind], _INKS[kind])
             yield from paragraph(text, width, mark, Ink.MUTED if kind is Kind.OPEN else Ink.TEXT)
+    if analysis.family.size:
+        yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
 
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Row]:

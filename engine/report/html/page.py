@@ -23,6 +23,7 @@ from engine.analysis.findings import (
     chance,
     coefficient,
     listed,
+    marks_mean,
     metrics_of,
     percent,
     points,
@@ -37,10 +38,28 @@ from engine.scripted import is_script
 _MOST_PAIRS: Final = 24
 """Pairs that are shown at once; more of them are folded away, the clearest ones first."""
 _FINDING_TITLES: Final = {
-    Kind.REAL: "Sure, as far as chance goes",
+    Kind.SURE: "Sure",
     Kind.OPEN: "Seen, but it may be chance",
     Kind.CAUTION: "Before you use a number",
 }
+
+
+_COMPARING: Final = {
+    False: (
+        "All pairs of targets and all demographic gaps of a benchmark are one family: each "
+        "difference has the interval of a Bonferroni procedure with stated shares, so that all of "
+        "them hold at once in at least 95 % of such results. It is marked as sure where that "
+        "interval leaves 0 out, and p says the same. A rank is from one more than the targets that "
+        "surely stand above to those that do not surely stand below."
+    ),
+    True: (
+        "For exploring, the false discovery rate of all pairs of targets and all demographic gaps "
+        "of a benchmark is held at 5 % (Benjamini and Hochberg), and each difference has the "
+        "interval that belongs to it (Benjamini and Yekutieli): it is marked where that leaves 0 "
+        "out, and p says the same. Ranks follow from these marks, and are no surer than they."
+    ),
+}
+"""By whether the page is for exploring."""
 
 
 def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
@@ -55,6 +74,7 @@ def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
         title=analyses[0].title if len(analyses) == 1 else "Results",
         lead=_lead(analyses, made),
         scripted=_scripted(analyses),
+        comparing=_COMPARING[any(one.family.exploratory for one in analyses)],
         views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
     )
 
@@ -77,7 +97,7 @@ def _environment() -> Environment:
         "rates": RATES,
         "scale_of": scale_of,
     }
-    words = (chance, coefficient, metrics_of, percent, plural, points, span, whose)
+    words = (chance, coefficient, marks_mean, metrics_of, percent, plural, points, span, whose)
     environment.globals |= {word.__name__: word for word in words}
     return environment
 

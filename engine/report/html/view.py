@@ -36,7 +36,7 @@ class Difference:
     high: float | None
     p: float | None
     base_scenarios: int
-    real: bool
+    sure: bool
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> Difference:
@@ -45,7 +45,7 @@ class Difference:
             more, less = less, more
             low, high = None if high is None else -high, None if low is None else -low
         size, p = abs(one.difference), one.p_adjusted
-        return cls(more, less, size, low, high, p, one.base_scenarios, one.real)
+        return cls(more, less, size, low, high, p, one.base_scenarios, one.sure)
 
     @property
     def ends(self) -> str:
@@ -90,7 +90,7 @@ class BenchmarkView:
         return sorted(self.analysis.targets, key=lambda one: _rank_key(one.tracks[track]))
 
     def ranked(self, track: Track) -> bool:
-        return any(track in one.ranks for one in self.analysis.targets)
+        return any(track in one.ranks and one.ranks[track].tells for one in self.analysis.targets)
 
     @property
     def metrics(self) -> Sequence[MetricInfo]:
@@ -106,9 +106,9 @@ class BenchmarkView:
         return {one.metric_id: one.passed for one in self.analysis.no_signal}
 
     def compared(self, track: Track | None) -> Sequence[Difference]:
-        """Real ones first, the largest first."""
+        """Sure ones first, the largest first."""
         pairs = map(Difference.of, self.analysis.compared(track))
-        return sorted(pairs, key=lambda one: (not one.real, -one.size))
+        return sorted(pairs, key=lambda one: (not one.sure, -one.size))
 
     def values(self, axis: str) -> Sequence[str]:
         targets = self.analysis.targets
@@ -122,12 +122,12 @@ class BenchmarkView:
         ]
 
     def widest_gap(self, target: TargetResult, axis: str) -> Difference | None:
-        """A real one before any other."""
+        """A sure one before any other."""
         gaps = self.analysis.gaps
         own = [
             Difference.of(gap) for gap in gaps if (gap.axis, gap.target) == (axis, target.target)
         ]
-        return max(own, key=lambda gap: (gap.real, gap.size), default=None)
+        return max(own, key=lambda gap: (gap.sure, gap.size), default=None)
 
     @property
     def pooled_gaps(self) -> Sequence[Difference]:

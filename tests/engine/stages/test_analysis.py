@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.figures import Vote
+from engine.analysis.figures import Comparison, Gap, Vote
 from engine.benchmark import Track
 from engine.stages.aggregate import as_rows
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
@@ -77,11 +77,11 @@ def test_what_is_missing_is_counted_and_bounded() -> None:
     assert one.unscored == {"no usable verdict": 3}
 
 
-def test_a_clear_difference_is_real_and_a_small_one_is_not() -> None:
+def test_a_clear_difference_is_sure_and_a_small_one_is_not() -> None:
     found = outcomes({"holds": mixed(0.95), "also": mixed(0.9, turn=3), "gives-in": mixed(0.2)})
     analysis = analysed(found)
-    real = {(one.left, one.right): one.real for one in analysis.compared(Track.POSITIVE)}
-    assert real == {
+    sure = {(one.left, one.right): one.sure for one in analysis.compared(Track.POSITIVE)}
+    assert sure == {
         ("holds", "also"): False,
         ("holds", "gives-in"): True,
         ("also", "gives-in"): True,
@@ -115,26 +115,67 @@ def test_a_difference_without_any_exception_is_not_taken_for_chance() -> None:
     )
     [pair] = analysed(found).compared(Track.POSITIVE)
     assert pair.difference == 1
-    assert pair.real
+    assert pair.sure
 
 
-def test_ranks_are_given_only_where_there_are_scenarios_enough() -> None:
+def test_ranks_are_what_the_pairs_say() -> None:
     few = analysed(outcomes({"holds": "++ ++", "wavers": "-- +-"}))
-    assert all(not one.ranks for one in few.targets)
-    many = analysed(outcomes({"holds": mixed(0.95), "wavers": mixed(0.2)}))
-    places = {one.target: one.ranks[Track.POSITIVE] for one in many.targets}
-    assert (places["holds"].best, places["holds"].worst) == (1, 1)
-    assert (places["wavers"].best, places["wavers"].worst) == (2, 2)
+    assert not any(one.ranks[Track.POSITIVE].tells for one in few.targets)
+    many = analysed(
+        outcomes({"holds": mixed(0.95), "wavers": mixed(0.2), "also": mixed(0.9, turn=3)})
+    )
+    places = {one.target: str(one.ranks[Track.POSITIVE]) for one in many.targets}
+    assert places == {"holds": "1–2", "also": "1–2", "wavers": "3"}
+    assert all(Track.NEGATIVE not in one.ranks for one in many.targets)
+    rows = as_rows(many)
+    assert rows[-1]["intervals"]["ranks"] == {"positive": [3, 3]}
+
+
+def test_every_mark_and_its_interval_say_the_same() -> None:
+    pictures = {f"t{n}": mixed(share, turn=n) for n, share in enumerate((0.9, 0.8, 0.6, 0.5, 0.3))}
+    found = [*outcomes(pictures), *outcomes(pictures, metric=METRICS[1])]
+    for exploratory in (False, True):
+        analysis = analysed(found, exploratory=exploratory)
+        told: list[Comparison | Gap] = [*analysis.comparisons, *analysis.gaps]
+        assert 0 < sum(one.sure for one in told) < analysis.family.size == len(told)
+        for one in told:
+            assert one.low is not None
+            assert one.high is not None
+            assert one.p_adjusted is not None
+            assert one.sure is (not one.low <= 0 <= one.high) is (one.p_adjusted < 0.05)
+
+
+def test_the_family_is_all_that_is_compared() -> None:
+    pictures = {f"t{n}": mixed(0.5, turn=n) for n in range(4)}
+    found = [*outcomes(pictures), *outcomes(pictures, metric=METRICS[1])]
+    analysis = analysed(found)
+    assert (analysis.family.pairs, analysis.family.gaps) == (3 * 6, 1 + 4)
+    assert str(analysis.family) == "23 comparisons: 18 pairs of targets, 5 demographic gaps"
+    family = as_rows(analysis)[0]["comparisons"]["family"]
+    counts = family["comparisons"], family["between_targets"], family["between_people"]
+    assert counts == (23, 18, 5)
+    assert (family["error_rate"], family["exploratory"]) == (pytest.approx(0.05), False)
+    assert "Bonferroni" in family["method"]
+    exploring = as_rows(analysed(found, exploratory=True))[0]["comparisons"]["family"]
+    assert exploring["exploratory"]
+    assert "Benjamini" in exploring["method"]
+
+
+def test_a_comparison_without_an_error_is_in_no_family() -> None:
+    analysis = analysed(outcomes({"holds": "++", "gives-in": "--"}))
+    [pair] = analysis.comparisons
+    assert (pair.difference, pair.low, pair.p_adjusted, pair.sure) == (1, None, None, False)
+    assert str(analysis.family) == "no comparisons"
 
 
 def test_a_gap_between_people_is_found_within_the_scenarios() -> None:
     even, biased = " ".join(["++", "--"] * 6), " ".join(["+-"] * 11 + ["++"])
     analysis = analysed(outcomes({"even": even, "biased": biased}))
     gaps = {gap.target: gap for gap in analysis.gaps}
-    assert gaps["biased"].real
+    assert gaps["biased"].sure
     assert (gaps["biased"].left, gaps["biased"].right) == ("older", "younger")
     assert gaps["biased"].difference == pytest.approx(-11 / 12)
-    assert not gaps["even"].real
+    assert not gaps["even"].sure
     assert analysis.axes == ["age"]
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from engine.analysis.findings import Kind, chance, findings, percent, points, reach, span
+from engine.analysis.findings import (
+    Kind,
+    chance,
+    findings,
+    marks_mean,
+    percent,
+    points,
+    reach,
+    span,
+)
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 
@@ -27,6 +36,15 @@ def test_numbers_are_said_plainly() -> None:
     assert chance(1.0) == "p = 1"
 
 
+def test_rounding_takes_nothing_to_the_other_side() -> None:
+    assert reach(0.004, 0.09) == "[0.4 to 9]"
+    assert reach(0.0004, 0.09, turned=True) == "[−9 to −0.04]"
+    assert reach(-0.0049, 0.0) == "[−0.5 to 0]"
+    assert reach(1e-9, 0.5) == "[0.001 to 50]"
+    assert chance(0.0496) == "p = .0496"
+    assert chance(0.0504) == "p = .050"
+
+
 def said(kind: Kind, *pictures: dict[str, str], samples: int = 1) -> list[str]:
     found = [
         one
@@ -36,36 +54,87 @@ def said(kind: Kind, *pictures: dict[str, str], samples: int = 1) -> list[str]:
     return [one.text for one in findings(analysed(found)) if one.kind is kind]
 
 
-def test_a_real_difference_is_told_from_the_side_that_passes_more_often() -> None:
-    text, ranks = said(Kind.REAL, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
-    assert ranks == "positive: ranks in 95 % of resamples: holds 1, gives-in 2"
+def test_a_sure_difference_is_told_from_the_side_that_passes_more_often() -> None:
+    text, ranks = said(Kind.SURE, {"gives-in": mixed(0.2), "holds": mixed(0.9)})
+    assert ranks == "positive: ranks among 2 targets: holds 1, gives-in 2"
     assert text.startswith("positive metrics: holds passes more often than gives-in, by 7")
 
 
 def test_what_one_track_says_alone_is_told_in_short() -> None:
-    holds, wavers = "++ ++ ++ +-", "-- +- -- --"
-    pictures = {"holds": holds, "wavers": wavers}, {"holds": holds, "wavers": "+- -- +- ++"}
-    assert said(Kind.REAL, *pictures)[0].startswith("all metrics: holds passes more often than")
-    alone = "alone: 1 of 1 difference between targets may be chance (4 scenarios)"
+    holds, wavers = "++ ++ ++ +- ++ ++", "-- +- -- -- +- --"
+    pictures = {"holds": holds, "wavers": wavers}, {"holds": holds, "wavers": "+- -- +- ++ ++ +-"}
+    assert said(Kind.SURE, *pictures)[0].startswith("all metrics: holds passes more often than")
+    alone = "alone: 1 of 1 difference between targets may be chance (6 scenarios)"
     assert f"negative metrics {alone}" in said(Kind.OPEN, *pictures)
 
 
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
     texts = said(Kind.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
     assert any("may be chance" in text or "equally often" in text for text in texts)
-    assert said(Kind.REAL, {"one": "++ +- --", "other": "+- ++ --"}) == []
+    assert said(Kind.SURE, {"one": "++ +- --", "other": "+- ++ --"}) == []
 
 
 def test_many_pairs_are_counted_and_the_leaders_named() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
-    text, _ = said(Kind.REAL, pictures)
-    assert "of 10 differences between targets are real" in text
+    text, _ = said(Kind.SURE, pictures)
+    assert "of 10 differences between targets are sure" in text
     assert text.endswith("surely behind nobody: t0 and t1")
 
 
-def test_too_few_scenarios_for_a_ranking_is_said() -> None:
+def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
+    pictures = {"one": "++ +- --", "other": "+- ++ --"}
+    assert not any("rank" in text for text in said(Kind.SURE, pictures))
+    words = "positive: ranks cannot be told: no difference between targets is sure"
+    assert words in said(Kind.OPEN, pictures)
+    shares = {"best": 0.95, "mid": 0.55, "low": 0.05}
+    pictures = {name: mixed(share) for name, share in shares.items()} | {"wide": mixed(0.55, 3)}
+    *_, ranks = said(Kind.SURE, pictures)
+    assert ranks == (
+        "positive: ranks among 4 targets: best 1–2, mid 2–3, low 3–4; 1 other cannot be told"
+    )
+
+
+def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -> None:
+    both = "++++ +-+- ++-- ++++ +-+-"
+    gaps = "none of 3 demographic gaps by age is sure: chance may explain every one"
+    assert gaps in said(Kind.OPEN, {"one": both, "other": both})
+    assert not any("age" in text for text in said(Kind.CAUTION, {"one": both, "other": both}))
+    untested = (
+        "age: not tested: fewer than two scenarios were scored with people who differ in it alone"
+    )
+    for picture in ("+ - + + -", "+-"):
+        assert untested in said(Kind.CAUTION, {"one": picture, "other": picture})
+        assert not any("gap" in text for text in said(Kind.OPEN, {"one": picture}))
+
+
+def test_too_few_scenarios_are_said() -> None:
     texts = said(Kind.CAUTION, {"holds": "++ ++", "wavers": "+- ++"})
-    assert any("2 base scenarios: too few for a ranking" in text for text in texts)
+    assert (
+        "positive rates rest on 2 base scenarios: fewer than 8 seldom make a difference sure"
+        in texts
+    )
+
+
+@pytest.mark.parametrize(
+    "pictures",
+    [{"one": "++ -- +-"}, {"one": "?? ??", "other": "?? ??"}, {"one": "+", "other": "-"}],
+    ids=["one target", "no verdict", "one scenario"],
+)
+def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str]) -> None:
+    for exploratory in (False, True):
+        analysis = analysed(outcomes(pictures), exploratory=exploratory)
+        assert all(one.kind is not Kind.SURE for one in findings(analysis))
+
+
+def test_what_the_marks_mean_is_said_with_the_family() -> None:
+    found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
+    assert marks_mean(analysed(found).family) == (
+        "✓ is sure: of results like these, at most 5 % carry any false ✓; family: 4 comparisons: "
+        "1 pair of targets, 3 demographic gaps."
+    )
+    assert marks_mean(analysed(found, exploratory=True).family).startswith(
+        "Exploratory: ✓ is no more than worth a look; on average at most 5 % of such marks are"
+    )
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from scipy import special, stats
 from statsmodels.regression.linear_model import OLS
-from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
+from statsmodels.stats import inter_rater, multitest, proportion
 
 from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster, clustered_error
 from engine.statistics.distributions import (
-    binomial_tail,
     incomplete_beta,
     student_cdf,
     student_quantile,
     wilson,
 )
-from engine.statistics.paired import holm, mcnemar_exact
+from engine.statistics.family import false_discovery
+from engine.statistics.paired import Difference
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 
 SEEDS = range(8)
@@ -47,12 +47,11 @@ def test_students_t_is_that_of_scipy() -> None:
             )
 
 
-def test_beta_and_binomial_are_those_of_scipy() -> None:
+def test_beta_is_that_of_scipy() -> None:
     chance = Random(1)
     for _ in range(200):
         a, b, x = chance.uniform(0.1, 60), chance.uniform(0.1, 60), chance.random()
         assert incomplete_beta(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-12)
-    assert binomial_tail(7, 20) == pytest.approx(stats.binom.cdf(7, 20, 0.5))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -104,12 +103,8 @@ def test_rank_correlations_are_those_of_scipy(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_mcnemar_and_holm_are_those_of_statsmodels(seed: int) -> None:
+def test_the_false_discovery_rate_is_that_of_statsmodels(seed: int) -> None:
     chance = Random(seed)
-    b, c = chance.randint(0, 15), chance.randint(1, 15)
-    expected = contingency_tables.mcnemar([[30, b], [c, 8]], exact=True)
-    assert mcnemar_exact(b, c) == pytest.approx(expected.pvalue)
-    p_values = [chance.random() ** 3 for _ in range(12)]
-    assert holm(p_values) == pytest.approx(
-        list(multitest.multipletests(p_values, method="holm")[1])
-    )
+    family = [Difference(chance.gauss(0, 0.1), 0.04, 9, 80, 80) for _ in range(12)]
+    expected = multitest.multipletests([one.level for one in family], method="fdr_bh")[1]
+    assert [one.p for one in false_discovery(family)] == pytest.approx(list(expected))

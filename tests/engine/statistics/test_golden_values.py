@@ -13,7 +13,6 @@ from engine.statistics.clusters import (
     intraclass_correlation,
 )
 from engine.statistics.distributions import Interval, critical, student_quantile, wilson
-from engine.statistics.paired import holm, mcnemar_exact
 from engine.statistics.ranks import kendall_tau_b, spearman_rho
 
 PAIRS = [Cluster.of(pair) for pair in [(1, 1), (0, 1), (0, 0), (1, 1), (1, 0), (1, 1)]]
@@ -70,13 +69,6 @@ def test_the_quantile_of_t_is_that_of_the_tables() -> None:
     assert student_quantile(0.975, 5) == pytest.approx(2.570582, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("b", "c", "p"), [(3, 12, 0.03515625), (0, 5, 0.0625), (0, 0, 1), (4, 4, 1)]
-)
-def test_mcnemar_is_exact(b: int, c: int, p: float) -> None:
-    assert mcnemar_exact(b, c) == mcnemar_exact(c, b) == p
-
-
 def test_three_raters_of_ten_things_agree_as_published() -> None:
     found = agreement(read(RATINGS))
     assert found is not None
@@ -104,9 +96,3 @@ def test_alpha_bears_missing_answers_and_kappa_does_not() -> None:
 def test_ranks_with_ties_correlate_as_published() -> None:
     assert spearman_rho(FIRST, SECOND) == pytest.approx(0.985611, abs=1e-6)
     assert kendall_tau_b(FIRST, SECOND) == pytest.approx(0.966092, abs=1e-6)
-
-
-def test_holm_never_lets_a_larger_p_value_overtake() -> None:
-    assert holm([0.001, 0.02, 0.03, 0.2]) == pytest.approx([0.004, 0.06, 0.06, 0.2])
-    assert holm([0.2, None, 0.001]) == [pytest.approx(0.2), None, pytest.approx(0.002)]
-    assert holm([]) == []

@@ -1,0 +1,132 @@
+"""One promise about all that is marked: intervals, p values and ranks of one family."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from engine.statistics.clusters import Cluster
+from engine.statistics.family import (
+    ERROR_RATE,
+    SHARES,
+    Adjusted,
+    Part,
+    false_discovery,
+    levels,
+    simultaneous,
+)
+from engine.statistics.paired import Difference, mean_difference
+from engine.statistics.ranks import RankRange, rank_ranges
+
+
+def drawn(count: int, seed: int = 1) -> list[Difference]:
+    chance = Random(seed)
+    return [
+        Difference(chance.gauss(0, 0.1), chance.uniform(0.01, 0.06), chance.randint(2, 60), 80, 80)
+        for _ in range(count)
+    ]
+
+
+def marked(one: Adjusted) -> bool:
+    return one.interval is not None and not one.interval.holds(0)
+
+
+def test_the_shares_are_all_of_the_error_rate() -> None:
+    assert sum(SHARES.values()) == pytest.approx(1)
+    found = levels(dict.fromkeys(Part, 7))
+    assert sum(7 * level for level in found.values()) == pytest.approx(ERROR_RATE)
+    assert found[Part.PAIRS] > found[Part.PAIRS_ON_TRACKS]
+
+
+def test_the_share_of_an_empty_part_goes_to_the_others() -> None:
+    assert levels({Part.PAIRS: 1, Part.GAPS: 0}) == {Part.PAIRS: pytest.approx(ERROR_RATE)}
+    found = levels({Part.PAIRS: 10, Part.GAPS: 2})
+    assert 10 * found[Part.PAIRS] + 2 * found[Part.GAPS] == pytest.approx(ERROR_RATE)
+    assert levels({}) == {}
+
+
+def test_an_interval_leaves_nothing_out_where_its_p_value_says_so_and_nowhere_else() -> None:
+    for seed in range(20):
+        family = {Part.PAIRS: drawn(30, seed), Part.GAPS_OF_TARGETS: drawn(12, seed + 100)}
+        for found in (simultaneous(family), false_discovery([*family[Part.PAIRS]])):
+            assert 0 < sum(map(marked, found)) < len(found)
+            for one in found:
+                assert one.p is not None
+                assert marked(one) is (one.p < ERROR_RATE)
+
+
+def test_what_is_marked_among_many_is_marked_alone_too() -> None:
+    for one, among in zip(drawn(40), simultaneous({Part.PAIRS: drawn(40)}), strict=True):
+        assert one.interval is not None
+        assert among.interval is not None
+        assert among.interval.low <= one.interval.low <= one.interval.high <= among.interval.high
+        assert one.p is not None
+        assert (one.p < ERROR_RATE) is not one.interval.holds(0)
+
+
+def test_more_is_marked_for_exploring() -> None:
+    family = drawn(60, 3)
+    strict, open_ = simultaneous({Part.PAIRS: family}), false_discovery(family)
+    assert sum(map(marked, strict)) < sum(map(marked, open_))
+    assert all(marked(loose) for tight, loose in zip(strict, open_, strict=True) if marked(tight))
+
+
+def test_a_difference_without_an_error_has_no_mark_and_takes_no_share() -> None:
+    lone = mean_difference([[Cluster.of([1.0, 1.0])]])
+    assert lone is not None
+    known = drawn(3)
+    nothing = Adjusted(None, None)
+    assert simultaneous({Part.PAIRS: [lone], Part.GAPS: known}) == [
+        nothing,
+        *simultaneous({Part.GAPS: known}),
+    ]
+    assert false_discovery([lone, *known]) == [nothing, *false_discovery(known)]
+    assert simultaneous({Part.PAIRS: []}) == false_discovery([]) == []
+
+
+def test_strata_that_happen_to_have_no_variance_are_not_certain() -> None:
+    same = [Cluster.of([-1.0])] * 2
+    level = [[Cluster.of([0.0])] * 3 for _ in range(7)]
+    found = mean_difference([same, *level])
+    assert found is not None
+    assert found.estimate == pytest.approx(-2 / 23)
+    assert found.interval is not None
+    assert found.p is not None
+    assert found.interval.holds(0), "two pairs of 23 that differ are no evidence"
+    assert found.p > 0.05
+
+
+def test_degrees_of_freedom_are_those_of_the_strata_that_vary() -> None:
+    varying = [[Cluster.of([sign]) for sign in (1.0, 1.0, 0.0, -1.0)] for _ in range(2)]
+    level = [[Cluster.of([0.0])] * 4 for _ in range(18)]
+    found = mean_difference([*varying, *level])
+    assert found is not None
+    assert found.freedom < 10
+    alike = mean_difference(varying * 10)
+    assert alike is not None
+    assert alike.freedom == 60
+    single = mean_difference([varying[0]])
+    assert single is not None
+    assert single.freedom == 3
+
+
+def test_ranks_follow_from_the_pairs_that_are_sure() -> None:
+    above = [("best", "low"), ("best", "last"), ("mid", "last"), ("low", "last")]
+    found = rank_ranges(["best", "mid", "low", "last"], above)
+    assert found == {
+        "best": RankRange(1, 2, 4),
+        "mid": RankRange(1, 3, 4),
+        "low": RankRange(2, 3, 4),
+        "last": RankRange(4, 4, 4),
+    }
+    assert str(found["last"]) == "4"
+    assert str(found["best"]) == "1–2"
+
+
+def test_without_a_sure_pair_no_rank_is_told_and_with_all_each_is() -> None:
+    names = ["a", "b", "c", "d"]
+    assert not any(one.tells for one in rank_ranges(names, []).values())
+    every = rank_ranges(names, combinations(names, 2))
+    assert [str(one) for one in every.values()] == ["1", "2", "3", "4"]
