@@ -80,18 +80,18 @@ def document(one: Conversation) -> list[str]:
     lines = [f"# {escaped(str(one.take.key))}", ""]
     if (note := one.scripted_note) is not None:
         lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")
-    lines += (*_facts(one), "", *_scenario(one), "## Conversation")
+    lines += (*_fact_lines(one), "", *_scenario_lines(one), "## Conversation")
     for message in one.messages:
-        lines += _message(message)
+        lines += _message_lines(message)
     lines += ("", "## Verdicts")
     for verdict in one.verdicts:
-        lines += _verdict(verdict)
+        lines += _verdict_lines(verdict)
     if not one.verdicts:
         lines += ("", "There is none yet.")
     return lines
 
 
-def _facts(one: Conversation) -> Iterator[str]:
+def _fact_lines(one: Conversation) -> Iterator[str]:
     take = one.take
     reason = "" if one.unscored is None else f" ({one_line(one.unscored)})"
     ended = "interrupted" if take.stop_reason is None else take.stop_reason.value
@@ -110,7 +110,7 @@ def _facts(one: Conversation) -> Iterator[str]:
             yield f"- {name}: {escaped(one_line(value))}"
 
 
-def _scenario(one: Conversation) -> Iterator[str]:
+def _scenario_lines(one: Conversation) -> Iterator[str]:
     if one.scenario is None:
         return
     parts = {
@@ -127,7 +127,7 @@ def _scenario(one: Conversation) -> Iterator[str]:
     yield ""
 
 
-def _message(message: MessageRow) -> list[str]:
+def _message_lines(message: MessageRow) -> list[str]:
     who = "User" if message.speaker is Speaker.USER else "Target"
     other = "" if message.served_by is None else f", from {escaped(one_line(message.served_by))}"
     lines = ["", f"### Turn {message.turn}, {who}{other}"]
@@ -141,7 +141,7 @@ def _message(message: MessageRow) -> list[str]:
     return lines
 
 
-def _verdict(verdict: Verdict) -> list[str]:
+def _verdict_lines(verdict: Verdict) -> list[str]:
     reason = "" if verdict.unscored is None else f": {verdict.unscored}"
     present = {True: "present", False: "absent", None: "open"}[verdict.present]
     told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
