@@ -16,9 +16,7 @@ from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.errors import InputError, Problem
-from engine.report.markdown import document
-from engine.report.rows import csv_lines, json_lines
-from engine.report.selection import Conversation, conversations
+from engine.report.conversation import Conversation, conversations, csv_lines, document, json_lines
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

@@ -132,8 +132,7 @@ def as_markdown(reader: Reader, subject: Subject) -> str:
     but with every take. Raises `StoreError`."""
     # loaded with the first file: what counts votes is not needed for the first frame
     from engine.jury import what_counts, why_unscored
-    from engine.report.markdown import document
-    from engine.report.selection import NOT_JUDGED, Conversation
+    from engine.report.conversation import NOT_JUDGED, Conversation, document
 
     lines: list[str] = []
     for take, messages, verdicts in _takes(reader, subject):

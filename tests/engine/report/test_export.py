@@ -15,8 +15,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.cli.main import main
-from engine.report.markdown import escaped, quoted
-from engine.report.rows import COLUMNS, cell
+from engine.report.conversation import COLUMNS, cell, escaped, quoted
 from engine.store.database import open_store
 from engine.store.tables import MessageRow, Quote, ScenarioRow, TakeEndRow, TakeRow, Verdict
 from tests.engine.importing.building import BENCHMARK, CONFIG

@@ -1,0 +1,359 @@
+"""Conversations with everything around them, as JSON, as lines of a table and as documents to
+read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
+from engine.display import clean, one_line
+from engine.jury import Jury, what_counts, why_unscored
+from engine.quotes import why_not_found
+from engine.scripted import scripted_note
+from engine.store.mirror_rows import parts_of
+from engine.store.reader import Reader
+from engine.store.records import others_of, others_who_spoke
+from engine.store.tables import MessageRow, StoredTake, Verdict
+
+NOT_JUDGED: Final = "not judged yet"
+
+_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The take of a conversation that counts, with everything around it."""
+
+    benchmark: str
+    take: StoredTake
+    scenario: Scenario | None
+    """As it was when it was played; None where no file and no model ever told."""
+    metric: Metric | None
+    messages: Sequence[MessageRow]
+    verdicts: Sequence[Verdict]
+    passed: bool | None
+    unscored: str | None
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script had any part in it."""
+        return self.scripted_note is not None
+
+    @property
+    def scripted_note(self) -> str | None:
+        """Which parts of it scripts played; None where they played none."""
+        return scripted_note(parts_of(self.take, [verdict.judge for verdict in self.verdicts]))
+
+
+def conversations(
+    reader: Reader,
+    benchmark: str,
+    *,
+    metrics: Mapping[str, Metric],
+    jury: Jury | None,
+    keys: Collection[ConversationKey] | None = None,
+) -> Iterator[Conversation]:
+    """By scenario, target and sample; only `keys` where they are given."""
+    history = reader.scenario_history(benchmark)
+    takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
+    while some := list(islice(takes, _AT_ONCE)):
+        said = reader.messages_of(take.seq for take in some)
+        judged = reader.verdicts_of(take.seq for take in some)
+        for take in some:
+            stored = history.get(take.scenario_seq or 0)
+            scenario = None if stored is None else stored.scenario
+            verdicts = judged[take.seq]
+            yield Conversation(
+                benchmark=benchmark,
+                take=take,
+                scenario=scenario,
+                metric=metrics.get(_metric_id(scenario, verdicts)),
+                messages=said[take.seq],
+                verdicts=verdicts,
+                passed=what_counts(verdicts, jury),
+                unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
+            )
+
+
+def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
+    if scenario is not None:
+        return scenario.metric_id
+    return verdicts[-1].metric_id if verdicts else ""
+
+
+COLUMNS: Final = (
+    "benchmark conv_id id metric_id metric_name metric_type target model sample take user_model "
+    "stop_reason turns demographic passed unscored judge source pass verdict_metric_id "
+    "verdict_present verdict_passed verdict_unscored justification quotes scripted "
+    "target_served_by user_served_by judge_served_by"
+).split()
+"""Of the CSV: one line for each verdict, and one for a conversation without any."""
+
+_DANGEROUS: Final = tuple("=+-@\t\r")
+"""A spreadsheet takes a cell that begins so for a formula."""
+
+
+def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
+    """Everything escaped that is not plain: no terminal and no old tool stumbles over it."""
+    for one in conversations:
+        yield json.dumps(as_object(one), ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def as_object(one: Conversation) -> dict[str, Any]:
+    take, scenario, metric = one.take, one.scenario, one.metric
+    set_up: dict[str, Any] = {}
+    if scenario is not None:
+        set_up = {
+            "persona": scenario.persona,
+            "user_goal": scenario.user_goal,
+            "latent_adversarial_goal": scenario.latent_adversarial_goal,
+            "landmarks": [
+                {"turn": mark.turn, "instruction": mark.instruction} for mark in scenario.landmarks
+            ],
+            "demographic": dict(scenario.demographic),
+        }
+    note = {"note": one.scripted_note} if one.scripted else {}
+    return {
+        "benchmark": one.benchmark,
+        "conv_id": str(take.key),
+        "id": take.key.scenario_id,
+        "metric_id": None if scenario is None else scenario.metric_id,
+        "metric_name": None if metric is None else metric.name,
+        "metric_type": None if metric is None else metric.track.value,
+        **set_up,
+        "target": {"id": take.key.target_id, "model": take.model},
+        "user_model": take.user_model,
+        "sample": take.key.sample,
+        "take": take.number,
+        "stop_reason": None if take.stop_reason is None else take.stop_reason.value,
+        "scripted": one.scripted,
+        **note,
+        "transcript": [_message(message) for message in one.messages],
+        "passed": one.passed,
+        "unscored": one.unscored,
+        "verdicts": [_verdict(verdict) for verdict in one.verdicts],
+    }
+
+
+def _message(message: MessageRow) -> dict[str, Any]:
+    said = {"role": message.speaker.value, "content": message.text, "turn": message.turn}
+    if message.served_by is not None:
+        said["served_by"] = message.served_by
+    if message.speaker is Speaker.USER:
+        return {**said, "landmark": message.landmark, "thought": message.thought}
+    reasoning = {} if message.reasoning is None else {"reasoning": message.reasoning}
+    return {**said, "finish": message.finish, **reasoning}
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "metric_id": verdict.metric_id,
+        "judge": verdict.judge,
+        "source": verdict.source,
+        "pass": verdict.number,
+        "present": verdict.present,
+        "passed": verdict.passed,
+        "unscored": verdict.unscored,
+        "justification": verdict.justification,
+        "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
+        **({} if verdict.served_by is None else {"served_by": verdict.served_by}),
+    }
+
+
+def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
+    yield _csv_line(COLUMNS)
+    for one in conversations:
+        for verdict in one.verdicts or (None,):
+            fields = _fields(one, verdict)
+            yield _csv_line([cell(fields[column]) for column in COLUMNS])
+
+
+def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
+    whole = as_object(one)
+    told = {} if verdict is None else _verdict(verdict)
+    return {
+        **whole,
+        "target": one.take.key.target_id,
+        "model": one.take.model,
+        "turns": len(one.messages) // 2,
+        "demographic": whole.get("demographic") or "",
+        **{name: told.get(name) for name in ("judge", "source", "pass", "justification")},
+        "quotes": told.get("quotes") or "",
+        "verdict_metric_id": told.get("metric_id"),
+        "verdict_present": told.get("present"),
+        "verdict_passed": told.get("passed"),
+        "verdict_unscored": told.get("unscored"),
+        "target_served_by": others_of(one.messages, Speaker.TARGET) or "",
+        "user_served_by": others_of(one.messages, Speaker.USER) or "",
+        "judge_served_by": told.get("served_by"),
+    }
+
+
+def cell(value: object) -> str:
+    """Text that a spreadsheet shows and does not run."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case str():
+            text = clean(value)
+        case _:
+            text = clean(json.dumps(value, ensure_ascii=False))
+    return f"'{text}" if text.lstrip(" ").startswith(_DANGEROUS) else text
+
+
+def _csv_line(cells: Iterable[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue()
+
+
+_ACTS: Final = "\\`*_[]<>&~|$@{}"
+"""What Markdown, or a common extension of it, would take for more than a character; the backslash
+comes first, as the others are given one."""
+_LINKS: Final = (
+    re.compile(r":(?=//)(?<=[A-Za-z]:)", re.IGNORECASE),
+    re.compile(r"\.(?<=www\.)", re.IGNORECASE),
+)
+"""The same within an address. A character is found many times as quick as a look behind it."""
+_BEGINS: Final = re.compile(r"([#+=!-]|\d{1,9}[.)])")
+"""The same where a line begins."""
+_ANSWERS: Final = {True: "passed", False: "failed", None: "unscored"}
+
+
+def escaped(text: str) -> str:
+    """One line of foreign text, shown as it is and read as nothing else."""
+    return _begun(_inert(clean(text.expandtabs(4))))
+
+
+def _inert(plain: str) -> str:
+    """Nothing within a line is read as more than a character; of several lines at once."""
+    for one in _ACTS:
+        if one in plain:
+            plain = plain.replace(one, f"\\{one}")
+    for link in _LINKS:
+        plain = link.sub(r"\\\g<0>", plain)
+    return plain
+
+
+def _begun(line: str) -> str:
+    """Nor is how the line begins."""
+    if line[:1].isalpha():
+        return line
+    rest = line.lstrip(" ")
+    begins = _BEGINS.match(rest)
+    if begins is not None:
+        at = begins.end() - 1
+        rest = f"{rest[:at]}\\{rest[at:]}"
+    return "&nbsp;" * (len(line) - len(line.lstrip(" "))) + rest
+
+
+def quoted(text: str) -> list[str]:
+    """Foreign text as lines of a block that nothing in it can end; its line breaks stay."""
+    lines = _shown_lines(text)
+    return [
+        ">" if line is None else f"> {line}" if follows is None else f"> {line}\\"
+        for line, follows in zip(lines, [*lines[1:], None], strict=True)
+    ]
+
+
+def _shown_lines(text: str) -> list[str | None]:
+    """At least one; None for a blank one."""
+    lines = text.splitlines() or [""]
+    if not all(map(str.isprintable, lines)):
+        return [escaped(line) if line.strip() else None for line in lines]
+    if not text.isascii():  # what is printable is escaped all at once
+        lines = [line if line.isascii() else clean(line) for line in lines]
+    return [
+        line if line[:1].isalpha() else _begun(line) if line.strip() else None
+        for line in _inert("\n".join(lines)).split("\n")
+    ]
+
+
+def document(one: Conversation) -> list[str]:
+    """Its lines."""
+    lines = [f"# {escaped(str(one.take.key))}", ""]
+    if (note := one.scripted_note) is not None:
+        lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")
+    lines += (*_fact_lines(one), "", *_scenario_lines(one), "## Conversation")
+    for message in one.messages:
+        lines += _message_lines(message)
+    lines += ("", "## Verdicts")
+    for verdict in one.verdicts:
+        lines += _verdict_lines(verdict)
+    if not one.verdicts:
+        lines += ("", "There is none yet.")
+    return lines
+
+
+def _fact_lines(one: Conversation) -> Iterator[str]:
+    take = one.take
+    reason = "" if one.unscored is None else f" ({one_line(one.unscored)})"
+    ended = "interrupted" if take.stop_reason is None else take.stop_reason.value
+    metric = "" if one.metric is None else f"{one.metric.name} ({one.metric.track})"
+    facts = {
+        "benchmark": one.benchmark,
+        "metric": metric,
+        "target": f"{take.key.target_id} ({take.model})",
+        "user model": take.user_model,
+        "take": f"{take.number}, ended: {ended.replace('_', ' ')}",
+        "result": f"{_ANSWERS[one.passed]}{reason}",
+    }
+    facts["not as asked"] = "; ".join(others_who_spoke(one.messages, take))
+    for name, value in facts.items():
+        if value:
+            yield f"- {name}: {escaped(one_line(value))}"
+
+
+def _scenario_lines(one: Conversation) -> Iterator[str]:
+    if one.scenario is None:
+        return
+    parts = {
+        "Persona": one.scenario.persona,
+        "Goal": one.scenario.user_goal,
+        "Latent goal": one.scenario.latent_adversarial_goal,
+    }
+    yield "## Scenario"
+    for name, text in parts.items():
+        yield from ("", f"{name}:", "", *quoted(text))
+    if one.scenario.demographic:
+        people = ", ".join(f"{axis}: {value}" for axis, value in one.scenario.demographic.items())
+        yield from ("", f"Demographic: {escaped(one_line(people))}")
+    yield ""
+
+
+def _message_lines(message: MessageRow) -> list[str]:
+    who = "User" if message.speaker is Speaker.USER else "Target"
+    other = "" if message.served_by is None else f", from {escaped(one_line(message.served_by))}"
+    lines = ["", f"### Turn {message.turn}, {who}{other}"]
+    if message.landmark:
+        lines += ("", f"Landmark: {escaped(one_line(message.landmark, 2000))}")
+    lines += ("", *quoted(message.text))
+    if message.thought:
+        lines += ("", "Thought:", "", *quoted(message.thought))
+    if message.reasoning:
+        lines += ("", "Reasoning:", "", *quoted(message.reasoning))
+    return lines
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    reason = "" if verdict.unscored is None else f": {verdict.unscored}"
+    present = {True: "present", False: "absent", None: "open"}[verdict.present]
+    told = f"{_ANSWERS[verdict.passed]}{reason}, {present}, about {verdict.metric_id}"
+    other = "" if verdict.served_by is None else f", from {escaped(one_line(verdict.served_by))}"
+    lines = ["", f"### {escaped(one_line(verdict.judge))}, pass {verdict.number + 1}{other}"]
+    lines += ("", escaped(one_line(told)), "", *quoted(verdict.justification))
+    for quote in verdict.quotes:
+        where = why_not_found(quote.text) if quote.turn is None else f"turn {quote.turn}"
+        lines += ("", f"Evidence, {where}:", "", *quoted(quote.text))
+    return lines
