@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -18,6 +18,7 @@ from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, verdict_to_show, why_unscored
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
+from engine.report.conversation import shown_take, takes
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -124,7 +125,7 @@ def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) 
     return "not played to its end" if take is None else _counts(reader.verdicts(take.seq), jury)
 
 
-def _counts(verdicts: list[Verdict], jury: Jury) -> str:
+def _counts(verdicts: Sequence[Verdict], jury: Jury) -> str:
     if not verdicts:
         return "not judged yet"
     said = verdict_to_show(verdicts, jury) or verdicts[-1]
@@ -135,33 +136,24 @@ def _counts(verdicts: list[Verdict], jury: Jury) -> str:
 def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
     key = ConversationKey.parse(named.id)
     counted = reader.counting_take(named.benchmark, key)
-    takes = reader.takes(named.benchmark, key)
-    for take in reversed(takes):
+    for one in takes(reader, named.benchmark, key):
+        take = one.take
         yield f"{named.id} · {named.benchmark} · take {take.number}"
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
         some = "scripted, not language models" if all_scripts(parts) else scripts_in_words(parts)
         scripted = f" · {some}" if some else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
-        verdicts = reader.verdicts(take.seq)
         counts = counted is not None and take.seq == counted.seq
         if counts:
-            yield f"  counts: {_counts(verdicts, jury)}"
-        messages = reader.messages(take.seq)
-        for line in others_who_spoke(messages, take):
+            yield f"  counts: {_counts(one.verdicts, jury)}"
+        for line in others_who_spoke(one.messages, take):
             yield from _wrapped(line, "  ! ")
-        scenario = _scenario_of(reader, take)
-        if scenario is not None:
-            yield from _setup(scenario)
-        yield from _transcript(messages)
-        yield from _verdicts(verdicts, counting(verdicts, jury) if counts else ())
+        if one.scenario is not None:
+            yield from _setup(one.scenario)
+        yield from _transcript(one.messages)
+        yield from _verdicts(one.verdicts, counting(one.verdicts, jury) if counts else ())
         yield ""
-
-
-def _scenario_of(reader: Reader, take: StoredTake) -> Scenario | None:
-    """As it was when the take was played."""
-    row = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
-    return None if row is None else row.scenario
 
 
 def _end(take: StoredTake) -> str:
@@ -171,7 +163,7 @@ def _end(take: StoredTake) -> str:
     return f"{words}: {take.detail}" if take.detail else words
 
 
-def _transcript(messages: list[MessageRow]) -> Iterator[str]:
+def _transcript(messages: Sequence[MessageRow]) -> Iterator[str]:
     for message in messages:
         yield ""
         if message.speaker is Speaker.USER:
@@ -193,7 +185,7 @@ def _by_other(served_by: str | None) -> str:
     return "" if served_by is None else f" (from {one_line(served_by)})"
 
 
-def _verdicts(verdicts: list[Verdict], counted: Collection[Verdict]) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[Verdict], counted: Collection[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
         yield ""
         again = f", pass {verdict.number + 1}" if verdict.number else ""
@@ -237,46 +229,5 @@ def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]
             return {**head, "scenario": asdict(rows[named.id].scenario)}
         case _:
             key = ConversationKey.parse(named.id)
-            takes = reader.takes(named.benchmark, key)
-            return {**head, "takes": [_take_json(reader, take) for take in takes]}
-
-
-def _take_json(reader: Reader, take: StoredTake) -> dict[str, Any]:
-    scenario = _scenario_of(reader, take)
-    return {
-        "take": take.number,
-        "target": take.key.target_id,
-        "sample": take.key.sample,
-        "model": take.model,
-        "user_model": take.user_model,
-        "scripted": take.scripted,
-        "stop_reason": take.stop_reason,
-        "scenario": None if scenario is None else asdict(scenario),
-        "transcript": [
-            {
-                "turn": message.turn,
-                "role": message.speaker,
-                "content": message.text,
-                "thought": message.thought,
-                "landmark": message.landmark,
-                "finish": message.finish,
-                "reasoning": message.reasoning,
-                "served_by": message.served_by,
-            }
-            for message in reader.messages(take.seq)
-        ],
-        "verdicts": [
-            {
-                "judge": verdict.judge,
-                "source": verdict.source,
-                "pass": verdict.number,
-                "present": verdict.present,
-                "passed": verdict.passed,
-                "unscored": verdict.unscored,
-                "justification": verdict.justification,
-                "quotes": [asdict(quote) for quote in verdict.quotes],
-                "served_by": verdict.served_by,
-            }
-            for verdict in reader.verdicts(take.seq)
-        ],
-    }
+            found = [shown_take(one) for one in takes(reader, named.benchmark, key)]
+            return {**head, "takes": found[::-1]}

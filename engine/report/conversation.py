@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -17,7 +17,14 @@ from engine.display import clean, one_line
 from engine.jury import Jury, what_counts, why_unscored
 from engine.quotes import why_not_found
 from engine.scripted import scripted_note
-from engine.store.mirror_rows import parts_of
+from engine.store.mirror_rows import (
+    known,
+    message_values,
+    parts_of,
+    set_up_values,
+    take_values,
+    verdict_values,
+)
 from engine.store.reader import Reader
 from engine.store.records import others_of, others_who_spoke
 from engine.store.tables import MessageRow, StoredTake, Verdict
@@ -29,7 +36,7 @@ _AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The take of a conversation that counts, with everything around it."""
+    """A take of a conversation with everything around it."""
 
     benchmark: str
     take: StoredTake
@@ -82,6 +89,23 @@ def conversations(
             )
 
 
+def takes(reader: Reader, benchmark: str, key: ConversationKey) -> Iterator[Conversation]:
+    """Every take of a conversation, the newest first, with what counts of everybody's votes. Raises
+    `StoreError`."""
+    for take in reversed(reader.takes(benchmark, key)):
+        verdicts = reader.verdicts(take.seq)
+        yield Conversation(
+            benchmark=benchmark,
+            take=take,
+            scenario=reader.scenario_of(take),
+            metric=None,
+            messages=reader.messages(take.seq),
+            verdicts=verdicts,
+            passed=what_counts(verdicts, None),
+            unscored=why_unscored(verdicts, None) if verdicts else NOT_JUDGED,
+        )
+
+
 def _metric_id(scenario: Scenario | None, verdicts: Sequence[Verdict]) -> str:
     if scenario is not None:
         return scenario.metric_id
@@ -110,29 +134,16 @@ def as_object(one: Conversation) -> dict[str, Any]:
     take, scenario, metric = one.take, one.scenario, one.metric
     set_up: dict[str, Any] = {}
     if scenario is not None:
-        set_up = {
-            "persona": scenario.persona,
-            "user_goal": scenario.user_goal,
-            "latent_adversarial_goal": scenario.latent_adversarial_goal,
-            "landmarks": [
-                {"turn": mark.turn, "instruction": mark.instruction} for mark in scenario.landmarks
-            ],
-            "demographic": dict(scenario.demographic),
-        }
+        set_up = {**set_up_values(scenario), "demographic": dict(scenario.demographic)}
     note = {"note": one.scripted_note} if one.scripted else {}
     return {
-        "benchmark": one.benchmark,
-        "conv_id": str(take.key),
-        "id": take.key.scenario_id,
+        **take_values(take, "benchmark conv_id id"),
         "metric_id": None if scenario is None else scenario.metric_id,
         "metric_name": None if metric is None else metric.name,
         "metric_type": None if metric is None else metric.track.value,
         **set_up,
         "target": {"id": take.key.target_id, "model": take.model},
-        "user_model": take.user_model,
-        "sample": take.key.sample,
-        "take": take.number,
-        "stop_reason": None if take.stop_reason is None else take.stop_reason.value,
+        **take_values(take, "user_model sample take stop_reason"),
         "scripted": one.scripted,
         **note,
         "transcript": [_message(message) for message in one.messages],
@@ -143,27 +154,44 @@ def as_object(one: Conversation) -> dict[str, Any]:
 
 
 def _message(message: MessageRow) -> dict[str, Any]:
-    said = {"role": message.speaker.value, "content": message.text, "turn": message.turn}
-    if message.served_by is not None:
-        said["served_by"] = message.served_by
-    if message.speaker is Speaker.USER:
-        return {**said, "landmark": message.landmark, "thought": message.thought}
-    reasoning = {} if message.reasoning is None else {"reasoning": message.reasoning}
-    return {**said, "finish": message.finish, **reasoning}
+    own = "landmark thought" if message.speaker is Speaker.USER else "finish reasoning"
+    values = message_values(message, f"role content turn served_by {own}")
+    return known(values, "served_by", "reasoning")
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), "served_by")
+
+
+_JUDGED: Final = "judge source pass present passed unscored justification quotes served_by"
+
+
+def shown_take(one: Conversation) -> dict[str, Any]:
+    """As `crosswind show --json` prints it."""
+    said = "turn role content thought landmark finish reasoning served_by"
     return {
-        "metric_id": verdict.metric_id,
-        "judge": verdict.judge,
-        "source": verdict.source,
-        "pass": verdict.number,
-        "present": verdict.present,
-        "passed": verdict.passed,
-        "unscored": verdict.unscored,
-        "justification": verdict.justification,
-        "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
-        **({} if verdict.served_by is None else {"served_by": verdict.served_by}),
+        **take_values(one.take, "take target sample model user_model scripted stop_reason"),
+        "scenario": None if one.scenario is None else asdict(one.scenario),
+        "transcript": [message_values(message, said) for message in one.messages],
+        "verdicts": [verdict_values(verdict, _JUDGED) for verdict in one.verdicts],
+    }
+
+
+def copied_take(one: Conversation) -> dict[str, Any]:
+    """As the app copies it."""
+    judged = "present passed unscored justification quotes served_by"
+    return {
+        **take_values(one.take, "conv_id benchmark take"),
+        "target_model": one.take.model,
+        **take_values(one.take, "user_model scripted stop_reason detail"),
+        "transcript": [
+            message_values(message, "turn role content landmark thought served_by")
+            for message in one.messages
+        ],
+        "verdicts": [
+            verdict_values(verdict, f"metric_id metric_type judge pass {judged}")
+            for verdict in one.verdicts
+        ],
     }
 
 

@@ -5,14 +5,14 @@ Nothing here differs from one way to the same result to another: no times, no `s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from engine.benchmark import (
     ConversationKey,
     CostOrigins,
-    Landmark,
     Metric,
     Scenario,
     Speaker,
@@ -85,7 +85,7 @@ def scenario_row(
         "source": stored.source,
     }
     if base is not None:
-        ours["base"] = _set_up(base)
+        ours["base"] = set_up_values(base)
     return {**scenario_fields(stored.scenario, metrics), OURS: ours}
 
 
@@ -97,7 +97,7 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
         "metric_id": scenario.metric_id,
         "metric_name": None if metric is None else metric.name,
         "metric_type": None if metric is None else metric.track.value,
-        **_set_up(scenario),
+        **set_up_values(scenario),
         "demographic": dict(scenario.demographic),
     }
     if scenario.target_system_prompt is not None:
@@ -105,17 +105,75 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
     return {**row, **{key: value for key, value in scenario.extra.items() if key not in row}}
 
 
-def _set_up(scenario: Scenario) -> JsonObject:
+def set_up_values(scenario: Scenario) -> JsonObject:
+    """What a conversation is played from, but for whom it is about."""
     return {
         "persona": scenario.persona,
         "user_goal": scenario.user_goal,
         "latent_adversarial_goal": scenario.latent_adversarial_goal,
-        "landmarks": [_landmark(one) for one in scenario.landmarks],
+        "landmarks": [
+            {"turn": one.turn, "instruction": one.instruction} for one in scenario.landmarks
+        ],
     }
 
 
-def _landmark(landmark: Landmark) -> JsonObject:
-    return {"turn": landmark.turn, "instruction": landmark.instruction}
+_TAKE: Final[Mapping[str, Callable[[StoredTake], object]]] = {
+    "benchmark": attrgetter("benchmark"),
+    "conv_id": lambda take: str(take.key),
+    "id": attrgetter("key.scenario_id"),
+    "target": attrgetter("key.target_id"),
+    "sample": attrgetter("key.sample"),
+    "take": attrgetter("number"),
+    "model": attrgetter("model"),
+    "user_model": attrgetter("user_model"),
+    "scripted": attrgetter("scripted"),
+    "stop_reason": attrgetter("stop_reason"),
+    "detail": attrgetter("detail"),
+}
+_MESSAGE: Final[Mapping[str, Callable[[MessageRow], object]]] = {
+    "turn": attrgetter("turn"),
+    "role": attrgetter("speaker"),
+    "content": attrgetter("text"),
+    "landmark": attrgetter("landmark"),
+    "thought": attrgetter("thought"),
+    "finish": attrgetter("finish"),
+    "reasoning": attrgetter("reasoning"),
+    "served_by": attrgetter("served_by"),
+}
+_VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
+    "metric_id": attrgetter("metric_id"),
+    "metric_type": attrgetter("track"),
+    "judge": attrgetter("judge"),
+    "pass": attrgetter("number"),
+    "source": attrgetter("source"),
+    "present": attrgetter("present"),
+    "passed": attrgetter("passed"),
+    "unscored": attrgetter("unscored"),
+    "justification": attrgetter("justification"),
+    "quotes": lambda verdict: [{"text": one.text, "turn": one.turn} for one in verdict.quotes],
+    "served_by": attrgetter("served_by"),
+}
+"""The values of a row by the names that every file and every `--json` has for them."""
+
+
+def take_values(take: StoredTake, names: str) -> JsonObject:
+    """Those that are named, with blanks between, in this order."""
+    return {name: _TAKE[name](take) for name in names.split()}
+
+
+def message_values(message: MessageRow, names: str) -> JsonObject:
+    """The same of a message."""
+    return {name: _MESSAGE[name](message) for name in names.split()}
+
+
+def verdict_values(verdict: Verdict, names: str) -> JsonObject:
+    """The same of a verdict."""
+    return {name: _VERDICT[name](verdict) for name in names.split()}
+
+
+def known(values: JsonObject, *names: str) -> JsonObject:
+    """Without those of these names that are None."""
+    return {k: v for k, v in values.items() if v is not None or k not in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +217,8 @@ def conversation_row(
 
 
 def _take(played: Played) -> JsonObject:
-    take = played.take
-    return {
-        "take": take.number,
-        "stop_reason": None if take.stop_reason is None else take.stop_reason.value,
-        "detail": take.detail,
-        "user_model": take.user_model,
-        "model": take.model,
-        "turns": _turns(played.messages),
-    }
+    told = take_values(played.take, "take stop_reason detail user_model model")
+    return {**told, "turns": _turns(played.messages)}
 
 
 def conversation_id(key: ConversationKey) -> JsonObject:
@@ -262,21 +313,17 @@ def score_row(
     }
 
 
+_OF_VERDICT: Final = (
+    "metric_id judge pass source present passed unscored justification quotes served_by"
+)
+
+
 def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     """One from elsewhere may be about another metric than its scenario is made for."""
-    off_target = verdict.metric_id != metric_of(key.scenario_id)
-    return {
-        **({"metric_id": verdict.metric_id} if off_target else {}),
-        "judge": verdict.judge,
-        "pass": verdict.number,
-        "source": verdict.source,
-        "present": verdict.present,
-        "passed": verdict.passed,
-        "unscored": verdict.unscored,
-        "justification": verdict.justification,
-        "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
-        **({} if verdict.served_by is None else {"served_by": verdict.served_by}),
-    }
+    told = verdict_values(verdict, _OF_VERDICT)
+    if verdict.metric_id == metric_of(key.scenario_id):
+        del told["metric_id"]
+    return known(told, "served_by")
 
 
 def cost_entry(

@@ -9,7 +9,16 @@ from itertools import islice
 from sqlite3 import Row
 from typing import Final, TypeVar
 
-from engine.benchmark import ConversationKey, CostOrigins, Metric, Role, Speaker, Stage, Usage
+from engine.benchmark import (
+    ConversationKey,
+    CostOrigins,
+    Metric,
+    Role,
+    Scenario,
+    Speaker,
+    Stage,
+    Usage,
+)
 from engine.errors import DamagedError
 from engine.facts import Fact
 from engine.progress import Progress
@@ -167,9 +176,10 @@ class Reader:
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
-    def scenario_by_seq(self, seq: int) -> ScenarioRow | None:
-        row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (seq,))
-        return None if row is None else read(ScenarioRow, row)
+    def scenario_of(self, take: StoredTake) -> Scenario | None:
+        """What a take was played from, as it was then; None where no file and no model told."""
+        row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (take.scenario_seq,))
+        return None if row is None else read(ScenarioRow, row).scenario
 
     def scenario_history(self, benchmark: str) -> dict[int, ScenarioRow]:
         """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""

@@ -122,51 +122,31 @@ async def _give(words: Sequence[str], text: str) -> bool:
 def as_text(reader: Reader, subject: Subject) -> str:
     """To be read as it is, with nothing in it that acts on a terminal. Raises `StoreError`."""
     lines: list[str] = []
-    for take, messages, verdicts in _takes(reader, subject):
-        lines += _text(take, _scenario(reader, take), messages, verdicts)
+    # the newest first
+    for take in reversed(reader.takes(subject.benchmark, subject.key)):
+        said, judged = reader.messages(take.seq), reader.verdicts(take.seq)
+        lines += _text(take, reader.scenario_of(take), said, judged)
     return clean("\n".join(lines) + "\n")
 
 
 def as_markdown(reader: Reader, subject: Subject) -> str:
     """As `crosswind export --format md` writes it, in which what others say is text and no more,
     but with every take. Raises `StoreError`."""
-    # loaded with the first file: what counts votes is not needed for the first frame
-    from engine.jury import what_counts, why_unscored
-    from engine.report.conversation import NOT_JUDGED, Conversation, document
+    # loaded with the first file, as are the tables of the other formats: no frame needs them
+    from engine.report.conversation import document, takes
 
     lines: list[str] = []
-    for take, messages, verdicts in _takes(reader, subject):
-        one = Conversation(
-            benchmark=take.benchmark,
-            take=take,
-            scenario=_scenario(reader, take),
-            metric=None,
-            messages=messages,
-            verdicts=verdicts,
-            passed=what_counts(verdicts, None),
-            unscored=why_unscored(verdicts, None) if verdicts else NOT_JUDGED,
-        )
+    for one in takes(reader, subject.benchmark, subject.key):
         lines += (*document(one), "")
     return "\n".join(lines)
 
 
 def as_json(reader: Reader, subject: Subject) -> str:
     """Every take as it was received, in characters that any terminal can take."""
-    return json.dumps([_values(*each) for each in _takes(reader, subject)], indent=2) + "\n"
+    from engine.report.conversation import copied_take, takes
 
-
-def _takes(
-    reader: Reader, subject: Subject
-) -> Iterator[tuple[StoredTake, list[MessageRow], list[Verdict]]]:
-    """The newest first."""
-    for take in reversed(reader.takes(subject.benchmark, subject.key)):
-        yield take, reader.messages(take.seq), reader.verdicts(take.seq)
-
-
-def _scenario(reader: Reader, take: StoredTake) -> Scenario | None:
-    """As it was when the take was played."""
-    stored = None if take.scenario_seq is None else reader.scenario_by_seq(take.scenario_seq)
-    return None if stored is None else stored.scenario
+    found = [copied_take(one) for one in takes(reader, subject.benchmark, subject.key)]
+    return json.dumps(found, indent=2) + "\n"
 
 
 def _text(
@@ -208,47 +188,6 @@ def _text(
         yield given.justification
         yield from (f"\n> {quote.text}" for quote in given.quotes)
     yield ""
-
-
-def _values(
-    take: StoredTake, messages: Sequence[MessageRow], verdicts: Sequence[Verdict]
-) -> dict[str, object]:
-    return {
-        "conv_id": str(take.key),
-        "benchmark": take.benchmark,
-        "take": take.number,
-        "target_model": take.model,
-        "user_model": take.user_model,
-        "scripted": take.scripted,
-        "stop_reason": take.stop_reason,
-        "detail": take.detail,
-        "transcript": [
-            {
-                "turn": message.turn,
-                "role": message.speaker,
-                "content": message.text,
-                "landmark": message.landmark,
-                "thought": message.thought,
-                "served_by": message.served_by,
-            }
-            for message in messages
-        ],
-        "verdicts": [
-            {
-                "metric_id": given.metric_id,
-                "metric_type": given.track,
-                "judge": given.judge,
-                "pass": given.number,
-                "present": given.present,
-                "passed": given.passed,
-                "unscored": given.unscored,
-                "justification": given.justification,
-                "quotes": [{"text": quote.text, "turn": quote.turn} for quote in given.quotes],
-                "served_by": given.served_by,
-            }
-            for given in verdicts
-        ],
-    }
 
 
 TEXT: Final = Offer("t", "the conversation", "as text, with verdicts")

@@ -67,9 +67,8 @@ class Dialogue:
         if self.take is None:
             return
         self.messages = reader.messages(self.take.seq)
-        if self.scenario is None and self.take.scenario_seq is not None:
-            stored = reader.scenario_by_seq(self.take.scenario_seq)
-            self.scenario = None if stored is None else stored.scenario
+        if self.scenario is None:
+            self.scenario = reader.scenario_of(self.take)
 
     def listen(self, link: EngineLink | None) -> bool:
         """Take in what was said since; whether anything was."""

@@ -95,9 +95,9 @@ def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_fro
     assert report.benchmarks[0].notes == {note: 1}
     with ours.reader() as reader:
         goals = [
-            stored.scenario.user_goal
+            played.user_goal
             for take in reader.takes("giving-in")
-            if (stored := reader.scenario_by_seq(take.scenario_seq or 0)) is not None
+            if (played := reader.scenario_of(take)) is not None
         ]
         newest = {row.scenario.id: row.scenario for row in reader.scenarios("giving-in")}
     assert goals == ["An older goal.", "Decide where to live."]

@@ -169,8 +169,10 @@ def test_a_scenario_comes_back_as_it_was_written(store: Store) -> None:
     [seq] = write(store, scenario_row(made))
     [stored] = store.reader.scenarios(BENCHMARK)
     assert (stored.seq, stored.scenario, stored.source) == (seq, made, "model")
-    assert store.reader.scenario_by_seq(seq) == stored
-    assert store.reader.scenario_by_seq(99) is None
+    write(store, take(scenario_seq=seq), take(number=1))
+    first, second = store.reader.takes(BENCHMARK)
+    assert store.reader.scenario_of(first) == made
+    assert store.reader.scenario_of(second) is None
 
 
 def test_the_newest_row_of_a_scenario_counts_and_a_removed_one_is_left_out(store: Store) -> None:
