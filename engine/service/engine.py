@@ -8,6 +8,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -51,6 +52,54 @@ class _Refused(Exception):  # noqa: N818  (an answer, not a fault)
     """Why a request is not done."""
 
 
+@dataclass(slots=True)
+class _Work:
+    """An order at work, and what is done beside it."""
+
+    pipeline: Pipeline
+    order: Order
+    main: asyncio.Task[RunResult]
+    beside: dict[asyncio.Task[int], Order] = field(default_factory=dict)
+    broken: BaseException | None = None
+    """What broke an order beside it."""
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.pipeline.control.draining
+
+    @property
+    def state(self) -> EngineState:
+        return EngineState.PAUSED if self.pipeline.control.paused else EngineState.RUNNING
+
+    def cancel(self) -> None:
+        for task in [*self.beside, self.main]:
+            task.cancel()
+
+    async def end(self) -> None:
+        """Let nothing of it outlive it."""
+        for task in [*self.beside, self.main]:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await self.pipeline.close()
+
+    def begin_beside(self, order: Order) -> None:
+        task = asyncio.create_task(self.pipeline.beside(order))
+        self.beside[task] = order
+        task.add_done_callback(self._beside_ended)
+
+    def _beside_ended(self, task: asyncio.Task[int]) -> None:
+        self.beside.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not self.main.done():
+            # what breaks one order, as a store that cannot be written does, breaks them all
+            self.broken = error
+            self.main.cancel()
+
+
 class Engine:
     """Belongs to one event loop, but for `board` and `text`, which any thread may ask.
 
@@ -79,17 +128,11 @@ class Engine:
         self._orders: deque[Order] = deque()
         self._came = asyncio.Event()
         """Something to do, or a reason to end."""
-        self._pipeline: Pipeline | None = None
-        self._at_hand: Order | None = None
-        self._main: asyncio.Task[RunResult] | None = None
-        self._beside: dict[asyncio.Task[int], Order] = {}
-        """What is done beside the order at hand."""
-        self._began = False
+        self._now: _Work | EngineState = EngineState.STARTING
+        """What it does; between two orders `IDLE`, at the end `STOPPED`."""
         self._stopping = False
-        self._ended = False
+        """Whether it was asked to, so that it ends after what it does now."""
         self._trouble: str | None = None
-        self._broken: BaseException | None = None
-        """What broke an order that was done beside another."""
         self.problem: str | None = None
         """Why it ended, where it did not end by itself."""
 
@@ -112,7 +155,7 @@ class Engine:
             self.problem = str(error)
             raise
         finally:
-            self._ended = True
+            self._now = EngineState.STOPPED
             if not whole and self.problem is None:
                 self.problem = BROKEN_OFF
         return RunResult(failed, stopped)
@@ -129,38 +172,35 @@ class Engine:
         pipeline = self._open_pipeline()
         pipeline.attended = lambda: self.attended()
         pipeline.awaits_somebody = self._linger > 0
-        self._pipeline, self._at_hand, self._began = pipeline, order, True
-        self._main = asyncio.create_task(pipeline.work(order))
+        self._now = work = _Work(pipeline, order, asyncio.create_task(pipeline.work(order)))
         failed = 0
         try:
-            result = await self._main
-            while self._beside:
-                failed += sum(await asyncio.gather(*self._beside))
-            return RunResult(result.failed + failed, pipeline.control.draining)
+            result = await work.main
+            while work.beside:
+                failed += sum(await asyncio.gather(*work.beside))
+            return RunResult(result.failed + failed, work.is_stopping)
         except asyncio.CancelledError:
-            if self._broken is not None:
-                raise self._broken from None
+            if work.broken is not None:
+                raise work.broken from None
             if not self._stopping:
                 raise
             return RunResult(failed, stopped=True)
         finally:
-            await self._end(pipeline)
+            await work.end()
+            self._now = EngineState.IDLE
 
-    async def _end(self, pipeline: Pipeline) -> None:
-        for task in [*self._beside, self._main]:
-            if task is not None and not task.done():
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-        await pipeline.close()
-        self._pipeline = self._at_hand = self._main = None
+    @property
+    def _work(self) -> _Work | None:
+        now = self._now
+        return now if isinstance(now, _Work) else None
 
     # What is asked of it, on any thread
 
     def board(self) -> Board:
-        pipeline = self._pipeline
-        if pipeline is None or self._ended:
+        work = self._work
+        if work is None:
             return Board(self._state(), (), self.problem, engine=self._identity)
+        pipeline = work.pipeline
         models = pipeline.models
         targets = [target.id for target in pipeline.config.targets]
         parked = {target: why for target in targets if (why := models.parked(target)) is not None}
@@ -187,24 +227,20 @@ class Engine:
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
-        pipeline = self._pipeline
-        return None if pipeline is None else pipeline.live.text(benchmark, key, cursor)
+        work = self._work
+        return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
 
     def _state(self) -> EngineState:
-        pipeline = self._pipeline
-        if self._ended:
-            return EngineState.STOPPED
-        if pipeline is None:
-            return EngineState.IDLE if self._began else EngineState.STARTING
-        if pipeline.control.draining or self._stopping:
-            return EngineState.DRAINING
-        return EngineState.PAUSED if pipeline.control.paused else EngineState.RUNNING
+        now = self._now
+        if isinstance(now, EngineState):
+            return now
+        return EngineState.DRAINING if now.is_stopping or self._stopping else now.state
 
     # Requests
 
     async def answer(self, request: Request) -> Response:
         """Do it, or say why not."""
-        if self._ended:
+        if self._now is EngineState.STOPPED:
             return Response(accepted=False, text="the engine has ended")
         try:
             return Response(accepted=True, text=await self._done(request))
@@ -239,16 +275,15 @@ class Engine:
         self._stopping = True
         self._orders.clear()
         self._came.set()
-        if self._pipeline is not None:
-            self._pipeline.drain()
+        if (work := self._work) is not None:
+            work.pipeline.drain()
         return "stopping after what is being spoken"
 
     def stop_now(self) -> str:
         """Cut off what is being spoken."""
         self.stop()
-        for task in [*self._beside, self._main]:
-            if task is not None:
-                task.cancel()
+        if (work := self._work) is not None:
+            work.cancel()
         return "stopping now"
 
     def _pause(self) -> str:
@@ -264,14 +299,15 @@ class Engine:
     def trouble(self, why: str | None) -> None:
         """Something outside holds the work up, as a full disk does: pause until it is over, which
         None says. A pause of a person's stays."""
-        pipeline, had = self._pipeline, self._trouble
+        work, had = self._work, self._trouble
         self._trouble = why
-        if pipeline is None:
+        if work is None:
             return
-        if why is not None and had is None and not pipeline.control.paused:
-            pipeline.control.pause()
+        control = work.pipeline.control
+        if why is not None and had is None and not control.paused:
+            control.pause()
         elif why is None and had is not None:
-            pipeline.control.resume()
+            control.resume()
 
     def trouble_from_afar(self, why: str | None) -> None:
         """The same, from another thread."""
@@ -280,9 +316,13 @@ class Engine:
                 self._loop.call_soon_threadsafe(self.trouble, why)
 
     def _busy(self) -> Pipeline:
-        if self._pipeline is None:
+        if (work := self._work) is None:
             raise _Refused("nothing is being done at this moment")
-        return self._pipeline
+        return work.pipeline
+
+    def _pipeline(self) -> Pipeline:
+        """The one at work, or a new one to look things up with."""
+        return self._open_pipeline() if (work := self._work) is None else work.pipeline
 
     def _set_concurrency(self, request: Request) -> str:
         stage, number = request.stage, request.number
@@ -310,28 +350,30 @@ class Engine:
         if order is None:
             raise _Refused("there is no order in the request")
         self._not_stopping()
-        if order == self._at_hand or order in self._orders:
+        work = self._work
+        if (work is not None and order == work.order) or order in self._orders:
             return "it is being done already"
         self._check(order)
         return self._follow_up(order)
 
     def _check(self, order: Order) -> None:
         """Raises `CrosswindError` with all that can be known to be wrong."""
-        (self._pipeline or self._open_pipeline()).check(order)
+        self._pipeline().check(order)
 
     def _follow_up(self, order: Order) -> str:
         """Do it next."""
         self._orders.append(order)
         self._came.set()
-        return "begun" if self._pipeline is None else "it follows what is being done now"
+        return "begun" if self._work is None else "it follows what is being done now"
 
     def _not_stopping(self) -> None:
-        if self._stopping or (self._pipeline is not None and self._pipeline.control.draining):
+        work = self._work
+        if self._stopping or (work is not None and work.is_stopping):
             raise _Refused("the run is stopping; ask again when it has ended")
 
     async def _retry(self, request: Request) -> str:
         self._not_stopping()
-        pipeline = self._pipeline or self._open_pipeline()
+        pipeline = self._pipeline()
         failed = await asyncio.to_thread(failed_rows, pipeline)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
@@ -348,19 +390,20 @@ class Engine:
 
     async def _evaluate(self, request: Request) -> str:
         self._not_stopping()
-        pipeline = self._pipeline or self._open_pipeline()
+        pipeline = self._pipeline()
         order = again_order(request)
         missing = await asyncio.to_thread(_unplayed, pipeline, order)
         if missing:
             raise _Refused(f"not played to the end yet: {_named(missing)}")
         pipeline.check(order)
-        if order in self._beside.values() or order in self._orders:
+        work = self._work
+        if (work is not None and order in work.beside.values()) or order in self._orders:
             return "it is being done already"
         return f"{plural(len(request.rows), 'row')} judged again: {self._begin(order)}"
 
     async def _simulate(self, request: Request) -> str:
         self._not_stopping()
-        pipeline = self._pipeline or self._open_pipeline()
+        pipeline = self._pipeline()
         order = again_order(request)
         known = {target.id for target in pipeline.config.targets}
         gone = [row for row in request.rows if key_of(row).target_id not in known]
@@ -378,24 +421,11 @@ class Engine:
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Beside what is at work where that is possible, else after it."""
-        pipeline = self._pipeline
-        busy = pipeline is not None and self._main is not None and not self._main.done()
-        if pipeline is None or not busy or not can_be_beside:
+        work = self._work
+        if work is None or work.main.done() or not can_be_beside:
             return self._follow_up(order)
-        task = asyncio.create_task(pipeline.beside(order))
-        self._beside[task] = order
-        task.add_done_callback(self._beside_ended)
+        work.begin_beside(order)
         return "begun"
-
-    def _beside_ended(self, task: asyncio.Task[int]) -> None:
-        self._beside.pop(task, None)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None and self._main is not None and not self._main.done():
-            # what breaks one order, as a store that cannot be written does, breaks them all
-            self._broken = error
-            self._main.cancel()
 
 
 def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:
