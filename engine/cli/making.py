@@ -67,10 +67,10 @@ def _edits(arguments: argparse.Namespace) -> Edits:
 
 def _differences(session: Session, names: Sequence[str]) -> int:
     """To show them changes nothing, and needs no engine to be gone."""
-    with planning(session) as pipeline:
+    with planning(session) as planner:
         for name in names:
             definition = load_definition(session.workspace.definition_path(name))
-            for line in differences(pipeline.bench(definition)):
+            for line in differences(planner.context(definition)):
                 out(line)
     return 0
 

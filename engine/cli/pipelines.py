@@ -1,4 +1,4 @@
-"""A session's pipelines: one that plans, one that writes."""
+"""What plans for a session, and what does its work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from engine.cli.session import Session
-from engine.pipeline.run import Pipeline
+from engine.pipeline.run import Pipeline, Planner
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.reading import empty_reader, open_reader
@@ -28,9 +28,8 @@ def writing(session: Session) -> Iterator[Pipeline]:
 
 
 @contextmanager
-def planning(session: Session) -> Iterator[Pipeline]:
-    """A pipeline that can only plan. It reads the store that is there, or where there is none
-    an empty one that nobody sees."""
+def planning(session: Session) -> Iterator[Planner]:
+    """It reads the store that is there, or where there is none an empty one that nobody sees."""
     path = session.store_path
     with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
-        yield Pipeline(session.workspace, session.config, reader)
+        yield Planner(session.workspace, session.config, reader)

@@ -51,9 +51,9 @@ def plans_of(session: Session, order: Order, *, powers: bool) -> Planned:
     what could be found out."""
     named = order.evaluator
     evaluator = None if named is None else session.config.model_named(named)
-    with planning(session) as pipeline:
-        benches = pipeline.check(order)
-        estimator = pipeline.estimator(*(() if evaluator is None else (evaluator,)))
+    with planning(session) as planner:
+        benches = planner.check(order)
+        estimator = planner.estimator(*(() if evaluator is None else (evaluator,)))
         return Planned(
             [price_plan(plan_run(bench, order, evaluator), estimator) for bench in benches],
             [
@@ -248,8 +248,8 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     """
     session.require_store()
     if session.is_scripted(order):
-        with planning(session) as pipeline:
-            pipeline.check(order)
+        with planning(session) as planner:
+            planner.check(order)
         return PricedOrder(order)
     planned = plans_of(session, order, powers=False)
     notes = looked_first(session, planned.plans)

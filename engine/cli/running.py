@@ -390,8 +390,8 @@ def retry(arguments: argparse.Namespace) -> int:
 def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
     """Those that are named, else all that failed. Raises `InputError`."""
     named = _named_rows(session, arguments)
-    with planning(session) as pipeline:
-        failed = failed_rows(pipeline)
+    with planning(session) as planner:
+        failed = failed_rows(planner)
     others = [row.unit for row in named if row not in failed]
     if others:
         raise InputError(Problem(f"not among what has failed: {', '.join(others)}"))

@@ -50,9 +50,9 @@ def validate(arguments: argparse.Namespace) -> int:
     if arguments.report:
         return _show_again(session, arguments)
     asked = _asked(session, arguments)
-    with planning(session) as pipeline:
-        check_validation(asked, pipeline.reader)
-        priced = plan_validation(asked, pipeline, stale=arguments.stale)
+    with planning(session) as planner:
+        check_validation(asked, planner.reader)
+        priced = plan_validation(asked, planner, stale=arguments.stale)
     if arguments.dry_run:
         return _explain(session, asked, priced, as_json=arguments.json)
     # before anything is written into a folder that another engine may be working in

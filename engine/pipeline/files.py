@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.store.mirror import Edits, Mirror, MirrorReport, Results, TargetName
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -46,7 +46,7 @@ def _heard(remembering: asyncio.Future[None]) -> None:
         remembering.exception()
 
 
-def differences(bench: Bench) -> Iterator[str]:
+def differences(bench: BenchmarkContext) -> Iterator[str]:
     """Lines that tell, for each file that a person changed, what would be written over it."""
     with contextlib.closing(open_reader(bench.reader.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
@@ -65,7 +65,7 @@ def _settle(bench: Bench) -> None:
         Mirror(bench.workspace.root, reader).settle(bench.name)
 
 
-def _content(bench: Bench, reader: Reader) -> dict[str, Any]:
+def _content(bench: BenchmarkContext, reader: Reader) -> dict[str, Any]:
     """What the files of a benchmark are made from, beside the store."""
     definition, config = bench.definition, bench.config
 

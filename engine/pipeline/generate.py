@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
@@ -28,7 +28,7 @@ from engine.store.tables import MetricRow, ScenarioRow
 # Metrics
 
 
-def _metrics_depend_on(bench: Bench) -> dict[str, str]:
+def _metrics_depend_on(bench: BenchmarkContext) -> dict[str, str]:
     return metrics_depends(
         model_digest(bench.config.generator),
         bench.definition.title,
@@ -37,13 +37,13 @@ def _metrics_depend_on(bench: Bench) -> dict[str, str]:
     )
 
 
-def plan_metrics(bench: Bench, order: Order) -> list[WorkItem]:
+def plan_metrics(bench: BenchmarkContext, order: Order) -> list[WorkItem]:
     """At most one row: all metrics of a benchmark are written in one answer."""
     why, detail = _why_metrics(bench, order)
     return [] if why is None else [WorkItem(Stage.GEN_METRICS, bench.name, why, detail=detail)]
 
 
-def stale_metrics(bench: Bench) -> str | None:
+def stale_metrics(bench: BenchmarkContext) -> str | None:
     """What changed since a model wrote the metrics that stand; None where nothing did, or a
     person wrote or edited them."""
     stored = bench.reader.metrics(bench.name)
@@ -53,7 +53,7 @@ def stale_metrics(bench: Bench) -> str | None:
     return what_changed(stored[0][1], _metrics_depend_on(bench))
 
 
-def _why_metrics(bench: Bench, order: Order) -> tuple[Why | None, str | None]:
+def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[Why | None, str | None]:
     if not bench.definition.metrics:
         return Why.MISSING, None
     if order.force:
@@ -78,7 +78,7 @@ async def do_metrics(bench: Bench, work: WorkItem) -> bool:
     return await bench.attempt(Stage.GEN_METRICS, bench.name, write)
 
 
-def written_metrics(bench: Bench) -> list[Metric] | None:
+def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
     """Metrics that a model wrote but that did not reach the file before the run was cut off; None
     where there are none."""
     depends = _metrics_depend_on(bench)
@@ -128,7 +128,7 @@ class ScenarioPlan:
     work: list[WorkItem]
 
 
-def plan_scenarios(bench: Bench, order: Order) -> ScenarioPlan:
+def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     removed = bench.reader.removed_scenarios(bench.name)
     work: list[WorkItem] = []
@@ -151,7 +151,7 @@ def plan_scenarios(bench: Bench, order: Order) -> ScenarioPlan:
 
 
 def _base_numbers(
-    bench: Bench,
+    bench: BenchmarkContext,
     order: Order,
     metric: Metric,
     stored: dict[str, ScenarioRow],
@@ -175,7 +175,7 @@ def _base_numbers(
     return [number for number, _ in zip(free, range(lacking), strict=False)], work
 
 
-def _base_depends(bench: Bench, metric: Metric) -> dict[str, str]:
+def _base_depends(bench: BenchmarkContext, metric: Metric) -> dict[str, str]:
     return scenarios_depends(
         model_digest(bench.config.generator),
         metric,
@@ -186,7 +186,7 @@ def _base_depends(bench: Bench, metric: Metric) -> dict[str, str]:
 
 
 def _variant_work(
-    bench: Bench,
+    bench: BenchmarkContext,
     order: Order,
     base: ScenarioRow,
     stored: dict[str, ScenarioRow],
@@ -207,7 +207,7 @@ def _variant_work(
     return work
 
 
-def stale_scenarios(bench: Bench) -> list[WorkItem]:
+def stale_scenarios(bench: BenchmarkContext) -> list[WorkItem]:
     """Rows that a model wrote from something that has changed since."""
     asked = Order((bench.name,), stale=True)
     return [work for work in plan_scenarios(bench, asked).work if work.why is Why.STALE]

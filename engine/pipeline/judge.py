@@ -14,7 +14,7 @@ from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
 from engine.store.tables import Quote, Verdict
 
@@ -70,7 +70,7 @@ class JudgingPlanner:
     """
 
     def __init__(
-        self, bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+        self, bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
     ) -> None:
         self._counting = standing.counting
         self._order = order

@@ -33,7 +33,7 @@ from engine.pipeline.play import ConversationPlanner, Playing, wanted_conversati
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import BenchmarkContext
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import combinations
 
@@ -94,7 +94,7 @@ class _Following:
     """Conversations that only scenarios bring that are not written yet."""
 
 
-def plan_run(bench: Bench, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
+def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
     """Reads the store and the files, and writes nothing. `evaluator` is another judge than those of
     the configuration."""
     generates = order.generates(bench.name)
@@ -118,14 +118,14 @@ def plan_run(bench: Bench, order: Order, evaluator: ModelSpec | None = None) -> 
 
 
 def _planners(
-    bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+    bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
 ) -> tuple[ConversationPlanner, JudgingPlanner]:
     planner = ConversationPlanner(bench, order, standing)
     return planner, JudgingPlanner(bench, order, evaluator, standing)
 
 
 def _following(
-    bench: Bench, order: Order, evaluator: ModelSpec | None, standing: Standing
+    bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
 ) -> _Following:
     stages = order.stages
     writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
@@ -158,7 +158,7 @@ def _following(
 # What is not written yet
 
 
-def _with_new_metrics(bench: Bench, work: WorkItem) -> Iterator[Bench]:
+def _with_new_metrics(bench: BenchmarkContext, work: WorkItem) -> Iterator[BenchmarkContext]:
     """As it will be with the fewest metrics and with the most. Scenarios of now may stay."""
     written = written_metrics(bench) if work.why is Why.MISSING else None
     for count in (AT_LEAST, AT_MOST):
@@ -194,7 +194,7 @@ def _kinds(calls: StageCalls) -> list[tuple[str, int]]:
     return [(part.spec.label + part.role, n * places) for n, part in enumerate(calls.parts)]
 
 
-def _unwritten(bench: Bench, order: Order, scenarios: ScenarioPlan) -> _Unwritten:
+def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> _Unwritten:
     generation = bench.config.generation
     combos = combinations(bench.config.demographics)
     ids = [
@@ -218,7 +218,7 @@ def _unwritten(bench: Bench, order: Order, scenarios: ScenarioPlan) -> _Unwritte
 
 
 def _assumed(
-    bench: Bench, metrics: Sequence[WorkItem], few: _Following, many: _Following
+    bench: BenchmarkContext, metrics: Sequence[WorkItem], few: _Following, many: _Following
 ) -> list[str]:
     if metrics and many.unwritten.variants:
         count = number_words(_from_to(len(few.unwritten.bases), len(many.unwritten.bases)))
@@ -253,7 +253,7 @@ def number_words(amount: Range) -> str:
 # What each stage asks
 
 
-def _metrics_calls(bench: Bench, metrics: Sequence[WorkItem]) -> Iterator[StageCalls]:
+def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iterator[StageCalls]:
     if metrics:
         is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
@@ -261,7 +261,7 @@ def _metrics_calls(bench: Bench, metrics: Sequence[WorkItem]) -> Iterator[StageC
         yield StageCalls(bench.name, Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
 
 
-def _scenarios_calls(bench: Bench, unwritten: _Unwritten) -> Iterator[StageCalls]:
+def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator[StageCalls]:
     generator = bench.config.generator
     bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
     if not variants.high:
@@ -282,7 +282,7 @@ def _scenarios_calls(bench: Bench, unwritten: _Unwritten) -> Iterator[StageCalls
 
 
 def _playing(
-    bench: Bench, target: Target, playings: Sequence[Playing], new: Range
+    bench: BenchmarkContext, target: Target, playings: Sequence[Playing], new: Range
 ) -> Iterator[StageCalls]:
     turns = bench.config.generation.turns
     begun = [one.open_take.seq for one in playings if one.open_take is not None]
@@ -307,7 +307,7 @@ def _playing(
 
 
 def _judging(
-    bench: Bench,
+    bench: BenchmarkContext,
     target: Target,
     due: Sequence[Sequence[Asking]],
     usual: Sequence[Asking],
@@ -355,7 +355,9 @@ def conversation_calls(
     yield StageCalls(bench_name, Stage.EVALUATE, target.id, count, verdicts)
 
 
-def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> list[WorkItem]:
+def _stale(
+    bench: BenchmarkContext, talk: ConversationPlanner, judging: JudgingPlanner
+) -> list[WorkItem]:
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
     changed = stale_metrics(bench)
     metrics = (
@@ -364,7 +366,7 @@ def _stale(bench: Bench, talk: ConversationPlanner, judging: JudgingPlanner) -> 
     return [*metrics, *stale_scenarios(bench), *talk.stale(wanted), *judging.stale(wanted)]
 
 
-def _with_failures(bench: Bench, planned: Sequence[WorkItem]) -> list[WorkItem]:
+def _with_failures(bench: BenchmarkContext, planned: Sequence[WorkItem]) -> list[WorkItem]:
     """What failed before says so, though nothing of it was kept that its planner could see."""
     reasons = {
         (unit.stage, unit.unit): unit.reason

@@ -24,7 +24,7 @@ from engine.identity import seed_from
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
@@ -55,7 +55,7 @@ def wanted_conversations(
                 yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
 
 
-def setup_of(bench: Bench, scenario: Scenario, metric: Metric) -> Setup:
+def setup_of(bench: BenchmarkContext, scenario: Scenario, metric: Metric) -> Setup:
     config = bench.config
     return Setup(
         scenario=scenario,
@@ -84,7 +84,7 @@ class Playing:
 class ConversationPlanner:
     """Decides for each wanted conversation whether it is played, and from where."""
 
-    def __init__(self, bench: Bench, order: Order, standing: Standing) -> None:
+    def __init__(self, bench: BenchmarkContext, order: Order, standing: Standing) -> None:
         self._bench = bench
         self._order = order
         self._newest = standing.newest

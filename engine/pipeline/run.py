@@ -35,9 +35,8 @@ from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import plan_run
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.pipeline.workbench import Bench, LiveBoard
+from engine.pipeline.workbench import Bench, BenchmarkContext, LiveBoard
 from engine.providers.accounts import Accounts
-from engine.providers.capabilities import CapabilityMemory
 from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import Store
@@ -104,17 +103,99 @@ class BudgetQuestion:
 
 
 @dataclass(slots=True)
-class Pipeline:
-    """Does what an order asks, on one workspace."""
+class Planner:
+    """Works out what an order would do and cost, on one workspace. Writes nothing, calls nobody."""
 
     workspace: Workspace
     config: Config
     reader: Reader
-    writing: Store | None = None
-    """None for planning, which writes nothing."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    opener: Opener | None = None
+    """Another way to open models than the usual one."""
+    models: Models = field(init=False)
+    _environment: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._environment = Environment(self.workspace.root, self.environ)
+        opener = self.opener or ModelOpener(self._environment, Accounts(), lambda _note: None)
+        self.models = Models(self.config, opener)
+
+    def context(self, definition: Definition) -> BenchmarkContext:
+        config = config_of(self.config, definition.name)
+        return BenchmarkContext(self.workspace, config, self.reader, definition)
+
+    def check(self, order: Order) -> list[BenchmarkContext]:
+        """Everything that can be known to be wrong before anything is done.
+
+        Raises `InputError` with all of it.
+        """
+        found = [
+            self.context(load_definition(self.workspace.definition_path(name)))
+            for name in order.benchmarks
+        ]
+        for one in found:
+            check_scenarios(one)
+        judge = self.judge(order)
+        others = () if judge is None else (judge,)
+        for config in [one.config for one in found] or [self.config]:
+            roles = (config.user_model, *config.judges, config.generator)
+            for spec in (*roles, *config.targets, *others):
+                self.models.open(spec)
+            for key in self._limited:
+                self.estimator(*roles).require_prices(config, key)
+        return found
+
+    @property
+    def _limited(self) -> list[str]:
+        """The keys of the budgets that there are."""
+        usd = {RUN_BUDGET: self.config.run.budget, WORKSPACE_BUDGET: self.config.workspace_budget}
+        return [key for key, most in usd.items() if most is not None]
+
+    def judge(self, order: Order) -> ModelSpec | None:
+        """Another judge than those of the configuration, where the order names one."""
+        return None if order.evaluator is None else self.config.model_named(order.evaluator)
+
+    def estimator(self, *others: ModelSpec) -> Estimator:
+        """Prices calls before they are made, also those of other models than the usual ones."""
+        specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
+        real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
+        addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
+        return Estimator(
+            prices_of(self.config),
+            addresses,
+            turns=self.config.generation.turns,
+            measured=measured(self.reader) if real else Measured(),
+        )
+
+    def left(
+        self, context: BenchmarkContext, order: Order
+    ) -> dict[tuple[Role, str], tuple[float, float]]:
+        """How many calls are left of a benchmark, and what each will cost in US dollars, by role
+        and label."""
+        judge = self.judge(order)
+        estimator = self.estimator(*(() if judge is None else (judge,)))
+        found: dict[tuple[Role, str], tuple[float, float]] = {}
+        for stage in plan_run(context, order, judge).calls:
+            for part in stage.parts:
+                one = estimator.estimate([part])
+                if one.usd.expected and one.calls.expected:
+                    kind = part.role, part.spec.label
+                    calls, usd = found.get(kind, (0.0, 0.0))
+                    total = calls * usd + one.usd.expected
+                    calls += one.calls.expected
+                    found[kind] = calls, total / calls
+        return found
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Does what an order asks, on one workspace. Belongs to one event loop; `close` it."""
+
+    workspace: Workspace
+    config: Config
+    reader: Reader
+    store: Store
     live: LiveBoard = field(default_factory=LiveBoard)
-    evaluator: ModelSpec | None = None
-    """Another judge than the configuration's, for this run."""
     opener: Opener | None = None
     """Another way to open models than the usual one, for tests."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -135,10 +216,9 @@ class Pipeline:
     control: Control = field(init=False)
     claims: Claims = field(init=False, default_factory=Claims)
     budget: Budget = field(init=False)
+    planner: Planner = field(init=False)
     _faults: FaultLog = field(init=False)
-    _environment: Environment = field(init=False)
     _accounts: Accounts = field(init=False)
-    _models: Models = field(init=False)
 
     def __post_init__(self) -> None:
         concurrency = self.config.run.concurrency
@@ -153,12 +233,12 @@ class Pipeline:
         self._accounts = Accounts(
             clock=self.clock,
             patience=self.patience,
-            memory=self._memory(),
+            memory=StoredMemory(self.reader, self.store.tell),
             prices=prices_of(self.config),
         )
-        self._environment = Environment(self.workspace.root, self.environ)
-        opener = self.opener or ModelOpener(self._environment, self._accounts, self._remark)
-        self._models = Models(self.config, opener)
+        environment = Environment(self.workspace.root, self.environ)
+        opener = self.opener or ModelOpener(environment, self._accounts, self._remark)
+        self.planner = Planner(self.workspace, self.config, self.reader, self.environ, opener)
         self.budget = Budget(
             self._limits(),
             first_usd=self._first_usd,
@@ -175,13 +255,9 @@ class Pipeline:
             limits.append(BudgetLimit(WORKSPACE_BUDGET, self.config.workspace_budget, before))
         return limits
 
-    def _memory(self) -> CapabilityMemory | None:
-        return None if self.writing is None else StoredMemory(self.reader, self.writing.tell)
-
     def _remark(self, text: str) -> None:
         """Something about a model that a person should know."""
-        if self.writing is not None:
-            self._note(NoteKind.WARNING, "", text)
+        self._note(NoteKind.WARNING, "", text)
 
     def _spent(self, limit: BudgetLimit) -> None:
         if not self.control.draining:
@@ -229,13 +305,7 @@ class Pipeline:
 
     @property
     def models(self) -> Models:
-        return self._models
-
-    @property
-    def store(self) -> Store:
-        if self.writing is None:
-            raise RuntimeError("a plan writes nothing")
-        return self.writing
+        return self.planner.models
 
     @property
     def workspace_spent_usd(self) -> float | None:
@@ -244,17 +314,20 @@ class Pipeline:
         return before[0] + self.budget.spent_usd if before else None
 
     def bench(self, definition: Definition) -> Bench:
+        return self._bench(self.planner.context(definition))
+
+    def _bench(self, context: BenchmarkContext) -> Bench:
         return Bench(
-            workspace=self.workspace,
-            config=config_of(self.config, definition.name),
-            reader=self.reader,
-            writing=self.writing,
-            models=self._models,
+            context.workspace,
+            context.config,
+            context.reader,
+            context.definition,
+            store=self.store,
+            models=self.models,
             live=self.live,
             control=self.control,
             claims=self.claims,
             budget=self.budget,
-            definition=definition,
             faults=self._faults,
         )
 
@@ -263,33 +336,7 @@ class Pipeline:
 
         Raises `InputError` with all of it.
         """
-        benches = [
-            self.bench(load_definition(self.workspace.definition_path(name)))
-            for name in order.benchmarks
-        ]
-        for bench in benches:
-            check_scenarios(bench)
-        judge = self._judge(order)
-        others = () if judge is None else (judge,)
-        for config in [bench.config for bench in benches] or [self.config]:
-            roles = (config.user_model, *config.judges, config.generator)
-            for spec in (*roles, *config.targets, *others):
-                self._models.open(spec)
-            for limit in self.budget.limits:
-                self.estimator(*roles).require_prices(config, limit.key)
-        return benches
-
-    def estimator(self, *others: ModelSpec) -> Estimator:
-        """Prices calls before they are made, also those of other models than the usual ones."""
-        specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
-        real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
-        addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
-        return Estimator(
-            prices_of(self.config),
-            addresses,
-            turns=self.config.generation.turns,
-            measured=measured(self.reader) if real else Measured(),
-        )
+        return [self._bench(context) for context in self.planner.check(order)]
 
     def _first_usd(self, role: Role, label: str) -> float:
         """What the first call of a role to a model may cost, before one has been seen."""
@@ -298,40 +345,18 @@ class Pipeline:
         specs = (self.config.user_model, *self.config.judges, self.config.generator)
         every = (*specs, *self.config.targets, *self.config.models.values())
         spec = next((one for one in every if one.label == label), None)
-        price = None if spec is None else self.estimator().first_usd(spec, role)
+        price = None if spec is None else self.planner.estimator().first_usd(spec, role)
         return 0.0 if price is None else price
 
     async def reckon(self, bench: Bench, order: Order, *, beside: bool = False) -> None:
         """Work out anew what is left of a benchmark, where the run was quoted at something."""
         if order.quote is None:
             return
-        kinds = await asyncio.to_thread(self._left, bench, order)
+        kinds = await asyncio.to_thread(self.planner.left, bench, order)
         if beside:
             self.budget.expect_more(bench.name, kinds)
         else:
             self.budget.expect(bench.name, kinds)
-
-    def _left(self, bench: Bench, order: Order) -> dict[tuple[Role, str], tuple[float, float]]:
-        """How many calls, and what each will cost."""
-        judge = self._judge(order)
-        estimator = self.estimator(*(() if judge is None else (judge,)))
-        found: dict[tuple[Role, str], tuple[float, float]] = {}
-        for stage in plan_run(bench, order, judge).calls:
-            for part in stage.parts:
-                one = estimator.estimate([part])
-                if one.usd.expected and one.calls.expected:
-                    kind = part.role, part.spec.label
-                    calls, usd = found.get(kind, (0.0, 0.0))
-                    total = calls * usd + one.usd.expected
-                    calls += one.calls.expected
-                    found[kind] = calls, total / calls
-        return found
-
-    def _judge(self, order: Order) -> ModelSpec | None:
-        """Another judge than those of the configuration, where one is named."""
-        if order.evaluator is not None:
-            return self.config.model_named(order.evaluator)
-        return self.evaluator
 
     async def run(self, order: Order) -> RunResult:
         """Do one order and close. Cancelling the task that awaits this stops at once; what is on
@@ -434,7 +459,7 @@ class Pipeline:
         self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
 
     async def _benchmark(self, bench: Bench, order: Order, *, beside: bool = False) -> int:
-        run = BenchmarkRun(bench, order, self._judge(order), self.reckon, beside)
+        run = BenchmarkRun(bench, order, self.planner.judge(order), self.reckon, beside)
         try:
             async with run.mirrored():
                 return await run.all_stages()

@@ -11,17 +11,17 @@ from engine.benchmark import Scenario
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.store.files import read_scenarios
 from engine.store.reader import ForeseenReader
 from engine.store.tables import ScenarioRow
 
 
-def scenarios_path(bench: Bench) -> Path:
+def scenarios_path(bench: BenchmarkContext) -> Path:
     return bench.definition.path.parent / "scenarios.json"
 
 
-def check_scenarios(bench: Bench) -> tuple[list[Scenario], list[str]]:
+def check_scenarios(bench: BenchmarkContext) -> tuple[list[Scenario], list[str]]:
     """What stands in the file, and warnings; nothing of either where there is none.
 
     Raises `InputError` with every fault of the file.
@@ -54,7 +54,7 @@ class ScenarioEdits:
     """The `seq` up to which the file held what the store does."""
 
 
-def edits_of(bench: Bench) -> ScenarioEdits | None:
+def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     """None where nobody touched the file. Rows that the run wrote after the file count as neither
     new nor gone: they are on their way into it. Raises `InputError`."""
     path = scenarios_path(bench)
@@ -101,7 +101,7 @@ async def take_in_edits(bench: Bench) -> None:
     await bench.store.set_mirrored({edits.path: edits.digest}, through=edits.written)
 
 
-def with_edits(bench: Bench) -> Bench:
+def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
     """As it will be when they are taken in, for a plan; writes nothing. Raises `InputError`."""
     edits = edits_of(bench)
     if edits is None:

@@ -40,7 +40,7 @@ from engine.pipeline.plan import (
 )
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
-from engine.pipeline.run import Pipeline
+from engine.pipeline.run import Planner
 from engine.pipeline.standing import Standing
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
@@ -257,22 +257,22 @@ def _without_metrics(original: Definition, path: Path) -> str:
 # What it takes
 
 
-def plan_validation(asked: Validation, pipeline: Pipeline, *, stale: bool = False) -> PricedPlan:
+def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
     """Reads the store and the files, and writes nothing."""
     evaluator = asked.other if asked.swap is Role.EVALUATOR else None
-    plan = _plan(asked, pipeline, evaluator, stale=stale)
-    return price_plan(plan, pipeline.estimator(asked.other))
+    plan = _plan(asked, planner, evaluator, stale=stale)
+    return price_plan(plan, planner.estimator(asked.other))
 
 
 def _plan(
-    asked: Validation, pipeline: Pipeline, evaluator: ModelSpec | None, *, stale: bool
+    asked: Validation, planner: Planner, evaluator: ModelSpec | None, *, stale: bool
 ) -> RunPlan:
-    begun = any(True for _ in pipeline.reader.scenarios(asked.played))
-    if begun and pipeline.workspace.definition_path(asked.played).exists():
+    begun = any(True for _ in planner.reader.scenarios(asked.played))
+    if begun and planner.workspace.definition_path(asked.played).exists():
         order = asked.order(stale=stale)
-        [bench] = pipeline.check(order)
+        [bench] = planner.check(order)
         return plan_run(bench, order, evaluator)
-    return _first_plan(asked, pipeline.reader)
+    return _first_plan(asked, planner.reader)
 
 
 def _first_plan(asked: Validation, reader: Reader) -> RunPlan:

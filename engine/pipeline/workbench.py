@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from engine.benchmark import ConversationKey, Metric, Role, Stage, State
 from engine.config.benchmark_file import Definition
@@ -86,38 +87,37 @@ class LiveBoard:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """One benchmark on the workbench, and everything around it."""
+class BenchmarkContext:
+    """One benchmark as it is written and stored: all that planning looks at."""
 
     workspace: Workspace
     config: Config
     reader: Reader
-    writing: Store | None
-    """None for planning, which writes nothing."""
-    models: Models
-    live: LiveBoard
-    control: Control
-    claims: Claims
-    budget: Budget
     definition: Definition
-    faults: FaultLog
 
     @property
     def name(self) -> str:
         return self.definition.name
 
     @property
-    def store(self) -> Store:
-        if self.writing is None:
-            raise RuntimeError("a plan writes nothing")
-        return self.writing
-
-    @property
     def metrics(self) -> dict[str, Metric]:
         return {metric.id: metric for metric in self.definition.metrics}
 
-    def with_definition(self, definition: Definition) -> Bench:
+    def with_definition(self, definition: Definition) -> Self:
         return replace(self, definition=definition)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench(BenchmarkContext):
+    """One benchmark that is worked on, and what all orders of a run share."""
+
+    store: Store
+    models: Models
+    live: LiveBoard
+    control: Control
+    claims: Claims
+    budget: Budget
+    faults: FaultLog
 
     def note(self, kind: NoteKind, text: str, stage: Stage | None = None) -> None:
         self.store.tell(NoteRow(kind=kind, benchmark=self.name, stage=stage, text=text))

@@ -29,7 +29,7 @@ from engine.link import (
     Wait,
 )
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import Pipeline, Planner, RunResult
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 """Stages whose concurrency can be changed."""
@@ -374,7 +374,7 @@ class Engine:
     async def _retry(self, request: Request) -> str:
         self._not_stopping()
         pipeline = self._pipeline()
-        failed = await asyncio.to_thread(failed_rows, pipeline)
+        failed = await asyncio.to_thread(failed_rows, pipeline.planner)
         asked = asked_of_failed(request, failed)
         if request.rows and not asked:
             raise _Refused(f"not among what has failed: {_named(request.rows)}")
@@ -428,12 +428,12 @@ class Engine:
         return "begun"
 
 
-def failed_rows(pipeline: Pipeline) -> dict[Row, str | None]:
+def failed_rows(planner: Planner) -> dict[Row, str | None]:
     """Every row that failed and stands so, with its target."""
     found: dict[Row, str | None] = {}
-    for name in pipeline.workspace.benchmark_names():
+    for name in planner.workspace.benchmark_names():
         for stage in (Stage.GEN_METRICS, *CHANGEABLE):
-            for state in pipeline.reader.units(name, stage).values():
+            for state in planner.reader.units(name, stage).values():
                 if state.state is State.FAILED:
                     found[Row(name, state.unit)] = state.target
     return found

@@ -29,7 +29,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
-from engine.pipeline.run import Pipeline, mirror_benchmark
+from engine.pipeline.run import Pipeline, Planner, mirror_benchmark
 from engine.store.browsing import Browser
 from engine.store.database import open_store
 from engine.store.mirror import Edits
@@ -146,8 +146,7 @@ def planned(root: Path) -> Iterator[Row]:
     config = load_config(root / "config.yaml")
     with open_store(root / "crosswind.db") as store:
         names = tuple(store.reader.benchmarks())
-        pipeline = Pipeline(Workspace(root), config, store.reader, None)
-        benches = pipeline.check(Order(names))
+        benches = Planner(Workspace(root), config, store.reader).check(Order(names))
         began = time.perf_counter()
         count = sum(
             len(list(wanted_conversations(bench.definition, config, bench.reader)))

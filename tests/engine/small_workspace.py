@@ -14,7 +14,7 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import Pipeline, Planner, RunResult
 from engine.providers.model import Model
 from engine.store.database import open_store
 from engine.store.reader import Reader
@@ -94,9 +94,8 @@ class Place:
     def plan(self, **order: Any) -> RunPlan:
         config = load_config(self.config)
         with closing(open_reader(self.root / "crosswind.db")) as reader:
-            pipeline = Pipeline(Workspace(self.root), config, reader)
             asked = Order(("giving-in",), **order)
-            [bench] = pipeline.check(asked)
+            [bench] = Planner(Workspace(self.root), config, reader).check(asked)
             return plan_run(bench, asked)
 
     def reader(self) -> closing[Reader]:

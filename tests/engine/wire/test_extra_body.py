@@ -14,7 +14,7 @@ from engine.identity import digest
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why
 from engine.pipeline.plan import plan_run
-from engine.pipeline.run import Pipeline
+from engine.pipeline.run import Planner
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
@@ -71,7 +71,7 @@ def stale(place: Workplace) -> set[tuple[Why, str, str | None]]:
     order = Order(("bread",))
     with place.reader() as reader:
         config = load_config(place.root / "config.yaml")
-        [bench] = Pipeline(Workspace(place.root), config, reader).check(order)
+        [bench] = Planner(Workspace(place.root), config, reader).check(order)
         plan = plan_run(bench, order)
     assert list(plan.work) == []
     return {(one.why, one.stage.value, one.detail) for one in plan.stale}

@@ -21,7 +21,7 @@ from engine.pipeline.estimate import CostEstimate
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import PricedPlan, plan_run, price_plan
 from engine.pipeline.ranges import Range
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import Planner, RunResult
 from engine.store.reading import empty_reader, open_reader
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, nth
@@ -63,10 +63,10 @@ class Shop:
         reader = open_reader(path) if path.exists() else empty_reader(path)
         config = load_config(self.place.root / "config.yaml")
         try:
-            pipeline = Pipeline(Workspace(self.place.root), config, reader, environ=VARIABLES)
+            planner = Planner(Workspace(self.place.root), config, reader, environ=VARIABLES)
             asked = order or Order((NAME,))
-            [bench] = pipeline.check(asked)
-            return price_plan(plan_run(bench, asked), pipeline.estimator())
+            [bench] = planner.check(asked)
+            return price_plan(plan_run(bench, asked), planner.estimator())
         finally:
             reader.close()
 
