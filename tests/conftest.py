@@ -1,7 +1,9 @@
-"""Marks what tests start where those are left out that start much, and holds the others to it."""
+"""Marks what tests start where those are left out that start much, and holds the others to it; and
+keeps the garbage collector from what stays."""
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from tests.processes import Watch, marks
 
 LEFT_OUT = "not process"
+
+gc.disable()  # half of the time that it takes to find the tests would go into walking through them
 
 
 @cache
@@ -24,6 +28,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for mark in marks(item.path, item.originalname):
                 item.add_marker(mark)
     watch()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,26 +26,38 @@ class Definition(NamedTuple):
     name: str
 
 
+class Module(NamedTuple):
+    definitions: dict[str, frozenset[str]]
+    """The names that each function, class and constant uses."""
+    imported: dict[str, Definition]
+    """What it has from other modules of the tests."""
+
+
 @cache
-def _definitions(path: Path) -> dict[str, frozenset[str]]:
-    """The names that each function, class and constant of a module uses."""
-    found: dict[str, frozenset[str]] = {}
-    for node in ast.parse(path.read_text("utf-8")).body:
-        used = frozenset(_names(node))
+def _module(path: Path) -> Module:
+    definitions: dict[str, frozenset[str]] = {}
+    imported: dict[str, Definition] = {}
+    for node in ast.parse(path.read_bytes()).body:
+        inner = list(ast.walk(node))
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                found[name] = used
-            case ast.ClassDef(name=name):
-                found[name] = used
-            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                found[name] = used
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.Assign(targets=[ast.Name(id=name)])
+                | ast.AnnAssign(target=ast.Name(id=name))
+            ):
+                definitions[name] = frozenset(_names(inner))
             case _:
                 pass
-    return found
+        for one in inner:
+            if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("tests"):
+                imported.update(_imported(one))
+    return Module(definitions, imported)
 
 
-def _names(node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
+def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for one in nodes:
         match one:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                 yield name
@@ -57,33 +69,28 @@ def _names(node: ast.AST) -> Iterator[str]:
                 pass
 
 
-@cache
-def _imported(path: Path) -> dict[str, Definition]:
-    """What a module has from other modules of the tests."""
-    found = {}
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
-            home = ROOT.joinpath(*(node.module or "").split("."))
-            for one in node.names:
-                whole = home / f"{one.name}.py"
-                found[one.asname or one.name] = (
-                    Definition(whole, "")
-                    if whole.exists()
-                    else Definition(home.with_suffix(".py"), one.name)
-                )
-    return found
+def _imported(node: ast.ImportFrom) -> Iterator[tuple[str, Definition]]:
+    home = ROOT.joinpath(*(node.module or "").split("."))
+    for one in node.names:
+        whole = home / f"{one.name}.py"
+        is_module = whole.exists()
+        yield (
+            one.asname or one.name,
+            Definition(whole, "") if is_module else Definition(home.with_suffix(".py"), one.name),
+        )
 
 
 def _homes(path: Path, name: str) -> Iterator[Definition]:
     """Where a name that a module uses may be defined: there, where it is imported from, or as a
     fixture in a `conftest.py` above."""
-    if name in _definitions(path):
+    module = _module(path)
+    if name in module.definitions:
         yield Definition(path, name)
-    elif name in (imported := _imported(path)):
-        yield imported[name]
+    elif name in module.imported:
+        yield module.imported[name]
     else:
         fixtures = (Definition(one, name) for one in _conftests(path.parent))
-        yield from (one for one in fixtures if name in _definitions(one.path))
+        yield from (one for one in fixtures if name in _module(one.path).definitions)
 
 
 @cache
@@ -95,7 +102,7 @@ def _conftests(folder: Path) -> tuple[Path, ...]:
 
 @cache
 def _used(one: Definition) -> frozenset[str]:
-    known = _definitions(one.path)
+    known = _module(one.path).definitions
     return known.get(one.name, frozenset()) if one.name else frozenset(known)
 
 
