@@ -35,7 +35,7 @@ def failure_lines(groups: Sequence[FailureGroup]) -> Iterator[str]:
         more = f" and {len(units) - NAMED} more" if len(units) > NAMED else ""
         yield (
             f"{failed_rows(len(units))}: {group.kind.name_in_words} ({names}{more}): "
-            f"{_reason(units[-1].reason)} {group.kind.advice}"
+            f"{_reason(units[-1].reason or '')} {group.kind.advice}"
         )
 
 
@@ -69,7 +69,7 @@ def failures_json(groups: Sequence[FailureGroup]) -> list[dict[str, Any]]:
             "kind": group.kind.name.lower(),
             "count": len(group.units),
             "what": group.kind.name_in_words,
-            "reason": group.units[-1].reason,
+            "reason": group.units[-1].reason or "",
             "rows": [
                 {"benchmark": unit.benchmark, "stage": unit.stage, "id": unit.unit}
                 for unit in group.units[:NAMED_FOR_SCRIPTS]

@@ -15,7 +15,7 @@ from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.providers.pricing import Prices
 from engine.providers.protocols.base import Tokens
 from engine.store.reader import Reader
-from engine.store.records import UsedCall
+from engine.store.tables import AttemptRow
 
 _VARIANT: Final = re.compile(r"_v\d+\Z")
 FEWEST: Final = 5
@@ -83,28 +83,28 @@ class Measured:
 def measured(reader: Reader) -> Measured:
     """From the newest calls of every benchmark."""
     used = reader.used_calls()
-    groups: defaultdict[tuple[Role, str, bool], list[UsedCall]] = defaultdict(list)
+    groups: defaultdict[tuple[Role, str, bool], list[AttemptRow]] = defaultdict(list)
     for call in used:
-        if call.input_tokens is not None and call.output_tokens is not None:
+        if call.usage.input_tokens is not None and call.usage.output_tokens is not None:
             groups[call.role, call.model, _writes_several(call)].append(call)
     seen = {key: _seen(calls) for key, calls in groups.items() if len(calls) >= FEWEST}
     return Measured(seen, _lengths(used), _again(used, reader), reader.faults())
 
 
-def _writes_several(call: UsedCall) -> bool:
+def _writes_several(call: AttemptRow) -> bool:
     """All metrics come in one answer, and all bases of a metric; a variant comes alone."""
     if call.role is not Role.GENERATOR:
         return False
     return call.stage is Stage.GEN_METRICS or not _VARIANT.search(call.unit)
 
 
-def _seen(calls: Sequence[UsedCall]) -> Seen:
-    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
-    told = sum(call.input_tokens or 0 for call in calls)
-    kept = sum(call.cached_tokens or 0 for call in calls)
+def _seen(calls: Sequence[AttemptRow]) -> Seen:
+    costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
+    told = sum(call.usage.input_tokens or 0 for call in calls)
+    kept = sum(call.usage.cached_tokens or 0 for call in calls)
     return Seen(
-        spread_of([float(call.input_tokens or 0) for call in calls]),
-        spread_of([float(call.output_tokens or 0) for call in calls]),
+        spread_of([float(call.usage.input_tokens or 0) for call in calls]),
+        spread_of([float(call.usage.output_tokens or 0) for call in calls]),
         spread_of(costs) if len(costs) == len(calls) else None,
         kept / told if told else 0.0,
     )
@@ -122,7 +122,7 @@ def spread_of(amounts: Iterable[float]) -> Range:
     return Range(min(low, mean), max(high, mean), mean)
 
 
-def _lengths(used: Iterable[UsedCall]) -> dict[str, Range]:
+def _lengths(used: Iterable[AttemptRow]) -> dict[str, Range]:
     turns: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for call in used:
         if call.role is Role.TARGET:
@@ -135,7 +135,7 @@ def _lengths(used: Iterable[UsedCall]) -> dict[str, Range]:
     return found
 
 
-def _again(used: Sequence[UsedCall], reader: Reader) -> dict[Role, Range]:
+def _again(used: Sequence[AttemptRow], reader: Reader) -> dict[Role, Range]:
     """Each reply of a target answers one message of the user model, so that what is more was asked
     for again; verdicts are counted in the store."""
     if not used:

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.branches import Branch
 from engine.store.reader import Reader
-from engine.store.records import FailedUnit
+from engine.store.tables import StateRow
 
 
 class Ailment(Enum):
@@ -182,14 +182,14 @@ class FailureGroup:
     """All rows that failed for reasons of one kind, in the order in which they failed."""
 
     kind: Ailment
-    units: Sequence[FailedUnit]
+    units: Sequence[StateRow]
 
 
-def grouped(failed: Iterable[FailedUnit]) -> list[FailureGroup]:
+def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     """In the order of the kinds: what a person must mend comes before what passes by itself."""
-    groups: dict[Ailment, list[FailedUnit]] = {kind: [] for kind in Ailment}
+    groups: dict[Ailment, list[StateRow]] = {kind: [] for kind in Ailment}
     for unit in failed:
-        groups[ailment_of(unit.reason)].append(unit)
+        groups[ailment_of(unit.reason or "")].append(unit)
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]
 
 

@@ -10,8 +10,8 @@ from engine.benchmark import ConversationKey, State, Track, base_id
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
-from engine.store.records import UnitState, VerdictRow
-from engine.store.tables import StoredTake, Verdict
+from engine.store.records import VerdictRow
+from engine.store.tables import StateRow, StoredTake, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Standing:
 
 
 def settled(
-    rows: Iterable[UnitState],
+    rows: Iterable[StateRow],
     *,
     wanted: set[str],
     planned: set[str],
     made: set[str],
     complete: frozenset[str] = frozenset(),
-) -> Iterator[tuple[UnitState, State]]:
+) -> Iterator[tuple[StateRow, State]]:
     """Rows of work whose state is no longer true, and what it is.
 
     What the benchmark no longer asks for is dropped. What is there is done, though an engine died

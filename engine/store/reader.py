@@ -28,7 +28,7 @@ from engine.store.digest import message_digest
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
-from engine.store.records import FailedUnit, MirroredFile, UnitState, UsedCall, VerdictRow
+from engine.store.records import MirroredFile, VerdictRow
 from engine.store.rowcheck import plausible
 from engine.store.schema import CONV_ID, NEWER_FINISHED, TURNS, outcome
 from engine.store.tables import (
@@ -39,6 +39,7 @@ from engine.store.tables import (
     MetricRow,
     RunRow,
     ScenarioRow,
+    StateRow,
     StoredTake,
     Verdict,
 )
@@ -332,26 +333,24 @@ class Reader:
 
     # What was done, and what it took
 
-    def units(self, benchmark: str, stage: Stage) -> dict[str, UnitState]:
+    def units(self, benchmark: str, stage: Stage) -> dict[str, StateRow]:
         """Where each row of work stands, by its id."""
         rows = self.connection.all(
-            "SELECT unit, target, state, reason, max(seq) AS seq FROM state "
-            "WHERE benchmark = ? AND stage = ? GROUP BY unit",
+            "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
         )
-        return {row["unit"]: read(UnitState, row) for row in rows}
+        return {row["unit"]: read(StateRow, row) for row in rows}
 
-    def failed_units(self) -> list[FailedUnit]:
+    def failed_units(self) -> list[StateRow]:
         """Rows of work of all benchmarks that failed and were not done since, oldest first."""
         rows = self.connection.all(
-            "SELECT seq, at, benchmark, stage, unit, target, coalesce(reason, '') AS reason"
-            " FROM state s WHERE state = 'failed' AND NOT EXISTS ("
+            "SELECT * FROM state s WHERE state = 'failed' AND NOT EXISTS ("
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
             "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
         )
-        return [read(FailedUnit, row) for row in rows]
+        return [read(StateRow, row) for row in rows]
 
-    def attempts_before(self, failed: FailedUnit, limit: int = 12) -> list[AttemptRow]:
+    def attempts_before(self, failed: StateRow, limit: int = 12) -> list[AttemptRow]:
         """The last attempts at the calls of a row before it failed, oldest first. They are looked
         for among what was written shortly before, as no index has them."""
         rows = self.connection.all(
@@ -402,15 +401,12 @@ class Reader:
             (benchmark, stage.value, target),
         )
 
-    def used_calls(self, limit: int = USED_CALLS) -> list[UsedCall]:
+    def used_calls(self, limit: int = USED_CALLS) -> list[AttemptRow]:
         """The newest that were answered, of all benchmarks."""
         rows = self.connection.all(
-            "SELECT seq, benchmark, stage, unit, role, model, input_tokens, cached_tokens,"
-            " output_tokens, cost_usd FROM attempt WHERE outcome = 'answer'"
-            " ORDER BY seq DESC LIMIT ?",
-            (limit,),
+            "SELECT * FROM attempt WHERE outcome = 'answer' ORDER BY seq DESC LIMIT ?", (limit,)
         )
-        return [read(UsedCall, row) for row in rows]
+        return [read(AttemptRow, row) for row in rows]
 
     def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
         """By the label of the model, of the newest calls: how many ended in a fault for each that

@@ -8,50 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, StopReason, Track
+from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.progress import others_in_words
 from engine.store.tables import MessageRow, StoredTake
-
-
-@dataclass(frozen=True, slots=True)
-class UsedCall:
-    """What one call used that was answered."""
-
-    seq: int
-    benchmark: str
-    stage: Stage
-    unit: str
-    role: Role
-    model: str
-    """Its label."""
-    input_tokens: int | None
-    cached_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class UnitState:
-    """Where a row of work stands now."""
-
-    unit: str
-    target: str | None
-    state: State
-    reason: str | None
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class FailedUnit:
-    """A row of work that failed and was not done since."""
-
-    seq: int
-    at: datetime
-    benchmark: str
-    stage: Stage
-    unit: str
-    target: str | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

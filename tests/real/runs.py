@@ -27,7 +27,7 @@ from engine.display import one_line
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
-from engine.store.records import UnitState
+from engine.store.tables import StateRow
 from tests.engine.wire import audit
 
 SAMPLE: Final = Path("sample_benchmarks/benchmarks/own-judgement")
@@ -89,7 +89,7 @@ def run(folder: Path, server: str, case: Case) -> str:
     return f"| {' | '.join(map(str, [*cells, others, '; '.join(notes) or '—']))} |"
 
 
-def _settled(units: Iterable[UnitState]) -> str:
+def _settled(units: Iterable[StateRow]) -> str:
     states = Counter(unit.state for unit in units)
     return f"{states[State.DONE]} / {states[State.FAILED]}"
 

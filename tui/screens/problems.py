@@ -16,8 +16,7 @@ from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
 from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
-from engine.store.records import FailedUnit
-from engine.store.tables import AttemptRow
+from engine.store.tables import AttemptRow, StateRow
 from tui.bindings import key
 from tui.format import STAGE_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
@@ -53,8 +52,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._list = Entries(id="problems")
         self._detail = Transcript(follow=False, id="detail")
-        self._failed: dict[UnitKey, FailedUnit] = {}
-        self._groups: dict[Ailment, Sequence[FailedUnit]] = {}
+        self._failed: dict[UnitKey, StateRow] = {}
+        self._groups: dict[Ailment, Sequence[StateRow]] = {}
         self._open: set[Ailment] | None = None
         """Groups whose rows are shown; None until there were any."""
         self._parked: dict[str, str] = {}
@@ -145,7 +144,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
     def on_cursor_view_moved(self) -> None:
         self._draw_detail()
 
-    async def _read_attempts(self, unit: FailedUnit) -> None:
+    async def _read_attempts(self, unit: StateRow) -> None:
         try:
             found = await asyncio.to_thread(self.watched.reader.attempts_before, unit)
         except StoreError as error:
@@ -155,7 +154,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._draw_detail()
 
     @property
-    def _unit_at_cursor(self) -> FailedUnit | None:
+    def _unit_at_cursor(self) -> StateRow | None:
         cursor = self._list.cursor
         return self._failed.get(cursor) if isinstance(cursor, tuple) else None
 
@@ -223,7 +222,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             return [Passage("wait", "", "Reading the store.", ink=Ink.MUTED)]
         return [Passage("none", "", "Nothing has failed. When something does, it is here.")]
 
-    def _chosen(self) -> Sequence[FailedUnit]:
+    def _chosen(self) -> Sequence[StateRow]:
         """What is marked; else what the cursor is on, a group being all of its rows."""
         if self._list.marked:
             return [unit for key, unit in self._failed.items() if key in self._list.marked]
@@ -233,7 +232,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         unit = self._unit_at_cursor
         return [] if unit is None else [unit]
 
-    def _open_unit(self, unit: FailedUnit) -> None:
+    def _open_unit(self, unit: StateRow) -> None:
         if unit.stage in _PLAYED:
             self.shell.navigator.open_conversation(unit.benchmark, ConversationKey.parse(unit.unit))
         elif unit.stage is Stage.GEN_SCENARIOS:
@@ -242,11 +241,11 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
             self.shell.tell("Its reason, whole, stands below the list.")
 
 
-def _key(unit: FailedUnit) -> UnitKey:
+def _key(unit: StateRow) -> UnitKey:
     return (unit.benchmark, unit.stage, unit.unit)
 
 
-def _row(unit: FailedUnit) -> Row:
+def _row(unit: StateRow) -> Row:
     return Row(unit.benchmark, unit.unit)
 
 
@@ -270,23 +269,23 @@ def _group_entry(ailment: Ailment, number: int, *, opened: bool) -> Entry:
     return Entry(ailment, left)
 
 
-def _unit_entry(unit: FailedUnit) -> Entry:
+def _unit_entry(unit: StateRow) -> Entry:
     left = [
         Piece("   ✗ ", Ink.BAD),
         Piece(pad(STAGE_NAMES[unit.stage], 10), Ink.MUTED),
         Piece(one_line(unit.unit), Ink.TEXT),
-        Piece("  " + one_line(unit.reason), Ink.MUTED),
+        Piece("  " + one_line(unit.reason or ""), Ink.MUTED),
     ]
     return Entry(_key(unit), left, can_mark=True)
 
 
-def _unit_blocks(unit: FailedUnit, attempts: Sequence[AttemptRow] | None) -> list[Block]:
-    at = unit.at.astimezone().strftime("%H:%M:%S")
+def _unit_blocks(unit: StateRow, attempts: Sequence[AttemptRow] | None) -> list[Block]:
+    at = unit.when.astimezone().strftime("%H:%M:%S")
     stage = STAGE_NAMES[unit.stage]
     return [
         Rule("what", f"{one_line(unit.unit)}  {stage} of {one_line(unit.benchmark)}", at),
-        Passage("why", "because", drawn(unit.reason) or "no reason was kept"),
-        _advice(ailment_of(unit.reason)),
+        Passage("why", "because", drawn(unit.reason or "") or "no reason was kept"),
+        _advice(ailment_of(unit.reason or "")),
         *_calls(attempts),
     ]
 

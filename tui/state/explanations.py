@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from engine.benchmark import Stage, State, Track
 from engine.display import drawn, one_line, plural
 from engine.progress import Score
-from engine.store.records import UnitState
+from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
@@ -78,7 +78,7 @@ def _say(key: str, text: str, ink: Ink = Ink.TEXT) -> Passage:
     return Passage(key, "", text, ink=ink)
 
 
-def _units(units: Iterable[UnitState]) -> list[Block]:
+def _units(units: Iterable[StateRow]) -> list[Block]:
     """The rows of work that moved last."""
     newest = sorted(units, key=lambda unit: unit.seq)[-_SHOWN_UNITS:]
     return [

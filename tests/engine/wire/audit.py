@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State
 from engine.store.reader import Reader
-from engine.store.records import UnitState
-from engine.store.tables import MessageRow, StoredTake, Verdict
+from engine.store.tables import MessageRow, StateRow, StoredTake, Verdict
 
 _NO_WORDS: Final = re.compile(
     r"Traceback|Exception|Errno|\w+Error\b|object at 0x|<class|None\b|\bengine\.|httptools|httpx"
@@ -29,8 +28,8 @@ class Row:
     take: StoredTake
     messages: tuple[MessageRow, ...]
     verdicts: tuple[Verdict, ...]
-    simulate: UnitState
-    evaluate: UnitState | None
+    simulate: StateRow
+    evaluate: StateRow | None
 
     @property
     def texts(self) -> list[str]:
@@ -41,7 +40,7 @@ class Row:
         return self.simulate.state, None if self.evaluate is None else self.evaluate.state
 
 
-def states(reader: Reader, benchmark: str) -> dict[tuple[Stage, str], UnitState]:
+def states(reader: Reader, benchmark: str) -> dict[tuple[Stage, str], StateRow]:
     return {
         (stage, unit): state
         for stage in Stage
@@ -65,7 +64,7 @@ def rows(reader: Reader, benchmark: str) -> dict[ConversationKey, Row]:
     }
 
 
-def failed_rows(reader: Reader, *benchmarks: str) -> dict[tuple[str, Stage, str], UnitState]:
+def failed_rows(reader: Reader, *benchmarks: str) -> dict[tuple[str, Stage, str], StateRow]:
     return {
         (benchmark, *key): state
         for benchmark in benchmarks

@@ -13,7 +13,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Stage, State, StopReason
 from engine.pipeline.run import RunResult
-from engine.store.records import UnitState
+from engine.store.tables import StateRow
 from tests.engine.wire import audit
 from tests.engine.wire.audit import Row
 from tests.engine.wire.cases import (
@@ -102,8 +102,8 @@ class Outcome:
 
     group: Group
     result: RunResult
-    failed: Mapping[tuple[str, Stage, str], UnitState]
-    states: Mapping[str, Mapping[tuple[Stage, str], UnitState]]
+    failed: Mapping[tuple[str, Stage, str], StateRow]
+    states: Mapping[str, Mapping[tuple[Stage, str], StateRow]]
     rows: Mapping[ConversationKey, Row]
     spared: Mapping[ConversationKey, Row]
     """Of the run without faults."""

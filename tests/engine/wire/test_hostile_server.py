@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.benchmark import Stage, State
 from engine.facts import TakeStarted, VerdictGiven
-from engine.store.records import UnitState
+from engine.store.tables import StateRow
 from tests.engine.wire.hostile import answering, failing, hostile
 from tests.engine.wire.processes import crosswind, crosswind_each
 from tests.engine.wire.workplace import Workplace, metric, scenario
@@ -69,7 +69,7 @@ def _check_rows(place: Workplace, fails: set[str], sound: set[str]) -> None:
         assert len(reason) < 600
 
 
-def _units(place: Workplace) -> dict[str, UnitState]:
+def _units(place: Workplace) -> dict[str, StateRow]:
     with place.reader() as reader:
         units = reader.units(NAME, Stage.SIMULATE)
     return {key.rsplit("__", 1)[-1]: unit for key, unit in units.items()}
