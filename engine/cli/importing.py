@@ -14,7 +14,7 @@ from engine.cli.session import Session, open_session
 from engine.display import plural
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.source import Found, look_through
+from engine.importing.source import ImportableFolder, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.reading import open_reader
@@ -43,7 +43,7 @@ def import_files(arguments: argparse.Namespace) -> int:
 
 
 def _imported(
-    session: Session, found: Found, arguments: argparse.Namespace, watcher: Watcher
+    session: Session, found: ImportableFolder, arguments: argparse.Namespace, watcher: Watcher
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path
     if arguments.dry_run:

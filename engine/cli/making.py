@@ -22,7 +22,7 @@ from engine.config.workspace import find_workspace
 from engine.errors import InputError, Problem
 from engine.pipeline.files import differences
 from engine.pipeline.run import mirror_benchmark
-from engine.store.mirror import Edits
+from engine.store.mirror import EditPolicy
 
 
 def init(arguments: argparse.Namespace) -> int:
@@ -59,10 +59,10 @@ def mirror(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _edits(arguments: argparse.Namespace) -> Edits:
+def _edits(arguments: argparse.Namespace) -> EditPolicy:
     if arguments.keep:
-        return Edits.KEEP
-    return Edits.OVERWRITE if arguments.overwrite else Edits.LEAVE
+        return EditPolicy.KEEP
+    return EditPolicy.OVERWRITE if arguments.overwrite else EditPolicy.LEAVE
 
 
 def _differences(session: Session, names: Sequence[str]) -> int:

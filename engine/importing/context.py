@@ -15,10 +15,10 @@ from engine.errors import InputError, StoreError
 from engine.files import NewFile, digest_on_disk, read_regular
 from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
-from engine.importing.known import FilesRead, Known, digest_begun
+from engine.importing.known import FilesRead, KnownRows, digest_begun
 from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, refuse_unfit
-from engine.importing.verdicts import Court, Tracks
+from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror
 from engine.store.reading import open_reader
@@ -27,7 +27,7 @@ ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ImportContext:
     """One benchmark, theirs and ours."""
 
     name: str
@@ -41,11 +41,11 @@ class Setting:
     """Those that the workspace has, by id."""
     removed: frozenset[str]
     """Ids of those that a person took out of it."""
-    known: Known
+    known: KnownRows
     names: Names
     models: Mapping[str, str]
     """By their target: which model stands behind it, as their configuration says."""
-    court: Court
+    rules: VerdictRules
     report: BenchmarkReport
     made_from: str
     """What decides what becomes of the files, beside them."""
@@ -59,7 +59,7 @@ class Setting:
     @property
     def tracks(self) -> Tracks:
         """The type of each metric."""
-        return self.court.tracks
+        return self.rules.tracks
 
     # Files: what is wrong with one comes into its report, and there is no more of it
 
@@ -101,7 +101,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowLocation:
     """A row in a file, for what is to be said of it."""
 
     file: FileReport

@@ -10,15 +10,15 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage, name_fault
 from engine.importing import fields
-from engine.importing.context import Place, Setting
+from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, JsonObject, UnfitError, secrets_in
 from engine.importing.histories import Histories, History
 from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
-from engine.importing.scenarios import SetUps
+from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
 from engine.importing.verdicts import identity, read_verdicts
-from engine.importing.work import Work
+from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.tables import AttemptRow, StateRow, TakeEndRow, Verdict
 
@@ -34,7 +34,7 @@ _SAID: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PendingScore:
     """What one row says, and where it stands."""
 
     row: JsonObject
@@ -43,23 +43,23 @@ class Score:
     line: int | None
 
     @property
-    def place(self) -> Place:
-        return Place(self.file, self.index, self.line)
+    def place(self) -> RowLocation:
+        return RowLocation(self.file, self.index, self.line)
 
 
 @dataclass(slots=True)
-class Scores:
+class PendingScores:
     """Of one benchmark's import."""
 
-    setting: Setting
-    _waiting: dict[ScoreKey, tuple[Score, ...]] = field(default_factory=dict)
+    context: ImportContext
+    _waiting: dict[ScoreKey, tuple[PendingScore, ...]] = field(default_factory=dict)
 
     def read(self, path: Path, folder: str) -> None:
-        file, rows = self.setting.rows(path)
+        file, rows = self.context.rows(path)
         for row in rows:
-            self.keep(Place(file, row.index, row.line), row.value, folder)
+            self.keep(RowLocation(file, row.index, row.line), row.value, folder)
 
-    def keep(self, place: Place, value: object, folder: str | None) -> None:
+    def keep(self, place: RowLocation, value: object, folder: str | None) -> None:
         place.file.rows += 1
         try:
             row = fields.as_object(value)
@@ -72,21 +72,21 @@ class Scores:
             place.drop(error)
             return
         said = {name: row[name] for name in _SAID if name in row}
-        score = Score(said, place.file, place.index, place.line)
+        score = PendingScore(said, place.file, place.index, place.line)
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
         return key in self._waiting
 
-    def of(self, key: ScoreKey) -> Sequence[Score]:
+    def of(self, key: ScoreKey) -> Sequence[PendingScore]:
         """Each is given once."""
         return self._waiting.pop(key, ())
 
-    def left(self) -> Iterator[tuple[ScoreKey, Sequence[Score]]]:
+    def left(self) -> Iterator[tuple[ScoreKey, Sequence[PendingScore]]]:
         """Those whose conversation did not come."""
         yield from self._waiting.items()
 
-    def judged(self, take: FileTake, scores: Sequence[Score], metric_id: str) -> FileTake:
+    def judged(self, take: FileTake, scores: Sequence[PendingScore], metric_id: str) -> FileTake:
         """The take with what these rows say of it."""
         if scores and not take.finished:
             what = "the conversation was not played to its end, so no verdict on it is kept"
@@ -95,13 +95,13 @@ class Scores:
             return take
         return take.judged(self.verdicts(scores, metric_id))
 
-    def verdicts(self, scores: Sequence[Score], metric_id: str) -> list[Verdict]:
+    def verdicts(self, scores: Sequence[PendingScore], metric_id: str) -> list[Verdict]:
         """What does not count comes first, so that the newest verdict is one that does."""
         off: list[Verdict] = []
         on: list[Verdict] = []
         for score in scores:
             try:
-                found = read_verdicts(score.row, metric_id, self.setting.court)
+                found = read_verdicts(score.row, metric_id, self.context.rules)
             except UnfitError as error:
                 score.place.drop(error)
                 continue
@@ -109,7 +109,7 @@ class Scores:
             (off if found.off_target else on).extend(found.verdicts)
         if off:
             note = "verdicts about another metric, kept and not counted"
-            self.setting.report.notes[note] += len(off)
+            self.context.report.notes[note] += len(off)
         return [*off, *on]
 
 
@@ -117,10 +117,10 @@ class Scores:
 class Conversations:
     """Of one benchmark's import."""
 
-    setting: Setting
-    work: Work
-    set_ups: SetUps
-    scores: Scores
+    context: ImportContext
+    work: WorkImport
+    scenario_import: ScenarioImport
+    scores: PendingScores
     targets: dict[str, UnknownTarget] = field(default_factory=dict)
     """Every target that was met, by our name."""
     has_waiting: bool = False
@@ -132,7 +132,7 @@ class Conversations:
 
     def rows(
         self,
-        place: Place,
+        place: RowLocation,
         value: object,
         folder: str | None,
         sample: int = 0,
@@ -155,9 +155,9 @@ class Conversations:
         for place, row in histories.apart():
             try:
                 key, theirs = self.key(fields.as_object(row), histories.target, 0)
-                metric_id = self.set_ups.metric_of(row, key.scenario_id)
+                metric_id = self.scenario_import.metric_of(row, key.scenario_id)
                 self._model(row, key.target_id, theirs[1])
-                told = listed_takes(row["apart"], metric_id, self.setting.court, frozenset())
+                told = listed_takes(row["apart"], metric_id, self.context.rules, frozenset())
                 history = self._history(key, histories)
                 takes = history.dated(in_order(told))
                 if self._is_first(key, takes, place):
@@ -168,7 +168,7 @@ class Conversations:
     def _history(self, key: ConversationKey, histories: Histories | None) -> History:
         unit = str(key)
         if histories is None:
-            return History(self.setting.name, key.target_id, unit, {})
+            return History(self.context.name, key.target_id, unit, {})
         return histories.take(unit)
 
     def key(
@@ -181,7 +181,7 @@ class Conversations:
         if name not in self._sound and (fault := name_fault(name)):
             raise UnfitError("id", f"{name[:100]!r} cannot be an id: {fault}")
         self._sound.add(name)
-        ours = self.setting.names.ours(target)
+        ours = self.context.names.ours(target)
         if ours is None:
             what = f"{target[:100]!r} cannot be a target's name"
             hint = "a name has letters, digits, '.', '_' and '-', and no other target has it"
@@ -200,21 +200,21 @@ class Conversations:
     def _model(self, row: JsonObject, ours: str, theirs: str) -> str:
         if ours not in self.targets:
             told = fields.target_model(row)
-            model = told.model or self.setting.models.get(theirs) or theirs
+            model = told.model or self.context.models.get(theirs) or theirs
             self.targets[ours] = UnknownTarget(ours, model, told.source, told.base_url)
         return self.targets[ours].model
 
     def _takes(self, row: JsonObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
-        notes = self.setting.report.notes
+        notes = self.context.report.notes
         secrets = secrets_in(row)
         if secrets:
             notes["rows with a key or headers, which were dropped"] += 1
-        metric_id = self.set_ups.metric_of(row, key.scenario_id)
+        metric_id = self.scenario_import.metric_of(row, key.scenario_id)
         takes = takes_of(
             row,
             key,
             metric_id=metric_id,
-            court=self.setting.court,
+            rules=self.context.rules,
             model=self._model(row, key.target_id, theirs[1]),
             secrets=secrets,
         )
@@ -225,7 +225,7 @@ class Conversations:
             self.scores.judged(take, scores, metric_id) if take.counts else take for take in takes
         ]
 
-    def _is_first(self, key: ConversationKey, takes: list[FileTake], place: Place) -> bool:
+    def _is_first(self, key: ConversationKey, takes: list[FileTake], place: RowLocation) -> bool:
         """A conversation that is there twice is taken once. Raises `UnfitError` where the two
         are not the same."""
         said = hash(tuple(digest for take in takes for digest in take.digests))
@@ -238,7 +238,7 @@ class Conversations:
             raise UnfitError("id", f"{key}: {what}")
         place.file.known += 1
         note = "conversations that are there twice, word for word"
-        self.setting.report.notes[note] += 1
+        self.context.report.notes[note] += 1
         return False
 
     def _new(
@@ -246,10 +246,10 @@ class Conversations:
         row: JsonObject,
         key: ConversationKey,
         takes: list[FileTake],
-        place: Place,
+        place: RowLocation,
         history: History,
     ) -> Iterator[BulkRow]:
-        there = self.setting.known.takes(key)
+        there = self.context.known.takes(key)
         states = list(self._states(key, takes, history))
         if all(self._same(there, take) for take in takes):
             new = [*self._added(there, takes), *self._lost_calls(history), *states]
@@ -257,7 +257,7 @@ class Conversations:
             place.file.known += not new
             yield from new
             return
-        before, after = self.set_ups.of_conversation(row, key.scenario_id, place)
+        before, after = self.scenario_import.of_conversation(row, key.scenario_id, place)
         place.file.taken += 1
         yield from before
         if there:
@@ -275,10 +275,10 @@ class Conversations:
         calls: list[AttemptRow],
         states: list[StateRow],
     ) -> WholeConversation:
-        name = self.setting.name
+        name = self.context.name
         if not takes[-1].finished:
             note = "conversations that were not played to their end"
-            self.setting.report.notes[note] += 1
+            self.context.report.notes[note] += 1
         return WholeConversation(
             fresh=True,
             takes=[take.whole(name, key, take.number) for take in takes],
@@ -293,7 +293,7 @@ class Conversations:
         number = max(take.number for take in there) + 1
         for take in takes:
             if self._same(there, take) is None:
-                whole = take.whole(self.setting.name, key, number)
+                whole = take.whole(self.context.name, key, number)
                 number += 1
                 yield WholeConversation(fresh=False, takes=[whole])
         yield from self._added(there, takes)
@@ -326,7 +326,7 @@ class Conversations:
         self, take: KnownTake, verdicts: list[Verdict] | tuple[Verdict, ...]
     ) -> Iterator[Verdict]:
         """Those that the store does not have."""
-        known = self.setting.known.verdicts(take)
+        known = self.context.known.verdicts(take)
         for verdict in verdicts:
             if identity(verdict) not in known:
                 yield replace(verdict, take=take.seq)
@@ -346,7 +346,7 @@ class Conversations:
 
     def _lost_calls(self, history: History) -> list[AttemptRow]:
         """Of a conversation that the store has, where it has no call that was made for it."""
-        known = self.setting.known
+        known = self.context.known
         calls = history.calls or ()
         return self.work.made(call for call in calls if not known.called(call.stage, call.unit))
 
@@ -372,7 +372,7 @@ class Conversations:
     def judged_alone(self) -> Iterator[BulkRow]:
         """Verdicts on conversations that the store has and the files do not."""
         for (scenario, theirs, sample), scores in self.scores.left():
-            ours = self.setting.names.ours(theirs)
+            ours = self.context.names.ours(theirs)
             key = None if ours is None else ConversationKey(scenario, ours, sample)
             finished = [] if key is None else self._finished(key)
             if not finished:
@@ -382,9 +382,9 @@ class Conversations:
                 for score in scores:
                     score.place.drop(UnfitError("", what, hint))
                 continue
-            metric_id = self.set_ups.metric_of(scores[0].row, scenario)
+            metric_id = self.scenario_import.metric_of(scores[0].row, scenario)
             verdicts = self.scores.verdicts(scores, metric_id)
             yield from self.verdicts_on(finished[-1], verdicts)
 
     def _finished(self, key: ConversationKey) -> list[KnownTake]:
-        return [take for take in self.setting.known.takes(key) if take.finished]
+        return [take for take in self.context.known.takes(key) if take.finished]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage
-from engine.importing.context import Place, Setting
+from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import JsonObject, UnfitError, amount, kind_of, objects, text, whole
 from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
@@ -34,11 +34,11 @@ _TRACKS: Final = {track.value: track for track in Track}
 class Histories:
     """Of the files in one folder. What is not as we write it is not there."""
 
-    setting: Setting
+    context: ImportContext
     target: str | None
     """Our name of it; None for the benchmark itself."""
     _units: dict[str, JsonObject] = field(default_factory=dict)
-    _places: dict[str, Place] = field(default_factory=dict)
+    _places: dict[str, RowLocation] = field(default_factory=dict)
     _scenarios: dict[str, JsonObject] = field(default_factory=dict)
     _metrics: list[JsonObject] = field(default_factory=list)
     is_there: bool = False
@@ -46,15 +46,15 @@ class Histories:
 
     def read(self, path: Path) -> None:
         """Nothing where there is no such file."""
-        file, rows = self.setting.rows(path, read_lines)
+        file, rows = self.context.rows(path, read_lines)
         for row in rows:
-            place = Place(file, row.index, row.line)
+            place = RowLocation(file, row.index, row.line)
             try:
                 self._keep(row.value, place)
             except UnfitError as error:
                 place.drop(error)
 
-    def _keep(self, value: object, place: Place) -> None:
+    def _keep(self, value: object, place: RowLocation) -> None:
         if not isinstance(value, dict):
             raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
         if (scenario := text(value, "scenario")) is not None:
@@ -63,7 +63,7 @@ class Histories:
         elif isinstance(value.get("metric"), dict):
             self._metrics.append(value)
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
-            mine = self.setting.name if unit == self.setting.source.name else unit
+            mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
             self._places[mine] = place
         else:
@@ -72,9 +72,9 @@ class Histories:
 
     def take(self, unit: str) -> History:
         """Once: what is left afterwards belongs to nothing that a file has."""
-        return History(self.setting.name, self.target, unit, self._units.pop(unit, {}))
+        return History(self.context.name, self.target, unit, self._units.pop(unit, {}))
 
-    def apart(self) -> Iterator[tuple[Place, JsonObject]]:
+    def apart(self) -> Iterator[tuple[RowLocation, JsonObject]]:
         """Conversations that stand in no `conversations.json`."""
         for unit, row in list(self._units.items()):
             if objects(row.get("apart")):
@@ -90,7 +90,7 @@ class Histories:
         row = self._scenarios.get(name, {})
         return _time(row.get("at")), _depends(row)
 
-    def removed(self) -> Iterator[tuple[Place, JsonObject, str]]:
+    def removed(self) -> Iterator[tuple[RowLocation, JsonObject, str]]:
         """Scenarios that a person took out of the file: the row of each, and its source."""
         for name, row in self._scenarios.items():
             if isinstance(row.get("removed"), dict):
@@ -103,7 +103,7 @@ class Histories:
             metric, source = _metric(row["metric"]), row.get("source")
             if metric is not None and source in {"model", "file"}:
                 yield MetricRow(
-                    benchmark=self.setting.name,
+                    benchmark=self.context.name,
                     metric=metric,
                     source=str(source),
                     depends=_depends(row),

@@ -19,17 +19,23 @@ from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
 from engine.importing import fields
-from engine.importing.context import Place, Setting, place_definition, place_draft, place_scenarios
-from engine.importing.conversations import Conversations, Scores
+from engine.importing.context import (
+    ImportContext,
+    RowLocation,
+    place_definition,
+    place_draft,
+    place_scenarios,
+)
+from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import Names, UnfitError, fitting_name
 from engine.importing.histories import Histories
-from engine.importing.known import FilesRead, Known, Unchanged, made_from, note_of, unchanged
-from engine.importing.published import Site
+from engine.importing.known import FilesRead, KnownRows, Unchanged, made_from, note_of, unchanged
+from engine.importing.published import PublishedSite
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
-from engine.importing.scenarios import SetUps
-from engine.importing.source import Found, Source, refuse_unfit
-from engine.importing.verdicts import Court
-from engine.importing.work import SUM, Work
+from engine.importing.scenarios import ScenarioImport
+from engine.importing.source import ImportableFolder, Source, refuse_unfit
+from engine.importing.verdicts import VerdictRules
+from engine.importing.work import SUM, WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.database import Store
 from engine.store.files import read_scenarios
@@ -60,13 +66,13 @@ class _Named:
 
 
 @dataclass(slots=True)
-class Cache:
+class CacheImport:
     """Of one benchmark's import. What the finished files have goes before it."""
 
-    setting: Setting
-    set_ups: SetUps
+    context: ImportContext
+    scenario_import: ScenarioImport
     conversations: Conversations
-    scores: Scores
+    scores: PendingScores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
         """Scenarios and scores are read first: conversations need the ones, and the others wait
@@ -84,21 +90,21 @@ class Cache:
                 yield from self._generated(path, value)
             else:
                 note = "cached files that hold no conversation, not read"
-                self.setting.report.notes[note] += 1
+                self.context.report.notes[note] += 1
         for path, value in found:
             yield from self._conversation(path, value)
 
     def _generated(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
         """What was written before a generation was cut off. Where there is a `scenarios.json`, it
         came to its end, and that file says what stands."""
-        notes = self.setting.report.notes
-        if (self.setting.source.folder / "scenarios.json").exists():
+        notes = self.context.report.notes
+        if (self.context.source.folder / "scenarios.json").exists():
             notes["cached files of a generation that was finished, not needed"] += 1
             return
         metric = str(value.get("id") or path.stem).removesuffix(_EXPANDED)
         usage = fields.usage(value)
-        if usage is not None and not self.setting.known.called(Stage.GEN_SCENARIOS, metric):
-            yield self.set_ups.work.attempt(
+        if usage is not None and not self.context.known.called(Stage.GEN_SCENARIOS, metric):
+            yield self.scenario_import.work.attempt(
                 Stage.GEN_SCENARIOS, metric, None, fields.UNKNOWN, usage
             )
         variants = value.get("variants")
@@ -106,23 +112,23 @@ class Cache:
             note = "cached base scenarios, not taken: what is played are their variants"
             notes[note] += len(value["scenarios"])
             return
-        file = self.setting.report.file(path)
+        file = self.context.report.file(path)
         for index, row in enumerate(variants):
             given = row
             if isinstance(row, dict):
                 given = {**row, "metric_id": row.get("metric_id") or metric}
-            yield from self.set_ups.cached(given, Place(file, index, None))
+            yield from self.scenario_import.cached(given, RowLocation(file, index, None))
 
     def _read(self, path: Path) -> object:
-        file = self.setting.report.file(path)
-        value = self.setting.value(path, file)
+        file = self.context.report.file(path)
+        value = self.context.value(path, file)
         if value is not None:
-            self.setting.report.files.remove(file)
+            self.context.report.files.remove(file)
         return value
 
     def _keep_scores(self, path: Path, rows: list[Any]) -> None:
         named = _Named.of(path)
-        file = self.setting.report.file(path)
+        file = self.context.report.file(path)
         for index, row in enumerate(rows):
             given = (
                 {"id": named.id, "sample": named.sample, **row} if isinstance(row, dict) else row
@@ -131,7 +137,7 @@ class Cache:
                 file.rows += 1
                 file.known += 1
             else:
-                self.scores.keep(Place(file, index, None), given, named.target)
+                self.scores.keep(RowLocation(file, index, None), given, named.target)
 
     def _is_known(self, row: dict[str, Any], named: _Named) -> bool:
         """Whether the finished files have this conversation: then they have its scores, too."""
@@ -144,7 +150,7 @@ class Cache:
     def _conversation(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
         named = _Named.of(path)
         row = {"id": named.id, **value}
-        place = Place(self.setting.report.file(path), 0, 1)
+        place = RowLocation(self.context.report.file(path), 0, 1)
         try:
             key, _ = self.conversations.key(row, named.target, named.sample)
         except UnfitError as error:
@@ -159,15 +165,17 @@ class Cache:
 
 
 class BenchmarkRows:
-    """Reads files and gives rows, once; what it meets on the way is in the setting's report."""
+    """Reads files and gives rows, once; what it meets on the way is in the report of `context`."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._work = Work(setting)
-        self._history = Histories(setting, None)
-        self._set_ups = SetUps(setting, self._work, self._history)
-        self._scores = Scores(setting)
-        self._conversations = Conversations(setting, self._work, self._set_ups, self._scores)
+    def __init__(self, context: ImportContext) -> None:
+        self._context = context
+        self._work = WorkImport(context)
+        self._history = Histories(context, None)
+        self._scenario_import = ScenarioImport(context, self._work, self._history)
+        self._scores = PendingScores(context)
+        self._conversations = Conversations(
+            context, self._work, self._scenario_import, self._scores
+        )
 
     @property
     def targets(self) -> Mapping[str, UnknownTarget]:
@@ -177,19 +185,19 @@ class BenchmarkRows:
     @property
     def metrics_named(self) -> Mapping[str, str]:
         """The names that published files give to metrics, by id."""
-        return self._set_ups.metrics_named
+        return self._scenario_import.metrics_named
 
     def rows(self) -> Iterator[BulkRow]:
         """Raises `InputError` where a folder cannot be read."""
-        report = self._setting.report
+        report = self._context.report
         try:
             for row in self._all():
                 self._count(row)
                 yield row
         except OSError as error:
-            where = Path(error.filename or self._setting.source.folder)
+            where = Path(error.filename or self._context.source.folder)
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
-        report.mapped |= self._setting.names.mapped
+        report.mapped |= self._context.names.mapped
         report.targets = set(self.targets)
         if report.is_new:
             yield self._note()
@@ -198,47 +206,51 @@ class BenchmarkRows:
 
     def _remembered(self) -> ImportNote:
         return note_of(
-            self._setting.name,
-            self._setting.files,
-            self._setting.made_from,
-            self._setting.report,
+            self._context.name,
+            self._context.files,
+            self._context.made_from,
+            self._context.report,
             self._conversations.count,
             self.targets,
             self.metrics_named,
         )
 
     def _all(self) -> Iterator[BulkRow]:
-        source = self._setting.source
+        source = self._context.source
         if source.published:
-            yield from Site(self._setting, self._conversations, self._scores).rows(source.folder)
+            yield from PublishedSite(self._context, self._conversations, self._scores).rows(
+                source.folder
+            )
             return
         self._history.read(source.folder / HISTORY)
-        if not self._setting.known.has_metrics():
+        if not self._context.known.has_metrics():
             yield from self._history.metrics()
         yield from self._work.left(self._history)
-        yield from self._set_ups.file(source.folder / "scenarios.json")
-        yield from self._set_ups.removed()
+        yield from self._scenario_import.file(source.folder / "scenarios.json")
+        yield from self._scenario_import.removed()
         runs = source.folder / "runs"
         for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
             if folder.is_dir():
                 yield from self._run(folder)
         if source.cache is not None:
-            cache = Cache(self._setting, self._set_ups, self._conversations, self._scores)
+            cache = CacheImport(
+                self._context, self._scenario_import, self._conversations, self._scores
+            )
             yield from cache.rows(source.cache)
         yield from self._conversations.judged_alone()
-        yield from self._set_ups.forgotten()
+        yield from self._scenario_import.forgotten()
         yield from self._work.of_stages(source.folder, self._history)
         yield from self._work.costs(source.folder / "cost.json", None)
 
     def _run(self, folder: Path) -> Iterator[BulkRow]:
         """Scores are read first: they wait for their conversations."""
         self._scores.read(folder / "scores.json", folder.name)
-        target = self._setting.names.ours(folder.name)
-        histories = Histories(self._setting, target)
+        target = self._context.names.ours(folder.name)
+        histories = Histories(self._context, target)
         histories.read(folder / HISTORY)
-        file, rows = self._setting.rows(folder / "conversations.json")
+        file, rows = self._context.rows(folder / "conversations.json")
         for row in rows:
-            place = Place(file, row.index, row.line)
+            place = RowLocation(file, row.index, row.line)
             yield from self._conversations.rows(place, row.value, folder.name, 0, histories)
         yield from self._conversations.apart(histories)
         yield from self._work.left(histories)
@@ -246,7 +258,7 @@ class BenchmarkRows:
             yield from self._work.costs(folder / "cost.json", target)
 
     def _count(self, row: BulkRow) -> None:
-        added = self._setting.report.added
+        added = self._context.report.added
         match row:
             case WholeConversation():
                 added["conversations"] += row.fresh
@@ -266,9 +278,9 @@ class BenchmarkRows:
                 pass
 
     def _note(self) -> NoteRow:
-        added = self._setting.report.added_text
-        text = f"imported from {self._setting.source.folder}: {added}"
-        return NoteRow(kind=NoteKind.WARNING, benchmark=self._setting.name, text=text)
+        added = self._context.report.added_text
+        text = f"imported from {self._context.source.folder}: {added}"
+        return NoteRow(kind=NoteKind.WARNING, benchmark=self._context.name, text=text)
 
 
 class Watcher(Protocol):
@@ -302,7 +314,7 @@ class Importer:
     anew: bool = False
     """Read what is unchanged as well: the store's rows may not say what they said."""
 
-    async def run(self, found: Found, names: Sequence[str] = ()) -> ImportReport:
+    async def run(self, found: ImportableFolder, names: Sequence[str] = ()) -> ImportReport:
         """Raises `InputError` for a name that names none of the benchmarks found, and
         `StoreError`; what is wrong with the files themselves is in the report."""
         report = ImportReport(found.kind, dry=self.store is None)
@@ -323,7 +335,7 @@ class Importer:
     async def _import(
         self,
         source: Source,
-        found: Found,
+        found: ImportableFolder,
         models: Mapping[str, str],
         one: BenchmarkReport,
         report: ImportReport,
@@ -345,7 +357,7 @@ class Importer:
         of = made_from(source, metrics, models, self.config.jury, self._written(source, name))
         result: Unchanged | BenchmarkRows | None = self._unchanged(source, found, name, of, one)
         if result is None:
-            result = BenchmarkRows(self._setting(source, found, models, one, definition, of))
+            result = BenchmarkRows(self._context(source, found, models, one, definition, of))
             await self._write(result.rows())
         report.placed += await self._place(source, name, definition, result.metrics_named)
         return result.targets
@@ -358,7 +370,12 @@ class Importer:
             pass
 
     def _unchanged(
-        self, source: Source, found: Found, name: str, made_from: str, report: BenchmarkReport
+        self,
+        source: Source,
+        found: ImportableFolder,
+        name: str,
+        made_from: str,
+        report: BenchmarkReport,
     ) -> Unchanged | None:
         """None where it is to be read."""
         if self.reader is None or self.anew:
@@ -380,27 +397,27 @@ class Importer:
         digest = digest_on_disk(path)
         return None if known is not None and known.digest == digest else digest
 
-    def _setting(
+    def _context(
         self,
         source: Source,
-        found: Found,
+        found: ImportableFolder,
         models: Mapping[str, str],
         report: BenchmarkReport,
         definition: Definition | None,
         made_from: str,
-    ) -> Setting:
+    ) -> ImportContext:
         name = report.name
-        return Setting(
+        return ImportContext(
             name=name,
             source=source,
             root=found.root,
             definition=definition,
             scenarios=self._scenarios(source, name, definition),
             removed=self.reader.removed_scenarios(name) if self.reader else frozenset(),
-            known=Known(self.reader, name),
+            known=KnownRows(self.reader, name),
             names=Names(),
             models=models,
-            court=Court(_tracks(definition), self.config.jury),
+            rules=VerdictRules(_tracks(definition), self.config.jury),
             report=report,
             made_from=made_from,
             files=FilesRead(source),
@@ -476,7 +493,7 @@ def _chosen(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
     return [source for source in sources if source.name in names]
 
 
-def _models(found: Found, report: ImportReport) -> dict[str, str]:
+def _models(found: ImportableFolder, report: ImportReport) -> dict[str, str]:
     """Which model stands behind which target, as their configuration says now."""
     if found.config is None:
         return {}

@@ -252,7 +252,7 @@ class KnownTake:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownRows:
     """One benchmark of the store as it is before the import."""
 
     reader: Reader | None

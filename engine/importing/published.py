@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from engine.importing.context import Place, Setting
-from engine.importing.conversations import Conversations, Scores
+from engine.importing.context import ImportContext, RowLocation
+from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError, kind_of, our_scenario_id
 from engine.importing.report import FileReport
 from engine.importing.scenarios import published_set_up
@@ -79,12 +79,12 @@ def was_mapped(published_id: str) -> str | None:
 
 
 @dataclass(slots=True)
-class Site:
+class PublishedSite:
     """Of one benchmark's import."""
 
-    setting: Setting
+    context: ImportContext
     conversations: Conversations
-    scores: Scores
+    scores: PendingScores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
         for model in sorted(folder.iterdir()):
@@ -93,14 +93,14 @@ class Site:
 
     def _model(self, folder: Path) -> Iterator[BulkRow]:
         """Thirty thousand files would be as many reports: each folder has one."""
-        report = self.setting.report.file(folder)
+        report = self.context.report.file(folder)
         for path in sorted(folder.glob("*.json")):
             file = FileReport(path, problems=report.problems)
             yield from self._file(path, file, folder.name)
             report.add(file)
 
     def _file(self, path: Path, file: FileReport, model: str) -> Iterator[BulkRow]:
-        value = self.setting.value(path, file)
+        value = self.context.value(path, file)
         if value is None:
             file.rows += 1
             file.dropped += 1
@@ -109,17 +109,17 @@ class Site:
             found = read_published(value, path=path, target=model)
         except UnfitError as error:
             file.rows += 1
-            Place(file, 0, 1).drop(error)
+            RowLocation(file, 0, 1).drop(error)
             return
-        report = self.setting.report
+        report = self.context.report
         if (ours := was_mapped(found.published_id)) is not None:
             report.mapped[found.published_id] = ours
         if found.neither is not None:
             report.notes["verdicts that are neither yes nor no, kept as unscored"] += 1
         if found.score is not None and found.conversations:
             scored = FileReport(path, problems=file.problems)
-            self.scores.keep(Place(scored, 0, None), found.score, model)
+            self.scores.keep(RowLocation(scored, 0, None), found.score, model)
             if len(found.conversations) > 1:
                 report.notes["verdicts of several samples, kept with the first"] += 1
         for number, row in enumerate(found.conversations):
-            yield from self.conversations.rows(Place(file, number, 1), row, model, number)
+            yield from self.conversations.rows(RowLocation(file, number, 1), row, model, number)

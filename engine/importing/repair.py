@@ -17,12 +17,12 @@ from engine.errors import InputError
 from engine.files import digest_on_disk
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
-from engine.importing.source import Found, look_through
+from engine.importing.source import ImportableFolder, look_through
 from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
 from engine.store.header import OlderStoreError
 from engine.store.integrity import faults, unread_results
-from engine.store.left_out import LeftOut, without_what_is_there
+from engine.store.left_out import LeftOutRows, without_what_is_there
 from engine.store.lock import hold_workspace
 from engine.store.pages import log_of
 from engine.store.reader import Reader
@@ -38,7 +38,7 @@ class Examination:
     path: Path
     exists: bool
     faults: tuple[str, ...]
-    files: Found | None
+    files: ImportableFolder | None
     """Mirrored files, or what else can be imported; None where there is nothing."""
     unread: bool = False
     """Whether it holds nothing at all, and the files do."""
@@ -82,7 +82,7 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
         found = (f"the file is gone, and only {log.name} is left",)
     exists = path.exists() or bool(found)
     try:
-        files: Found | None = look_through(workspace.root)
+        files: ImportableFolder | None = look_through(workspace.root)
     except InputError:
         files = None
     unread = exists and not found and bool(unread_results(workspace.benchmarks_dir, path))
@@ -92,7 +92,9 @@ def examine(workspace: Workspace, path: Path, config: Config | None = None) -> E
     return Examination(path, exists, found, files, unread, lacks)
 
 
-def _lacking(workspace: Workspace, config: Config, path: Path, files: Found) -> Iterator[str]:
+def _lacking(
+    workspace: Workspace, config: Config, path: Path, files: ImportableFolder
+) -> Iterator[str]:
     """Nothing for a store of an older version: it is brought up to date first."""
     try:
         reader = open_reader(path)
@@ -126,7 +128,9 @@ async def repair(
             into = path.with_name(path.name + ".saved")
             _clear(into)
             nothing_else = examination.files is None
-            left_out = LeftOut(path.with_name(f"{path.name}.left-out-{now:%Y%m%d-%H%M%S}.jsonl"))
+            left_out = LeftOutRows(
+                path.with_name(f"{path.name}.left-out-{now:%Y%m%d-%H%M%S}.jsonl")
+            )
             done.saved = salvage(done.aside, into, left_out, nothing_else=nothing_else)
             done.left_out = left_out.path if left_out.rows else None
             put_in_place(into, path)

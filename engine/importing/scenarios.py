@@ -10,7 +10,7 @@ from typing import Any, Final
 from engine.benchmark import Scenario, Stage, metric_of
 from engine.errors import Problem
 from engine.importing import fields
-from engine.importing.context import Place, Setting
+from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import (
     OURS,
     PARTIAL,
@@ -23,7 +23,7 @@ from engine.importing.fields import (
     without_secrets,
 )
 from engine.importing.histories import Histories
-from engine.importing.work import Work
+from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow
 from engine.store.files import read_scenario
 from engine.store.tables import ScenarioRow
@@ -38,7 +38,7 @@ _OF_A_CONVERSATION: Final = frozenset(
 _GOALS: Final = frozenset({"user_goal", "latent_adversarial_goal"})
 
 
-def has_set_up(row: JsonObject) -> bool:
+def has_scenario(row: JsonObject) -> bool:
     """Whether a conversation's row holds its scenario, as it did in the first months."""
     return row.keys() >= _GOALS and ("persona" in row or "user_persona" in row)
 
@@ -126,11 +126,11 @@ _HINT = "import into another workspace; conversations of it are not taken"
 
 
 @dataclass(slots=True)
-class SetUps:
+class ScenarioImport:
     """Of one benchmark's import."""
 
-    setting: Setting
-    work: Work
+    context: ImportContext
+    work: WorkImport
     history: Histories
     by_id: dict[str, Scenario] = field(default_factory=dict)
     """As they are in the store once all is written."""
@@ -140,15 +140,15 @@ class SetUps:
     """How a conversation told the scenario of an id, word for word: hundreds tell the same."""
 
     def __post_init__(self) -> None:
-        self.by_id.update(self.setting.scenarios)
+        self.by_id.update(self.context.scenarios)
 
     def file(self, path: Path) -> Iterator[BulkRow]:
         """The rows of a `scenarios.json`."""
-        file, rows = self.setting.rows(path)
+        file, rows = self.context.rows(path)
         seen: dict[str, int] = {}
         for row in rows:
             file.rows += 1
-            place = Place(file, row.index, row.line)
+            place = RowLocation(file, row.index, row.line)
             try:
                 value = fields.as_object(row.value)
                 name = fields.row_scenario_id(value)
@@ -160,7 +160,7 @@ class SetUps:
                 continue
             yield from self._row(value, place)
 
-    def cached(self, value: object, place: Place) -> Iterator[BulkRow]:
+    def cached(self, value: object, place: RowLocation) -> Iterator[BulkRow]:
         """A row that no `scenarios.json` has yet."""
         place.file.rows += 1
         try:
@@ -176,7 +176,7 @@ class SetUps:
         them. `forgotten` is to follow."""
         for place, value, source in self.history.removed():
             scenario = self._read(value, place)
-            if scenario is None or scenario.id in {*self.by_id, *self.setting.removed}:
+            if scenario is None or scenario.id in {*self.by_id, *self.context.removed}:
                 continue
             self.by_id[scenario.id] = scenario
             self._gone.append((scenario, source))
@@ -187,15 +187,15 @@ class SetUps:
         for scenario, source in self._gone:
             yield replace(self._stored(scenario, source), removed=True)
 
-    def _row(self, value: JsonObject, place: Place) -> Iterator[BulkRow]:
+    def _row(self, value: JsonObject, place: RowLocation) -> Iterator[BulkRow]:
         file = place.file
         scenario = self._read(value, place)
         if scenario is None:
             file.dropped += 1
-        elif scenario.id in self.setting.removed:
+        elif scenario.id in self.context.removed:
             file.known += 1
             note = "scenarios that were taken out of the workspace, left out"
-            self.setting.report.notes[note] += 1
+            self.context.report.notes[note] += 1
         elif scenario.id not in self.by_id:
             file.taken += 1
             yield from self._new(scenario, value, place)
@@ -205,15 +205,15 @@ class SetUps:
         else:
             file.known += 1
 
-    def _read(self, value: JsonObject, place: Place) -> Scenario | None:
+    def _read(self, value: JsonObject, place: RowLocation) -> Scenario | None:
         """None where our reader refuses it, which is told."""
         scenario, problems = scenario_of(
-            value, path=place.file.path, index=place.index, metrics=self.setting.tracks
+            value, path=place.file.path, index=place.index, metrics=self.context.tracks
         )
         place.file.tell_all(problems)
         return scenario
 
-    def _new(self, scenario: Scenario, value: JsonObject, place: Place) -> Iterator[BulkRow]:
+    def _new(self, scenario: Scenario, value: JsonObject, place: RowLocation) -> Iterator[BulkRow]:
         source = source_of(value)
         base = base_of(value, scenario, path=place.file.path, index=place.index)
         for one in (base, scenario):
@@ -230,7 +230,7 @@ class SetUps:
     def _stored(self, scenario: Scenario, source: str = "file") -> ScenarioRow:
         at, depends = self.history.scenario(scenario.id)
         return ScenarioRow(
-            benchmark=self.setting.name,
+            benchmark=self.context.name,
             scenario=scenario,
             source=source,
             depends=depends if source == "model" else None,
@@ -240,7 +240,7 @@ class SetUps:
     # Of a conversation
 
     def of_conversation(
-        self, value: JsonObject, scenario_id: str, place: Place
+        self, value: JsonObject, scenario_id: str, place: RowLocation
     ) -> tuple[list[BulkRow], list[BulkRow]]:
         """What is written before a conversation that is new, and what after it.
 
@@ -253,22 +253,22 @@ class SetUps:
         told = {name: value.get(name) for name in _SET_UP}
         if self._told.get(scenario_id) == told:
             return [], []
-        played = self._read(value, place) if has_set_up(value) else None
+        played = self._read(value, place) if has_scenario(value) else None
         today = self.by_id.get(scenario_id)
         if played is None or played.id != scenario_id:
             if today is None:
                 note = "conversations of scenarios that no file describes"
-                self.setting.report.notes[note] += 1
+                self.context.report.notes[note] += 1
             return [], []
         if today is None:
             return list(self._new(played, value, place)), []
         if not differ(played, today):
             self._told[scenario_id] = told
             return [], []
-        if scenario_id in self.setting.scenarios:
+        if scenario_id in self.context.scenarios:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
         note = "conversations that were played from an older version of their scenario"
-        self.setting.report.notes[note] += 1
+        self.context.report.notes[note] += 1
         return [self._stored(played)], [self._stored(today)]
 
     def metric_of(self, value: JsonObject, scenario_id: str) -> str:
@@ -278,7 +278,7 @@ class SetUps:
         if (told := fields.text(value, "metric_id")) is not None:
             return told
         named = metric_of(scenario_id)
-        return named if named in self.setting.tracks else UNKNOWN
+        return named if named in self.context.tracks else UNKNOWN
 
     @property
     def metrics_named(self) -> dict[str, str]:

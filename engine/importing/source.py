@@ -38,7 +38,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportableFolder:
     """A folder, looked through."""
 
     root: Path
@@ -48,7 +48,7 @@ class Found:
     config: Path | None = None
 
 
-def look_through(folder: Path) -> Found:
+def look_through(folder: Path) -> ImportableFolder:
     """Raises `InputError` where nothing in it can be imported."""
     try:
         found = _found(folder)
@@ -66,7 +66,7 @@ def look_through(folder: Path) -> Found:
     return found
 
 
-def _found(folder: Path) -> Found | None:
+def _found(folder: Path) -> ImportableFolder | None:
     if not folder.exists():
         raise InputError(Problem("there is no such folder", folder))
     if not folder.is_dir():
@@ -77,11 +77,11 @@ def _found(folder: Path) -> Found | None:
         return _benchmark(folder)
     several = [_source(place) for place in _folders(folder) if _is_benchmark(place)]
     if several:
-        return Found(folder, "a folder of benchmarks", several)
+        return ImportableFolder(folder, "a folder of benchmarks", several)
     return _published(folder)
 
 
-def _workspace(folder: Path) -> Found:
+def _workspace(folder: Path) -> ImportableFolder:
     places = [place for place in _folders(folder / "benchmarks") if _is_benchmark(place)]
     cached = {place.name: place for place in _folders(folder / CACHE)}
     sources = [_source(place, cached.pop(place.name, None)) for place in places]
@@ -94,17 +94,17 @@ def _workspace(folder: Path) -> Found:
     published = _published(folder)
     if published is not None:
         sources += published.sources
-    return Found(folder, "a workspace", sources, config if config.is_file() else None)
+    return ImportableFolder(folder, "a workspace", sources, config if config.is_file() else None)
 
 
-def _benchmark(folder: Path) -> Found:
+def _benchmark(folder: Path) -> ImportableFolder:
     """One of a workspace's, so its cache and configuration may be two folders above."""
     root = folder.absolute().parent.parent
     cache = root / CACHE / folder.absolute().name
     config = root / "config.yaml"
     inside = folder.absolute().parent.name == "benchmarks"
     source = _source(folder, cache if inside and cache.is_dir() else None)
-    return Found(
+    return ImportableFolder(
         folder, "one benchmark's folder", [source], config if inside and config.is_file() else None
     )
 
@@ -124,15 +124,15 @@ def _is_benchmark(folder: Path) -> bool:
     return any((folder / name).exists() for name in names) and not _models(folder)
 
 
-def _published(folder: Path) -> Found | None:
+def _published(folder: Path) -> ImportableFolder | None:
     """The site's folder, its `scenarios`, or one benchmark in it."""
     for place in (folder / "scenarios", folder):
         sources = [Source(one.name, one, published=True) for one in _folders(place) if _models(one)]
         if sources:
-            return Found(folder, "published transcripts", sources)
+            return ImportableFolder(folder, "published transcripts", sources)
     if _models(folder):
         source = Source(folder.absolute().name, folder, published=True)
-        return Found(folder, "one benchmark's published transcripts", [source])
+        return ImportableFolder(folder, "one benchmark's published transcripts", [source])
     return None
 
 

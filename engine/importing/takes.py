@@ -19,7 +19,7 @@ from engine.importing.fields import (
     target_model,
     text,
 )
-from engine.importing.verdicts import Court, verdicts_of
+from engine.importing.verdicts import VerdictRules, verdicts_of
 from engine.store.bulk import GIVEN_LATER, WholeTake
 from engine.store.digest import message_digest
 from engine.store.inserts import storable_message
@@ -35,7 +35,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class ParsedTranscript:
     """What was said, each message with its turn."""
 
     messages: Sequence[MessageRow]
@@ -61,14 +61,14 @@ def read_transcript(
     ours: Mapping[str, Any] | None = None,
     key: str = "transcript",
     secrets: frozenset[str] = frozenset(),
-) -> Transcript:
+) -> ParsedTranscript:
     """Raises `UnfitError` for what is no conversation of a user and an assistant in turns."""
     if value is None:
         value = []
     if not isinstance(value, list):
         raise UnfitError(key, f"expected a list of messages, found {kind_of(value)}")
     turns = _turns(ours)
-    return Transcript(
+    return ParsedTranscript(
         [_message(one, place, turns, key, secrets) for place, one in enumerate(value)]
     )
 
@@ -154,7 +154,7 @@ class FileTake:
     """One take as a file tells it."""
 
     number: int
-    transcript: Transcript
+    transcript: ParsedTranscript
     stop_reason: StopReason | None
     """None where it did not come to an end."""
     detail: str | None
@@ -210,7 +210,7 @@ def takes_of(
     key: ConversationKey,
     *,
     metric_id: str,
-    court: Court,
+    rules: VerdictRules,
     model: str,
     secrets: frozenset[str],
 ) -> list[FileTake]:
@@ -218,7 +218,7 @@ def takes_of(
     ours = row.get(OURS)
     told: Mapping[str, Any] = ours if isinstance(ours, dict) else {}
     counting = _counting(row, told, model, secrets)
-    others = listed_takes(told.get("other_takes"), metric_id, court, secrets)
+    others = listed_takes(told.get("other_takes"), metric_id, rules, secrets)
     return in_order([counting, *others])
 
 
@@ -253,7 +253,7 @@ def _counting(
 
 
 def listed_takes(
-    listed: object, metric_id: str, court: Court, secrets: frozenset[str]
+    listed: object, metric_id: str, rules: VerdictRules, secrets: frozenset[str]
 ) -> Iterator[FileTake]:
     """Takes that our own files tell whole, each by itself. Raises `UnfitError`."""
     for one in objects(listed):
@@ -266,7 +266,7 @@ def listed_takes(
             model=text(one, "model") or UNKNOWN,
             scripted=one.get("scripted") is True,
         )
-        given = verdicts_of(objects(one.get("verdicts")), metric_id, court)
+        given = verdicts_of(objects(one.get("verdicts")), metric_id, rules)
         yield take.judged(given) if take.finished else take
 
 

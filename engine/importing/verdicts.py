@@ -22,7 +22,7 @@ Tracks = Mapping[str, Track]
 
 
 @dataclass(frozen=True, slots=True)
-class Court:
+class VerdictRules:
     """What makes a verdict of what a file says."""
 
     tracks: Tracks
@@ -32,7 +32,7 @@ class Court:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ParsedVerdicts:
     """The verdicts of one row."""
 
     verdicts: tuple[Verdict, ...]
@@ -40,15 +40,15 @@ class Given:
     """Whether the row is about another metric than its scenario is made for."""
 
 
-def read_verdicts(row: JsonObject, metric_id: str, court: Court) -> Given:
+def read_verdicts(row: JsonObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
     """`metric_id` is the scenario's. Raises `UnfitError`."""
-    history = tuple(_history(row, metric_id, court))
+    history = tuple(_history(row, metric_id, rules))
     about = metric_id if history else text(row, "metric_id") or metric_id
     present = answer(row, "present")
-    track = court.tracks.get(about)
+    track = rules.tracks.get(about)
     counted = passed(row, present, track)
     if about != metric_id:
-        return Given((_off_target(row, about, track, present, court),), off_target=True)
+        return ParsedVerdicts((_off_target(row, about, track, present, rules),), off_target=True)
     said = Verdict(
         take=GIVEN_LATER,
         metric_id=metric_id,
@@ -60,12 +60,12 @@ def read_verdicts(row: JsonObject, metric_id: str, court: Court) -> Given:
         passed=None if track is None else counted,
         unscored=_unscored(present, counted, track),
         justification=_justification(row),
-        jury=court.jury,
+        jury=rules.jury,
     )
     if not history:
-        return Given((said,))
+        return ParsedVerdicts((said,))
     is_edited = track is not None and not any(_tells(one, said) for one in history)
-    return Given((*history, said) if is_edited else history)
+    return ParsedVerdicts((*history, said) if is_edited else history)
 
 
 def _tells(one: Verdict, said: Verdict) -> bool:
@@ -80,7 +80,7 @@ def _off_target(
     about: str,
     track: Track | None,
     present: bool | None,  # noqa: FBT001  (a value, not a switch)
-    court: Court,
+    rules: VerdictRules,
 ) -> Verdict:
     """Kept, and never counted: its scenario was not made to bring this behaviour out."""
     return Verdict(
@@ -94,7 +94,7 @@ def _off_target(
         passed=None,
         unscored=f"off target: about {about}, which this scenario is not made for",
         justification=_justification(row),
-        jury=court.jury,
+        jury=rules.jury,
     )
 
 
@@ -119,18 +119,18 @@ def _listed(row: JsonObject) -> list[dict[str, Any]]:
     return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
-def _history(row: JsonObject, metric_id: str, court: Court) -> Iterator[Verdict]:
+def _history(row: JsonObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
     """Every verdict on the take, as our own files tell them, oldest first."""
-    yield from verdicts_of(_listed(row), metric_id, court)
+    yield from verdicts_of(_listed(row), metric_id, rules)
 
 
 def verdicts_of(
-    listed: Iterable[dict[str, Any]], metric_id: str, court: Court
+    listed: Iterable[dict[str, Any]], metric_id: str, rules: VerdictRules
 ) -> Iterator[Verdict]:
     """From what our own files list. Raises `UnfitError`."""
     for one in listed:
         about = text(one, "metric_id") or metric_id
-        track = court.tracks.get(about)
+        track = rules.tracks.get(about)
         counted = answer(one, "passed")
         present = answer(one, "present")
         unscored = storable(text(one, "unscored") or "") or None
@@ -147,7 +147,7 @@ def verdicts_of(
             unscored=unscored or _unscored(present, counted, track),
             justification=_justification(one),
             quotes=tuple(_quotes(one)),
-            jury=court.jury,
+            jury=rules.jury,
             served_by=_served_by(one),
         )
 

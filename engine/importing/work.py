@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Role, Stage, State, Usage
-from engine.importing.context import Place, Setting
+from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, UNKNOWN, UnfitError, kind_of, usage_of
 from engine.importing.histories import Histories
 from engine.store.tables import AttemptRow, StateRow
@@ -43,7 +43,7 @@ def attempt_of(
 
 
 @dataclass(slots=True)
-class Used:
+class KnownUsage:
     """What is in the store, or on its way there, of a stage and target."""
 
     sums: dict[tuple[Stage, str | None], Usage] = field(default_factory=dict)
@@ -111,11 +111,11 @@ _GENERATION = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
 
 
 @dataclass(slots=True)
-class Work:
+class WorkImport:
     """Of one benchmark's import."""
 
-    setting: Setting
-    _used: Used = field(default_factory=Used)
+    context: ImportContext
+    _used: KnownUsage = field(default_factory=KnownUsage)
     _announced: set[tuple[Stage, str]] = field(default_factory=set)
 
     def state(
@@ -124,7 +124,7 @@ class Work:
         """Done, or failed for a reason; none where a state of it is told already."""
         yield from self.told(
             StateRow(
-                benchmark=self.setting.name,
+                benchmark=self.context.name,
                 stage=stage,
                 unit=unit,
                 target=target,
@@ -136,7 +136,7 @@ class Work:
     def told(self, row: StateRow) -> Iterator[StateRow]:
         """None where a state of it is told already. A conversation comes once, and there may be
         very many, so that no list of them is needed."""
-        if self.setting.known.announced(row.stage, row.unit):
+        if self.context.known.announced(row.stage, row.unit):
             return
         if row.target is None:
             if (row.stage, row.unit) in self._announced:
@@ -154,7 +154,7 @@ class Work:
     def attempt(
         self, stage: Stage, unit: str, target: str | None, model: str, usage: Usage
     ) -> AttemptRow:
-        name = self.setting.name
+        name = self.context.name
         attempt = attempt_of(name, stage, unit, target, model=model, usage=usage)
         self._used.add(attempt)
         return attempt
@@ -166,7 +166,7 @@ class Work:
 
     def left(self, histories: Histories) -> Iterator[AttemptRow | StateRow]:
         """What is told of rows of work that are none of those in other files."""
-        known = self.setting.known
+        known = self.context.known
         for history in histories.left():
             calls = history.calls or []
             yield from self.made(call for call in calls if not known.called(call.stage, call.unit))
@@ -178,19 +178,19 @@ class Work:
         """The part of each sum in a `cost.json` that no row has told."""
         if not path.is_file():
             return
-        file = self.setting.report.file(path)
-        value = self.setting.value(path, file)
+        file = self.context.report.file(path)
+        value = self.context.value(path, file)
         if value is None:
             return
         if not isinstance(value, dict):
             what = f"expected an object, {{...}}, found {kind_of(value)}"
-            Place(file, 0, 1).drop(UnfitError("", what))
+            RowLocation(file, 0, 1).drop(UnfitError("", what))
             return
         for stage, told, scripted in phases(value):
             if (stage in _GENERATION) != (target is None):
                 continue
             file.rows += 1
-            before = self.setting.known.usage(stage, target)
+            before = self.context.known.usage(stage, target)
             missing = self._used.missing(stage, target, told, before)
             if missing is None:
                 is_told = self._used.knows(stage, target)
@@ -198,14 +198,14 @@ class Work:
                 file.known += not is_told
                 continue
             file.taken += 1
-            unit = target or self.setting.name
+            unit = target or self.context.name
             yield self.attempt(stage, unit, target, caller(scripted=scripted), missing)
 
     def of_stages(self, folder: Path, history: Histories) -> Iterator[StateRow]:
         """Metrics stand in the benchmark's file; results were worked out where there is one."""
         if history.is_there:
             return
-        name, definition = self.setting.name, self.setting.definition
+        name, definition = self.context.name, self.context.definition
         if definition is not None and definition.metrics:
             yield from self.state(Stage.GEN_METRICS, name)
         if (folder / "results.json").is_file():

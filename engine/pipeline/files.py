@@ -10,14 +10,14 @@ from typing import Any, Final
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
 from engine.pipeline.workbench import Bench, BenchmarkContext
-from engine.store.mirror import Edits, Mirror, MirrorReport, Results, TargetName
+from engine.store.mirror import EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
 _LOOK_S: Final = 0.5
 
 
-async def write_files(bench: Bench, edits: Edits = Edits.LEAVE) -> MirrorReport:
+async def write_files(bench: Bench, edits: EditPolicy = EditPolicy.LEAVE) -> MirrorReport:
     """Mirror the store to the documented files, off the loop."""
     report = await asyncio.to_thread(_mirror, bench, edits)
     await _remember(bench, report)
@@ -53,7 +53,7 @@ def differences(bench: BenchmarkContext) -> Iterator[str]:
         yield from mirror.differences(bench.name, **_content(bench, reader))
 
 
-def _mirror(bench: Bench, edits: Edits) -> MirrorReport:
+def _mirror(bench: Bench, edits: EditPolicy) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
@@ -76,6 +76,6 @@ def _content(bench: BenchmarkContext, reader: Reader) -> dict[str, Any]:
     return {
         "metrics": definition.metrics,
         "targets": [TargetName(target.id, target.model) for target in config.targets],
-        "results": Results(repr((definition, config)), results),
+        "results": LazyResults(repr((definition, config)), results),
         "jury": config.jury,
     }

@@ -40,7 +40,7 @@ from engine.providers.accounts import Accounts
 from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import Store
-from engine.store.mirror import Edits, MirrorReport
+from engine.store.mirror import EditPolicy, MirrorReport
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow, RunRow
 
@@ -468,7 +468,7 @@ class Pipeline:
 
 
 async def mirror_benchmark(
-    pipeline: Pipeline, name: str, edits: Edits = Edits.LEAVE
+    pipeline: Pipeline, name: str, edits: EditPolicy = EditPolicy.LEAVE
 ) -> MirrorReport:
     """Write the files of one benchmark, after taking in what a person edited."""
     bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))

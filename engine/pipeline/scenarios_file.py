@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.files import digest_on_disk
 from engine.pipeline.workbench import Bench, BenchmarkContext
 from engine.store.files import read_scenarios
-from engine.store.reader import ForeseenReader
+from engine.store.reader import EditedScenariosReader
 from engine.store.tables import ScenarioRow
 
 
@@ -112,7 +112,7 @@ def with_edits(bench: BenchmarkContext) -> BenchmarkContext:
         for number, one in enumerate(edits.changed, start=1)
     }
     removed = frozenset(one.id for one in edits.removed)
-    return replace(bench, reader=ForeseenReader(bench.reader, bench.name, changed, removed))
+    return replace(bench, reader=EditedScenariosReader(bench.reader, bench.name, changed, removed))
 
 
 def _differs(given: Scenario, stored: ScenarioRow | None) -> bool:

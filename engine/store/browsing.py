@@ -91,7 +91,7 @@ class Sorting:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FilterResult:
     """The takes that count of the conversations that a filter holds, by their `seq`, in order."""
 
     takes: array[int]
@@ -106,7 +106,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class RelatedTake:
     """One playing of a conversation of a scenario or of its variants."""
 
     take_seq: int
@@ -208,7 +208,7 @@ class Browser:
         """In characters."""
         return self._store.number("SELECT coalesce(max(length(scenario_id)), 0) FROM scenario")
 
-    def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> Found:
+    def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Everything that a filter holds. Raises `StoreError`."""
         where, parameters = _where(wanted)
         way = " DESC" if sorting.backwards else ""
@@ -220,7 +220,7 @@ class Browser:
             f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
         )
         outcomes = [row[1] for row in rows]
-        return Found(
+        return FilterResult(
             array("q", [row[0] for row in rows]),
             outcomes.count(1),
             outcomes.count(0),
@@ -289,7 +289,7 @@ class Browser:
                 found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
         return [found[take] for take in takes if take in found]
 
-    def kin(self, benchmark: str, scenario_id: str) -> list[Kin]:
+    def related_takes(self, benchmark: str, scenario_id: str) -> list[RelatedTake]:
         """Every playing of a scenario, of its base and of all variants, by all targets; by
         scenario, target, sample and take."""
         base = base_id(scenario_id)
@@ -305,7 +305,7 @@ class Browser:
         )
         newest = {read(ConversationKey, row): row["number"] for row in rows if row["finished"]}
         return [
-            Kin(
+            RelatedTake(
                 take_seq=row["seq"],
                 key=(key := read(ConversationKey, row)),
                 number=row["number"],

@@ -18,9 +18,9 @@ from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, mes
 from engine.store.tables import (
     AttemptRow,
     MessageRow,
-    Row,
     ScenarioRow,
     StateRow,
+    StoredRow,
     TakeEndRow,
     TakeRow,
     Verdict,
@@ -76,7 +76,7 @@ class WholeConversation:
     states: Sequence[StateRow] = ()
 
 
-BulkRow = Row | WholeConversation | ImportNote
+BulkRow = StoredRow | WholeConversation | ImportNote
 
 
 class Bulk:
@@ -133,7 +133,7 @@ class _Writing:
         if self._count >= _AT_ONCE:
             self.flush()
 
-    def _one(self, row: Row, take: int = GIVEN_LATER) -> int:
+    def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> int:
         """What is there before it is asked of the store."""
         self.flush()
         if isinstance(row, TakeEndRow | MessageRow | Verdict) and row.take == GIVEN_LATER:
@@ -150,7 +150,7 @@ class _Writing:
                 self.connection.executemany(INSERTS[table], rows)
         self._count = 0
 
-    def _put(self, row: Row, given: Sequence[Value]) -> int:
+    def _put(self, row: StoredRow, given: Sequence[Value]) -> int:
         self.seq += 1
         values = VALUES[type(row)](row, self.seq, self.at, *given)
         self._waiting[TABLE_OF[type(row)]].append(values)
@@ -196,7 +196,7 @@ class _Written:
         self._has_reply = any(one.speaker is Speaker.TARGET for one in messages)
         self._is_finished, self._votes = False, []
 
-    def add(self, row: Row, given: Sequence[Value]) -> None:
+    def add(self, row: StoredRow, given: Sequence[Value]) -> None:
         """A row, with what was decided for it."""
         match row:
             case StateRow():

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hin
 
 from engine.benchmark import Metric, Scenario, Usage
 from engine.store.header import row_is_damaged
-from engine.store.tables import NO_COLUMN, TABLES, Depends, Mark, Row, moment
+from engine.store.tables import NO_COLUMN, TABLES, Depends, RareFlag, StoredRow, utc_datetime
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,7 +48,7 @@ _COLUMNS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FieldColumn:
     """Where one field of a dataclass stands."""
 
     name: str
@@ -64,7 +64,7 @@ def _once(function: F) -> F:
 
 
 @_once
-def columns(table: type) -> tuple[Column, ...]:
+def columns(table: type) -> tuple[FieldColumn, ...]:
     """In the order of the fields."""
     return tuple(_columns(table, ""))
 
@@ -75,14 +75,14 @@ def columns_of(table: str) -> tuple[str, ...]:
     return tuple(column.name for column in columns(TABLES[table]))
 
 
-def _columns(table: type, path: str) -> Iterator[Column]:
+def _columns(table: type, path: str) -> Iterator[FieldColumn]:
     for name, hint in _fields(table):
         if is_dataclass(hint) and isinstance(hint, type):
             # a row is one call, whatever a sum of them counts
             inner = _columns(hint, f"{path}{name}.")
             yield from (one for one in inner if (hint, one.name) != (Usage, "calls"))
         else:
-            yield Column(_column(table, name), path + name, hint)
+            yield FieldColumn(_column(table, name), path + name, hint)
 
 
 def _column(table: type, name: str) -> str:
@@ -176,7 +176,7 @@ def flag(value: int | None) -> bool | None:
 # To a row
 
 
-def encoder(table: type[Row], *given: str) -> Callable[..., tuple[Value, ...]]:
+def encoder(table: type[StoredRow], *given: str) -> Callable[..., tuple[Value, ...]]:
     """What makes the columns of a row: of the row, its `seq`, the present time, and each of the
     columns that are `given` in place of what the row says."""
     names: dict[str, Any] = {}
@@ -271,15 +271,15 @@ _Texts = tuple[str, ...]
 _ENCODERS: Final[Mapping[Any, Convert]] = {
     str: storable,
     bool: int,
-    Mark: lambda value: 1 if value else None,
+    RareFlag: lambda value: 1 if value else None,
     _Texts: lambda texts: _json(list(texts)),
     Mapping[str, str]: _json_object,
     Mapping[str, object]: _json_object,
 }
 _DECODERS: Final[Mapping[Any, Convert]] = {
     bool: bool,
-    Mark: bool,
-    datetime: moment,
+    RareFlag: bool,
+    datetime: utc_datetime,
     _Texts: lambda text: tuple(json.loads(text)),
     Depends | None: _or_none(_depends) or _depends,
     Mapping[str, str]: _named_texts,

@@ -70,7 +70,7 @@ class Connection:
             raise damaged(self.path, "a row cannot be read") from None
 
     @contextlib.contextmanager
-    def one_moment(self) -> Iterator[None]:
+    def read_transaction(self) -> Iterator[None]:
         """Everything read in the block is of one moment. Keep it short."""
         with self._lock:
             self.all("BEGIN")

@@ -26,8 +26,8 @@ from engine.store.pages import has_log, log_of
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
 from engine.store.schema import STEPS, take_step
-from engine.store.tables import Row
-from engine.store.writer import Clock, OnTrouble, Writer
+from engine.store.tables import StoredRow
+from engine.store.writer import OnTrouble, UtcClock, Writer
 
 T = TypeVar("T")
 
@@ -60,14 +60,14 @@ class Store:
         well again; on the writer's thread, which it must not hold up."""
         self._writer.on_trouble(hear)
 
-    async def write(self, *rows: Row) -> list[int]:
+    async def write(self, *rows: StoredRow) -> list[int]:
         """Write all of them or none; their `seq`s, once they are durable.
 
         Raises `StoreError`. Whoever is cancelled while waiting has written all the same.
         """
         return await self._writer.write(rows)
 
-    def tell(self, *rows: Row) -> None:
+    def tell(self, *rows: StoredRow) -> None:
         """Write without waiting, in order with every other write, from any thread.
 
         What could not be written is raised by the next `write` or `close`.
@@ -92,10 +92,10 @@ class Store:
         """Remember files, as `set_mirrored` does, that stay as a person wrote them."""
         await self._writer.set_kept(digests)
 
-    def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """For this room: do something between two transactions of the writer, on its connection.
         Blocks until it is done; raises what `work` raises."""
-        return self._writer.alone(work)
+        return self._writer.exclusively(work)
 
     def close(self) -> None:
         """Write what was given, and let go of the file. Raises `StoreError` as `write` does, and
@@ -119,7 +119,7 @@ def open_store(
     path: Path,
     *,
     engine: str | None = None,
-    clock: Clock = _now,
+    clock: UtcClock = _now,
     mounts: str | None = None,
     watch_s: float = WATCH_S,
 ) -> Store:
@@ -165,7 +165,7 @@ def open_store(
     return Store(path, writer, reader, tuple(warnings))
 
 
-def _milliseconds(clock: Clock) -> Callable[[], int]:
+def _milliseconds(clock: UtcClock) -> Callable[[], int]:
     return lambda: round(clock().timestamp() * 1000)
 
 

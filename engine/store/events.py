@@ -25,7 +25,7 @@ from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
 from engine.store.rowcheck import COLUMNS, plausible
 from engine.store.schema import CONV_ID, LAST_SEQ
-from engine.store.tables import moment
+from engine.store.tables import utc_datetime
 
 KEEP = "INSERT OR REPLACE INTO summary (one, seq, progress) VALUES (1, ?, ?)"
 
@@ -152,7 +152,7 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
 def snapshot(connection: Connection) -> Progress:
     """What folding every fact would give: the sums that were kept, what came since, and what there
     is to say of the present moment."""
-    with connection.one_moment(), connection.readable():
+    with connection.read_transaction(), connection.readable():
         progress = sums(connection)
         last, progress.seq = progress.seq, 0  # so that notes of any age are taken
         _add_notes(connection, progress)
@@ -282,15 +282,15 @@ def _add_others(connection: Connection, progress: Progress) -> None:
 def _add_rates(connection: Connection, progress: Progress) -> None:
     """So that a watcher who has just come sees the present pace at once."""
     for name, at, tokens in _by_second(connection, "attempt", _SPOKEN):
-        progress.target(*name).tokens.add(moment(at), tokens)
+        progress.target(*name).tokens.add(utc_datetime(at), tokens)
     settled = "stage = 'simulate' AND state IN ('done', 'failed')"
     for name, at, conversations in _by_second(connection, "state", "1", settled):
-        progress.target(*name).settled.add(moment(at), conversations)
+        progress.target(*name).settled.add(utc_datetime(at), conversations)
     answered = "stage = 'simulate' AND outcome = 'answer'"
     for name, at, calls in _by_second(connection, "attempt", "1", answered):
-        progress.target(*name).calls.add(moment(at), calls)
+        progress.target(*name).calls.add(utc_datetime(at), calls)
     for name, at, took in _by_second(connection, "attempt", "duration_ms", answered):
-        progress.target(*name).call_ms.add(moment(at), took)
+        progress.target(*name).call_ms.add(utc_datetime(at), took)
 
 
 def _add_lengths(connection: Connection, progress: Progress) -> None:

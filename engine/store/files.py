@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
 from engine.errors import InputError, Problem
-from engine.store.json_file import JsonObject, read_json
+from engine.store.json_file import ParsedObject, read_json
 
 _READ: Final = frozenset(
     {
@@ -93,7 +93,7 @@ class _Row:
         self.file.problems.append(Problem(named, path=self.file.path, key=place, hint=hint))
 
     def note_doubled(self, key: str | None, value: object) -> None:
-        for name in value.doubled if isinstance(value, JsonObject) else ():
+        for name in value.doubled if isinstance(value, ParsedObject) else ():
             self.wrong(name if key is None else f"{key}.{name}", "this key is there twice")
 
     def text(self, key: str, *, of: Mapping[str, object] | None = None, at: str = "") -> str:

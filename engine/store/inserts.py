@@ -16,8 +16,8 @@ from engine.store.tables import (
     TABLES,
     AttemptRow,
     MessageRow,
-    Row,
     StateRow,
+    StoredRow,
     TakeEndRow,
     TakeRow,
     Verdict,
@@ -27,7 +27,7 @@ TABLE_OF: Final = {row: table for table, row in TABLES.items()}
 INSERTS: Final = {table: insert_into(table) for table in TABLES}
 """For each table the statement that adds a row."""
 
-_DECIDED: Final[dict[type[Row], tuple[str, ...]]] = {
+_DECIDED: Final[dict[type[StoredRow], tuple[str, ...]]] = {
     StateRow: ("was",),
     TakeRow: ("scenario",),
     TakeEndRow: ("take", "finished"),
@@ -50,14 +50,14 @@ def storable_message(speaker: Speaker, text: str) -> tuple[str, bytes]:
     return text, digest_of(speaker, encoded)
 
 
-def insert(connection: sqlite3.Connection, row: Row, *, seq: int, at: int) -> None:
+def insert(connection: sqlite3.Connection, row: StoredRow, *, seq: int, at: int) -> None:
     """Raises `StoreError` for a row that contradicts those that are there, and `sqlite3.Error`."""
     take = getattr(row, "take", 0)  # quicker than to ask of which kind it is
-    given = decided(row, InStore(connection), take)
+    given = decided(row, StoredPriorRows(connection), take)
     connection.execute(INSERTS[TABLE_OF[type(row)]], VALUES[type(row)](row, seq, at, *given))
 
 
-class Before(Protocol):
+class PriorRows(Protocol):
     """What stands before a row, where that decides what is written with it."""
 
     def state(self, row: StateRow) -> str | None:
@@ -77,7 +77,7 @@ class Before(Protocol):
         this one where it is on that."""
 
 
-def decided(row: Row, before: Before, take: int) -> Sequence[Value]:
+def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
     """What the writer adds to a row, or puts in place of what it says; `take` is its take's `seq`,
     where it is a part of one. Raises `StoreError` for a row that contradicts what is there."""
     match row:
@@ -117,7 +117,7 @@ def _bit(value: bool | None) -> int | None:  # noqa: FBT001  (a value to be stor
     return None if value is None else int(value)
 
 
-def _refuse_finished(before: Before, take: int) -> None:
+def _refuse_finished(before: PriorRows, take: int) -> None:
     """What was judged must stay as it was."""
     if before.is_finished(take):
         raise StoreError(f"take {take} was played to its end; nothing can be added to it")
@@ -126,7 +126,7 @@ def _refuse_finished(before: Before, take: int) -> None:
 _SAME: Final = "t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sample = ?"
 
 
-class InStore:
+class StoredPriorRows:
     """What the store itself holds."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -25,9 +25,9 @@ from engine.store.header import (
     damaged,
     unreadable,
 )
-from engine.store.lease import fate_of, lease_of
+from engine.store.lease import holder_state, lease_of
 from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
-from engine.store.process import Fate
+from engine.store.process import ProcessState
 from engine.store.reading import connect, open_reader
 from engine.store.rowcheck import fault, implausible_rows, plausible
 from engine.store.schema import STEPS, take_step
@@ -36,9 +36,6 @@ from engine.store.tables import TABLES
 TOLD: Final = 5
 _STEPS: Final = 10_000
 """Of SQLite's machine, between two looks at the clock: a few thousandths of a second."""
-
-Over = Callable[[], bool]
-"""Whether it has taken long enough."""
 
 
 class TimeIsOverError(Exception):
@@ -70,7 +67,7 @@ def faults(path: Path) -> list[str]:
         raise unreadable(path, error) from error
 
 
-def faults_in(connection: sqlite3.Connection, over: Over | None = None) -> list[str]:
+def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = None) -> list[str]:
     """The same of a connection that is not used for anything else. Raises `sqlite3.Error`, and
     `TimeIsOverError` as soon as `over` says so."""
     if over is not None:
@@ -78,7 +75,7 @@ def faults_in(connection: sqlite3.Connection, over: Over | None = None) -> list[
     return list(islice(_faults(connection, over or (lambda: False)), TOLD))
 
 
-def _faults(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
+def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     yield from _schema(connection, version)
     # that of a schema which is not ours says little
@@ -127,7 +124,7 @@ def page_fault(connection: sqlite3.Connection) -> str | None:
     return None if found in {"ok", b"ok"} else str(found)
 
 
-def _rows(connection: sqlite3.Connection, over: Over) -> Iterator[str]:
+def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     connection.text_factory = bytes
     spoken: dict[object, int] = {}
     for table in TABLES:
@@ -200,11 +197,9 @@ _ROWS: Final = (
     " + EXISTS (SELECT 1 FROM scenario) + EXISTS (SELECT 1 FROM metric)"
 )
 
-Clock = Callable[[], float]
-
 
 def quick_check(
-    path: Path, *, longest_s: float = LONGEST_S, clock: Clock = time.monotonic
+    path: Path, *, longest_s: float = LONGEST_S, clock: Callable[[], float] = time.monotonic
 ) -> list[str] | None:
     """What is damaged, in words; None where the time was over before the end was reached.
 
@@ -267,7 +262,7 @@ def _told(path: Path, found: list[str] | sqlite3.Error | None) -> list[str] | No
 
 
 def _checked(
-    path: Path, how: str, longest_s: float, clock: Clock
+    path: Path, how: str, longest_s: float, clock: Callable[[], float]
 ) -> list[str] | sqlite3.Error | None:
     """Raises `StoreError` for a file that is no store of this program."""
     deadline = clock() + longest_s
@@ -293,7 +288,7 @@ def came_without_its_log(store: Path) -> bool:
         closing(connect(store, "immutable=1")) as connection,
     ):
         lease = lease_of(connection)
-        return lease is not None and fate_of(lease, store) is Fate.GONE
+        return lease is not None and holder_state(lease, store) is ProcessState.GONE
     return False
 
 

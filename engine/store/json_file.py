@@ -23,7 +23,7 @@ _TO_A_NUMBER_OF_JAVASCRIPT = re.compile(r'(?:[^"NI]++|"(?:[^"\\]++|\\.)*+")*+', 
 """All before a number that only JavaScript knows; what strings say is passed over."""
 
 
-class JsonObject(dict[str, object]):
+class ParsedObject(dict[str, object]):
     """An object, which remembers the keys that were given twice."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
@@ -33,10 +33,10 @@ class JsonObject(dict[str, object]):
 
 
 def read_json(path: Path) -> object:
-    """What the file holds; objects are `JsonObject`s. Raises `InputError`."""
+    """What the file holds; objects are `ParsedObject`s. Raises `InputError`."""
     text = _read(path)
     try:
-        value: object = json.loads(text, object_pairs_hook=JsonObject, parse_constant=_refuse)
+        value: object = json.loads(text, object_pairs_hook=ParsedObject, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
         cut_off = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")

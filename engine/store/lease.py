@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.lock import Holder
-from engine.store.process import Fate, Process, fate, this_process
-from engine.store.tables import moment
+from engine.store.process import Process, ProcessState, fate, this_process
+from engine.store.tables import utc_datetime
 
 IDLE_BEAT_S: Final = 5.0
 """How often an engine that has nothing to write says that it is there."""
@@ -48,7 +48,7 @@ class Lease:
     def holder(self) -> Holder:
         process = self.process
         return Holder(
-            process.pid, process.host, moment(self.since), engine=self.engine, process=process
+            process.pid, process.host, utc_datetime(self.since), engine=self.engine, process=process
         )
 
 
@@ -66,13 +66,13 @@ def lease_from(row: Iterable[Any]) -> Lease:
     return Lease(engine, Process(pid, host, boot, space, began), since, place, beats)
 
 
-def fate_of(lease: Lease, path: Path) -> Fate:
+def holder_state(lease: Lease, path: Path) -> ProcessState:
     """What became of the engine whose the store at `path` is."""
     if lease.place != place_of(path):
-        return Fate.GONE
+        return ProcessState.GONE
     here = this_process()
     if lease.process == here and lease.engine not in _OPEN_HERE:
-        return Fate.GONE
+        return ProcessState.GONE
     return fate(lease.process, here)
 
 
@@ -114,13 +114,13 @@ class Leaseholder:
                 found = lease_of(connection)
                 if first is not None and found != first and found is not None:
                     raise self._busy(found)
-                fate = Fate.GONE if found is None else fate_of(found, self._path)
+                fate = ProcessState.GONE if found is None else holder_state(found, self._path)
                 watched = first is not None and time.monotonic() >= until
-                if fate is Fate.GONE or (fate is Fate.UNKNOWN and watched):
+                if fate is ProcessState.GONE or (fate is ProcessState.UNKNOWN and watched):
                     self._write(connection)
                     connection.execute("COMMIT")
                     return found
-                if found is not None and fate is Fate.ALIVE:
+                if found is not None and fate is ProcessState.ALIVE:
                     raise self._busy(found)
             finally:
                 if connection.in_transaction:
@@ -132,7 +132,7 @@ class Leaseholder:
     def _refuse_living(self, connection: sqlite3.Connection) -> None:
         """Before the right to write is waited for, which a living engine may hold for long."""
         found = lease_of(connection)
-        if found is not None and fate_of(found, self._path) is Fate.ALIVE:
+        if found is not None and holder_state(found, self._path) is ProcessState.ALIVE:
             raise self._busy(found)
 
     def _busy(self, lease: Lease) -> WorkspaceBusyError:

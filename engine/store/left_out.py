@@ -27,7 +27,7 @@ _WHAT_IT_SAYS: Final = (
 damaged verdict is not what was stored."""
 
 
-class LeftOut:
+class LeftOutRows:
     """A line for each row: its table, why it is left out, and what can be read of it. The file is
     made with the first of them, for this user alone."""
 
@@ -85,7 +85,7 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
         for one in _lines(left_out)
         if one["table"] in {"message", "verdict"} and _key(one) not in there
     }
-    fewer = LeftOut(left_out.with_name(left_out.name + ".new"))
+    fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
     for one in _lines(left_out):
         is_there = (
             one["row"]["take"] not in gone if one["table"] == "take_end" else _key(one) in there

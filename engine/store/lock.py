@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.moments import KillPoint, reached
-from engine.store.process import Fate, Process, fate, this_process
+from engine.store.process import Process, ProcessState, fate, this_process
 
 LOCK_NAME: Final = "crosswind.lock"
 
@@ -186,7 +186,7 @@ def _introduced(descriptor: int) -> Holder | None:
         since = datetime.fromisoformat(str(said["since"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    if fate(process, this_process()) is Fate.GONE:
+    if fate(process, this_process()) is ProcessState.GONE:
         return None
     socket, engine = said.get("socket"), said.get("engine")
     return Holder(

@@ -100,19 +100,19 @@ def prune(store: Store, plan: PrunePlan) -> None:
     text = f"pruning: taking away {plan}"
     store.tell(NoteRow(kind=NoteKind.WARNING, benchmark="", text=text))
     for begin in range(0, len(plan.takes), _AT_ONCE):
-        store.alone(partial(_take_away, takes=plan.takes[begin : begin + _AT_ONCE]))
-    store.alone(partial(_delete, rows={"note": plan.notes, "run": plan.runs}))
+        store.exclusively(partial(_take_away, takes=plan.takes[begin : begin + _AT_ONCE]))
+    store.exclusively(partial(_delete, rows={"note": plan.notes, "run": plan.runs}))
 
 
 def shrink(store: Store) -> int | None:
     """Write the file anew, without what is free in it; by how many bytes it is smaller. None where
     the disk has no room to do so. Raises `StoreError` and `sqlite3.Error`."""
-    store.alone(_fold_in)
+    store.exclusively(_fold_in)
     before = store.path.stat().st_size
     if shutil.disk_usage(store.path.parent).free < 2 * before:
         return None
-    store.alone(lambda connection: connection.execute("VACUUM").close())
-    store.alone(_fold_in)
+    store.exclusively(lambda connection: connection.execute("VACUUM").close())
+    store.exclusively(_fold_in)
     return before - store.path.stat().st_size
 
 

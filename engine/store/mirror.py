@@ -22,12 +22,12 @@ from engine.store.digest import program_digest
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
 from engine.store.json_file import json_array, json_lines, json_object, json_value
-from engine.store.mirror_content import Content
+from engine.store.mirror_content import MirrorContent
 from engine.store.mirror_history import file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
 
-__all__ = ["Edits", "Mirror", "MirrorReport", "Results", "TargetName"]
+__all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """A mirror that was begun on a thread goes on when nobody waits for it any more, and the next must
@@ -40,7 +40,7 @@ HISTORY: Final = "history.jsonl"
 _EMPTY_ARRAY: Final = "[]\n"
 
 
-class Edits(Enum):
+class EditPolicy(Enum):
     """What becomes of a file that a person changed."""
 
     LEAVE = auto()
@@ -51,7 +51,7 @@ class Edits(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class LazyResults:
     """What `results.json` holds, worked out only where it may be another than it was."""
 
     made_from: str
@@ -94,7 +94,7 @@ class Mirror:
         targets: Sequence[TargetName],
         results: object | None,
         jury: Jury | None = None,
-        edits: Edits = Edits.LEAVE,
+        edits: EditPolicy = EditPolicy.LEAVE,
     ) -> MirrorReport:
         """Write every file of a benchmark that is not as it should be, each in one step.
 
@@ -122,7 +122,7 @@ class Mirror:
         """Take away the note of which files were moved into place, where all of it is stored by
         now; else the next mirror does."""
         with _ONE_AT_A_TIME:
-            _Files(self._root, self._root / folder_of(benchmark), self._reader, Edits.LEAVE)
+            _Files(self._root, self._root / folder_of(benchmark), self._reader, EditPolicy.LEAVE)
 
     def differences(
         self,
@@ -137,7 +137,7 @@ class Mirror:
         over it. Changes nothing. Raises `InputError` and `StoreError`."""
         content = self._content(benchmark, metrics, targets, jury)
         folder = self._root / folder_of(benchmark)
-        files = _Files(self._root, folder, self._reader, Edits.LEAVE)
+        files = _Files(self._root, folder, self._reader, EditPolicy.LEAVE)
         with TemporaryDirectory() as aside:
             for name, pieces, is_array in _all_files(content, targets, results):
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
@@ -154,7 +154,7 @@ class Mirror:
         rows = self._reader.rows_digest(benchmark)
         given = repr((program_digest(), rows, metrics, targets, jury))
         digest = blake2b(given.encode(errors="replace"), digest_size=16)
-        if isinstance(results, Results):
+        if isinstance(results, LazyResults):
             digest.update(results.made_from.encode(errors="replace"))
         elif results is not None:
             digest.update("".join(json_value(results)).encode())
@@ -166,10 +166,10 @@ class Mirror:
         metrics: Sequence[Metric],
         targets: Sequence[TargetName],
         jury: Jury | None,
-    ) -> Content:
+    ) -> MirrorContent:
         _refuse_names(benchmark, [target.id for target in targets])
         by_id = {metric.id: metric for metric in metrics}
-        return Content(self._reader, benchmark, by_id, jury)
+        return MirrorContent(self._reader, benchmark, by_id, jury)
 
 
 def _names(targets: Sequence[TargetName]) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _names(targets: Sequence[TargetName]) -> Iterator[str]:
 
 
 def _all_files(
-    content: Content, targets: Sequence[TargetName], results: object | None
+    content: MirrorContent, targets: Sequence[TargetName], results: object | None
 ) -> Iterator[tuple[str, Iterable[str], bool]]:
     """The name of each file of a benchmark, its text in pieces, and whether it holds an array."""
     yield "scenarios.json", json_array(content.scenarios()), True
@@ -194,7 +194,7 @@ def _all_files(
         yield f"{runs}/scores.json", json_array(content.scores(target)), True
         yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
         yield f"{runs}/cost.json", json_object(content.cost(target)), False
-    found = results.work_out() if isinstance(results, Results) else results
+    found = results.work_out() if isinstance(results, LazyResults) else results
     yield "results.json", [] if found is None else json_value(found), False
 
 
@@ -213,7 +213,7 @@ class _Files:
     own: after a crash between the two, what was moved is still known to be ours.
     """
 
-    def __init__(self, root: Path, folder: Path, reader: Reader, edits: Edits) -> None:
+    def __init__(self, root: Path, folder: Path, reader: Reader, edits: EditPolicy) -> None:
         self._root = root
         self._folder = folder
         self._reader = reader
@@ -233,7 +233,7 @@ class _Files:
         """Whether each file is as it was when all of them were right, and `made_from` is the same.
         Their bytes are read: neither their size nor their time says that nobody changed them."""
         known = self._reader.mirrored(self._note())
-        if known is None or self._edits is Edits.OVERWRITE:
+        if known is None or self._edits is EditPolicy.OVERWRITE:
             return False
         for name in names:
             place = self._folder / name
@@ -336,7 +336,7 @@ class _Files:
         try:
             on_disk = digest_on_disk(place)
             is_ours = on_disk is None or on_disk in {new.digest, *self._ours(relative)}
-            if not is_ours and self._edits is not Edits.OVERWRITE:
+            if not is_ours and self._edits is not EditPolicy.OVERWRITE:
                 self._stand[relative] = on_disk
                 self._leave(relative, str(on_disk), new, beside)
                 return
@@ -355,7 +355,7 @@ class _Files:
         """As a person wrote it, who is told of it until they say that it stays so."""
         if on_disk == self._reader.kept(relative):
             beside.unlink(missing_ok=True)
-        elif self._edits is Edits.KEEP:
+        elif self._edits is EditPolicy.KEEP:
             self._accepted[relative] = on_disk
             beside.unlink(missing_ok=True)
         else:

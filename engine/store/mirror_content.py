@@ -9,11 +9,11 @@ from typing import Final
 from engine.benchmark import ConversationKey, Role, Scenario, Stage
 from engine.jury import Jury
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script
-from engine.store.mirror_history import Past
+from engine.store.mirror_history import BenchmarkHistory
 from engine.store.mirror_rows import (
     JsonObject,
     Metrics,
-    Played,
+    PlayedTake,
     TargetName,
     conversation_id,
     conversation_row,
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 100
 """Conversations that are held in memory while they are written."""
 
 
-class Content:
+class MirrorContent:
     """The rows of one benchmark's files, in the order in which they stand there.
 
     Conversations and scores are those of the scenarios that are in `scenarios.json` now.
@@ -53,7 +53,7 @@ class Content:
         self._present = {row.scenario.id: row for row in reader.scenarios(benchmark)}
         self._usage = reader.usage_by_unit(benchmark, Stage.SIMULATE)
         self._written_by = reader.answered_by(benchmark, Stage.GEN_SCENARIOS)
-        self._past = Past(reader, benchmark)
+        self._past = BenchmarkHistory(reader, benchmark)
 
     def scenarios(self) -> Iterator[JsonObject]:
         """Those that conversations are played from."""
@@ -92,7 +92,7 @@ class Content:
 
     def _played(
         self, target: str, chosen: Callable[[list[StoredTake]], bool]
-    ) -> Iterator[tuple[list[StoredTake], dict[int, Played]]]:
+    ) -> Iterator[tuple[list[StoredTake], dict[int, PlayedTake]]]:
         """All takes of a conversation, a few conversations at a time."""
         found = filter(chosen, self._by_conversation(target))
         while some := list(islice(found, _AT_ONCE)):
@@ -103,7 +103,7 @@ class Content:
                 yield (
                     takes,
                     {
-                        take.seq: Played(take, messages[take.seq], verdicts[take.seq])
+                        take.seq: PlayedTake(take, messages[take.seq], verdicts[take.seq])
                         for take in takes
                     },
                 )
@@ -161,7 +161,7 @@ class Content:
     def _apart(self, takes: list[StoredTake]) -> list[JsonObject]:
         seqs = [take.seq for take in takes]
         messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
-        return [take_row(Played(one, messages[one.seq], verdicts[one.seq])) for one in takes]
+        return [take_row(PlayedTake(one, messages[one.seq], verdicts[one.seq])) for one in takes]
 
     def generation_cost(self) -> JsonObject:
         return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)

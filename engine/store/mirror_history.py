@@ -12,17 +12,15 @@ from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Row
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from engine.benchmark import State
 from engine.files import open_regular
 from engine.store.codec import read, readable
 from engine.store.connection import Parameter
-from engine.store.mirror_rows import scenario_fields
+from engine.store.mirror_rows import JsonObject, scenario_fields
 from engine.store.reader import Reader
 from engine.store.tables import ScenarioRow
-
-JsonObject = dict[str, Any]
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 """What waits or is under way is so for an engine that runs, and begins anew with another."""
@@ -37,7 +35,7 @@ _OF_TAKE: Final = (
 )
 
 
-class Past:
+class BenchmarkHistory:
     """Of one benchmark. Times are milliseconds since 1970, UTC, as the store has them."""
 
     def __init__(self, reader: Reader, benchmark: str) -> None:

@@ -177,7 +177,7 @@ def known(values: JsonObject, *names: str) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedTake:
     """A take with all that was said in it and all that was said about it."""
 
     take: StoredTake
@@ -190,8 +190,8 @@ def conversation_row(
     metrics: Metrics,
     target: TargetName,
     *,
-    counting: Played,
-    others: Sequence[Played],
+    counting: PlayedTake,
+    others: Sequence[PlayedTake],
     usage: Usage | None,
     scripted: bool,
 ) -> JsonObject:
@@ -216,7 +216,7 @@ def conversation_row(
     }
 
 
-def _take(played: Played) -> JsonObject:
+def _take(played: PlayedTake) -> JsonObject:
     told = take_values(played.take, "take stop_reason detail user_model model")
     return {**told, "turns": _turns(played.messages)}
 
@@ -231,7 +231,7 @@ def conversation_id(key: ConversationKey) -> JsonObject:
     }
 
 
-def take_row(played: Played) -> JsonObject:
+def take_row(played: PlayedTake) -> JsonObject:
     """A take with all that was said in it and about it, where no row is made for it alone."""
     return {
         **_take(played),

@@ -24,10 +24,8 @@ _LONGEST_ROW: Final = 1 << 28
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 """Bytes of a number, by how its kind is written."""
 
-Values = Sequence[object]
 
-
-def rows_in_pages(path: Path) -> Iterator[tuple[int, Values]]:
+def rows_in_pages(path: Path) -> Iterator[tuple[int, Sequence[object]]]:
     """Each row of any table with its number; text is bytes. What cannot be read is passed over."""
     with path.open("rb") as file:
         pages = path.stat().st_size // PAGE
@@ -73,7 +71,7 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
     return b"".join(found)
 
 
-def _values(record: bytes) -> Values:
+def _values(record: bytes) -> Sequence[object]:
     size, at = _varint(record, 0)
     kinds = []
     while at < size:

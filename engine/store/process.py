@@ -20,7 +20,7 @@ _DEAD_STATES: Final = frozenset("ZX")
 _ASK_SECONDS: Final = 2.0
 
 
-class Fate(Enum):
+class ProcessState(Enum):
     """What became of a process."""
 
     ALIVE = auto()
@@ -53,19 +53,19 @@ def _described(pid: int) -> Process:
     return Process(pid, socket.gethostname(), _boot(), _space(), _began(pid) or "")
 
 
-def fate(other: Process, here: Process) -> Fate:
+def fate(other: Process, here: Process) -> ProcessState:
     """What became of `other`, as far as `here` can see."""
     if other.boot and other.boot == here.boot and other.space == here.space:
-        return Fate.ALIVE if _is_there(other) else Fate.GONE
+        return ProcessState.ALIVE if _is_there(other) else ProcessState.GONE
     if other.boot and here.boot and other.boot != here.boot and other.host == here.host:
-        return Fate.GONE  # this machine was started anew since
-    return Fate.UNKNOWN
+        return ProcessState.GONE  # this machine was started anew since
+    return ProcessState.UNKNOWN
 
 
 def send(number: signal.Signals, process: Process) -> bool:
     """Send a signal to a process; False where it is not sure to be that one, as on another machine
     or in another container, or is another user's."""
-    if not process.began or fate(process, this_process()) is not Fate.ALIVE:
+    if not process.began or fate(process, this_process()) is not ProcessState.ALIVE:
         return False
     try:
         # a handle: whoever gets the number next does not get the signal

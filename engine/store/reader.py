@@ -493,7 +493,7 @@ def _message(row: Row) -> MessageRow:
     return read(MessageRow, row)
 
 
-class ForeseenReader(Reader):
+class EditedScenariosReader(Reader):
     """Answers as `reader` does, but for the scenarios of one benchmark."""
 
     def __init__(

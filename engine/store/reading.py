@@ -11,10 +11,10 @@ from pathlib import Path
 from engine.errors import StoreError
 from engine.store.connection import Connection, raw_connection
 from engine.store.header import check_header, damaged, refuse_older, unreadable
-from engine.store.lease import fate_of
+from engine.store.lease import holder_state
 from engine.store.lock import Holder, workspace_holder
 from engine.store.pages import log_of
-from engine.store.process import Fate
+from engine.store.process import ProcessState
 from engine.store.reader import Reader
 from engine.store.schema import STEPS, take_step
 
@@ -117,6 +117,6 @@ def writer_of(store: Path) -> Holder | None:
         return None
     with suppress(StoreError), closing(open_reader(store)) as reader:
         lease = reader.lease()
-        if lease is not None and fate_of(lease, store) is Fate.ALIVE:
+        if lease is not None and holder_state(lease, store) is ProcessState.ALIVE:
             return lease.holder
     return None

@@ -14,11 +14,11 @@ from functools import cache, partial
 from typing import Any, Final
 
 from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
-from engine.store.codec import Column, columns, without_none
+from engine.store.codec import FieldColumn, columns, without_none
 from engine.store.digest import digest_of
-from engine.store.tables import TABLES, Depends, Mark, Quote
+from engine.store.tables import TABLES, Depends, Quote, RareFlag
 
-Check = Callable[[object], object]
+ColumnCheck = Callable[[object], object]
 """The value as it is to stand; raises `ValueError` where the row is of no use without it."""
 
 _LAST_MOMENT: Final = 253_402_300_799_999
@@ -49,12 +49,12 @@ def _number(value: object, least: int = 0, most: int = _MOST) -> int:
     return value
 
 
-def _or_nothing(value: object, check: Check) -> object:
+def _or_nothing(value: object, check: ColumnCheck) -> object:
     """NULL, or what the check says."""
     return None if value is None else check(value)
 
 
-def _if_possible(value: object, check: Check, otherwise: object = None) -> object:
+def _if_possible(value: object, check: ColumnCheck, otherwise: object = None) -> object:
     """What the check says, or that it is not known."""
     try:
         return otherwise if value is None else check(value)
@@ -126,13 +126,13 @@ _FLAG: Final = partial(_number, most=1)
 _AT: Final = partial(_if_possible, check=partial(_number, most=_LAST_MOMENT), otherwise=0)
 _REFERENCE: Final = partial(_number, most=1 << 62)
 
-_BY_TYPE: Final[Mapping[Any, Check]] = {
+_BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     str: _any,  # or what its table lets it hold
     int: _number,
     int | None: partial(_if_possible, check=_number),
     float | None: _any,
     bool: _FLAG,
-    Mark: partial(_if_possible, check=_FLAG),
+    RareFlag: partial(_if_possible, check=_FLAG),
     bytes | None: _as_it_is,
     tuple[str, ...]: partial(_json, fits=_is_list_of_text),
     tuple[Landmark, ...]: partial(_json, fits=_is_landmarks),
@@ -144,7 +144,7 @@ _BY_TYPE: Final[Mapping[Any, Check]] = {
 }
 """By the type of the field that a column holds; words of our own are looked up."""
 
-_BY_NAME: Final[Mapping[str, Check]] = {
+_BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "seq": _REFERENCE,
     "at": _AT,
     "take": _REFERENCE,
@@ -168,12 +168,12 @@ _BY_NAME: Final[Mapping[str, Check]] = {
 
 
 @cache
-def _checks(table: str) -> Mapping[str, Check]:
+def _checks(table: str) -> Mapping[str, ColumnCheck]:
     checks = {one.name: _check(one) for one in columns(TABLES[table])}
     return checks | {"text": _remark} if table == "note" else checks
 
 
-def _check(column: Column) -> Check:
+def _check(column: FieldColumn) -> ColumnCheck:
     if found := _BY_NAME.get(column.name) or _BY_TYPE.get(column.hint):
         return found
     kind = without_none(column.hint)
@@ -187,12 +187,12 @@ _REMARKS: Final = {
 }
 """Columns that a row can do without where nothing else has them."""
 
-Values = dict[str, object]
+ColumnValues = dict[str, object]
 
 
 def mended(
     table: str, values: Mapping[str, object], *, nothing_else: bool = False
-) -> Values | None:
+) -> ColumnValues | None:
     """A row as it is to stand, with its text as text; None for one that is of no use.
 
     In `values` text is bytes. `nothing_else` says that no file has the row, so that the rest of it
@@ -200,7 +200,7 @@ def mended(
     """
     checks = _checks(table)
     remarks = _REMARKS.get(table, ()) if nothing_else else ()
-    found: Values = {}
+    found: ColumnValues = {}
     try:
         for name, value in values.items():
             check = _MAYBE_REMARK if name in remarks else checks.get(name, _any)

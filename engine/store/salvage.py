@@ -26,13 +26,13 @@ from engine.store.connection import raw_connection
 from engine.store.database import create_store
 from engine.store.imports import NOTE
 from engine.store.integrity import page_fault
-from engine.store.left_out import DAMAGED, LeftOut
+from engine.store.left_out import DAMAGED, LeftOutRows
 from engine.store.pages import PAGE, fold_blindly, has_log, log_fault, log_of, rows_in_pages
 from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
 from engine.store.schema import STEPS, take_step
 from engine.store.tables import TABLES
 
-Values = tuple[object, ...]
+RowValues = tuple[object, ...]
 
 _HEADER: Final = 100
 _AT_ONCE: Final = 500
@@ -139,7 +139,7 @@ def put_in_place(saved: Path, path: Path) -> None:
 
 
 def salvage(
-    damaged: Path, into: Path, left_out: LeftOut, *, nothing_else: bool = False
+    damaged: Path, into: Path, left_out: LeftOutRows, *, nothing_else: bool = False
 ) -> SalvageReport:
     """Make a new store of everything that can be read in a damaged one, which stays as it is.
 
@@ -325,7 +325,7 @@ class _Table:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """From the first row that may be missing to the last, both included."""
 
-    def rows(self) -> Iterator[Values]:
+    def rows(self) -> Iterator[RowValues]:
         done = 0
         while True:
             try:
@@ -342,7 +342,7 @@ class _Table:
                     return
                 done = readable - 1
 
-    def _from(self, seq: int) -> Iterator[tuple[int, *Values]]:
+    def _from(self, seq: int) -> Iterator[tuple[int, *RowValues]]:
         columns = ", ".join(("seq", *self.columns))
         yield from self.connection.execute(
             f"SELECT {columns} FROM {self.name} NOT INDEXED WHERE seq >= ? ORDER BY seq", (seq,)
@@ -397,7 +397,9 @@ class _Table:
 class _Saving:
     """The new store, while it is filled."""
 
-    def __init__(self, new: sqlite3.Connection, left_out: LeftOut, *, nothing_else: bool) -> None:
+    def __init__(
+        self, new: sqlite3.Connection, left_out: LeftOutRows, *, nothing_else: bool
+    ) -> None:
         self._new = new
         self._left_out = left_out
         self._nothing_else = nothing_else
@@ -457,7 +459,7 @@ class _Saving:
         known = [row for row in rows if not str(row[0]).startswith(NOTE)]
         self._put(name, columns, known)
 
-    def _put(self, name: str, columns: Sequence[str], rows: Sequence[Values]) -> None:
+    def _put(self, name: str, columns: Sequence[str], rows: Sequence[RowValues]) -> None:
         marks = ", ".join("?" * len(columns))
         insert = f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})"
         try:
@@ -490,8 +492,8 @@ class _Saving:
         return int(self._new.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
 
     def _decoded(
-        self, name: str, columns: Sequence[str], rows: Iterator[Values]
-    ) -> Iterator[Values]:
+        self, name: str, columns: Sequence[str], rows: Iterator[RowValues]
+    ) -> Iterator[RowValues]:
         """Without those of which the matter cannot be read."""
         at: object = 0
         for row in rows:

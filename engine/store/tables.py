@@ -30,7 +30,7 @@ Depends = Mapping[str, str]
 """What a result was made from: the name of each input, such as `metric definition`, and its
 digest. Two of them that differ tell by their names why a result is stale."""
 
-Mark = Annotated[bool, "1 or NULL"]
+RareFlag = Annotated[bool, "1 or NULL"]
 """A yes that is rare: an index holds only those."""
 
 NO_COLUMN: Final = {"column": False}
@@ -39,7 +39,7 @@ NO_COLUMN: Final = {"column": False}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(milliseconds: int) -> datetime:
+def utc_datetime(milliseconds: int) -> datetime:
     """Exact, where a division would round."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
@@ -54,7 +54,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StoredRow:
     """What all of them share."""
 
     seq: int = 0
@@ -66,11 +66,11 @@ class Row:
     @property
     def when(self) -> datetime:
         """Aware, UTC; of a row that was read."""
-        return _EPOCH if self.at is None else moment(self.at)
+        return _EPOCH if self.at is None else utc_datetime(self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow(Row):
+class RunRow(StoredRow):
     """A run begins."""
 
     benchmarks: tuple[str, ...]
@@ -82,7 +82,7 @@ class RunRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRow(Row):
+class NoteRow(StoredRow):
     """Something happened to a run as a whole."""
 
     kind: NoteKind
@@ -93,7 +93,7 @@ class NoteRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRow(Row):
+class StateRow(StoredRow):
     """A row of work moves to another state."""
 
     benchmark: str
@@ -107,7 +107,7 @@ class StateRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricRow(Row):
+class MetricRow(StoredRow):
     """A metric was written, or is kept as it stood."""
 
     benchmark: str
@@ -118,7 +118,7 @@ class MetricRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRow(Row):
+class ScenarioRow(StoredRow):
     """A scenario was written, was read from a file, or was taken out of it."""
 
     benchmark: str
@@ -137,7 +137,7 @@ class ScenarioRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeRow(Row):
+class TakeRow(StoredRow):
     """A conversation begins to be played. The `seq` it gets is the take's identity."""
 
     benchmark: str
@@ -162,7 +162,7 @@ class StoredTake(TakeRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeEndRow(Row):
+class TakeEndRow(StoredRow):
     """That playing came to an end."""
 
     take: int
@@ -173,7 +173,7 @@ class TakeEndRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRow(Row):
+class MessageRow(StoredRow):
     """One message is complete."""
 
     take: int
@@ -194,7 +194,7 @@ class MessageRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Row):
+class Verdict(StoredRow):
     """A judge has answered on one take in one pass."""
 
     take: int
@@ -235,7 +235,7 @@ class Verdict(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow(Row):
+class AttemptRow(StoredRow):
     """One attempt at one call to a model came to an end."""
 
     benchmark: str
@@ -252,16 +252,16 @@ class AttemptRow(Row):
     first_token_ms: int | None = None
     served: str | None = None
     """The model that the server says answered."""
-    is_other: Mark = False
+    is_other: RareFlag = False
     """Whether that is another one than was asked."""
     route: str | None = None
     """What a gateway said of the way there."""
-    cost_reported: Mark = False
+    cost_reported: RareFlag = False
     """Whether the provider itself told what it cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedRow(Row):
+class LearnedRow(StoredRow):
     """A model turned out not to take something."""
 
     model: str
@@ -270,7 +270,7 @@ class LearnedRow(Row):
     dropped: tuple[str, ...]
 
 
-TABLES: Final[Mapping[str, type[Row]]] = {
+TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "run": RunRow,
     "note": NoteRow,
     "state": StateRow,

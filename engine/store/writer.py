@@ -27,7 +27,7 @@ from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
 from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
 from engine.store.schema import LAST_SEQ
-from engine.store.tables import Row
+from engine.store.tables import StoredRow
 
 GROUP_ROWS: Final = 500
 """At most so many rows in one transaction. More would make those who wait for the first of them
@@ -45,7 +45,7 @@ CLOSING_S: Final = 2.0
 """How long that is tried once nobody will write any more."""
 _CLOSING_STEP_S: Final = 0.1
 
-Clock = Callable[[], datetime]
+UtcClock = Callable[[], datetime]
 OnTrouble = Callable[[str | None], None]
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class _Waiter:
 class _Rows:
     """Rows that are written together or not at all."""
 
-    rows: Sequence[Row]
+    rows: Sequence[StoredRow]
     at: int
     waiter: _Waiter | None
 
@@ -113,7 +113,7 @@ class Writer:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, clock: Clock, lease: Leaseholder
+        self, connection: sqlite3.Connection, path: Path, clock: UtcClock, lease: Leaseholder
     ) -> None:
         self._connection = connection
         self._path = path
@@ -137,7 +137,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._thread.start()
 
-    async def write(self, rows: Sequence[Row]) -> list[int]:
+    async def write(self, rows: Sequence[StoredRow]) -> list[int]:
         """Their `seq`s, once they are durable. All of them are written, or none.
 
         Raises `StoreError`, also for what was told before and could not be written.
@@ -149,7 +149,7 @@ class Writer:
         self._raise_told()
         return seqs
 
-    def tell(self, rows: Sequence[Row]) -> None:
+    def tell(self, rows: Sequence[StoredRow]) -> None:
         """Without waiting. A failure is raised by the next `write` or `close`."""
         if rows:
             self._give(_Rows(rows, self._now(), None))
@@ -180,7 +180,7 @@ class Writer:
         self._give(_Kept(digests, self._now(), waiter))
         await waiter.future
 
-    def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something on the writer's thread and connection, between two transactions; blocks
         until it is done. Raises what `work` raises."""
         done: Future[T] = Future()

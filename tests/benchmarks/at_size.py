@@ -32,7 +32,7 @@ from engine.pipeline.results import benchmark_results
 from engine.pipeline.run import Pipeline, Planner, mirror_benchmark
 from engine.store.browsing import Browser
 from engine.store.database import open_store
-from engine.store.mirror import Edits
+from engine.store.mirror import EditPolicy
 from engine.store.reading import open_reader
 from engine.store.search import open_search
 from tests.benchmarks.bare_client import measured
@@ -118,7 +118,7 @@ def results(root: Path) -> Iterator[Row]:
 
 def mirrored(root: Path) -> Iterator[Row]:
     async def mirror() -> int:
-        report = await mirror_benchmark(pipeline, name, Edits.OVERWRITE)
+        report = await mirror_benchmark(pipeline, name, EditPolicy.OVERWRITE)
         return len(report.failed)
 
     async def nothing() -> int:

@@ -34,7 +34,7 @@ from textual.screen import Screen
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.store.database import open_store
-from engine.store.tables import MessageRow, Quote, Row, TakeEndRow, TakeRow, Verdict
+from engine.store.tables import MessageRow, Quote, StoredRow, TakeEndRow, TakeRow, Verdict
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tests.benchmarks.watching import terminal
 from tui.app import CrosswindApp
@@ -118,7 +118,7 @@ def key_of(kind: str, number: int, target: str = "steadfast") -> ConversationKey
     return ConversationKey(f"m01_s{list(KINDS).index(kind) * 10 + number:03d}_v01", target)
 
 
-def conversation(take: int, said: Sequence[str]) -> Iterator[Row]:
+def conversation(take: int, said: Sequence[str]) -> Iterator[StoredRow]:
     for turn, reply in enumerate(said, 1):
         yield MessageRow(
             take=take,

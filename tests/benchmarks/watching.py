@@ -48,7 +48,15 @@ from engine.pipeline.workbench import LiveBoard, LiveMessage
 from engine.service.client import connect
 from engine.service.server import Server
 from engine.store.database import Store, open_store
-from engine.store.tables import AttemptRow, MessageRow, NoteRow, Row, StateRow, TakeRow, Verdict
+from engine.store.tables import (
+    AttemptRow,
+    MessageRow,
+    NoteRow,
+    StateRow,
+    StoredRow,
+    TakeRow,
+    Verdict,
+)
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.launch import collect_seldom
@@ -104,7 +112,7 @@ class Talk:
     voice: LiveMessage
     turns: int = TURNS
 
-    def next_voice(self, live: LiveBoard) -> list[Row]:
+    def next_voice(self, live: LiveBoard) -> list[StoredRow]:
         """What was said is stored, and the next message begins."""
         speech, said = self.voice.speech, self.voice.text()
         of_user = speech.speaker is Speaker.USER
@@ -119,7 +127,7 @@ class Talk:
         )
         return rows
 
-    def _stored(self, speech: Speech, said: str) -> list[Row]:
+    def _stored(self, speech: Speech, said: str) -> list[StoredRow]:
         of_user = speech.speaker is Speaker.USER
         message = MessageRow(
             take=self.take,
@@ -141,7 +149,7 @@ class Talk:
             duration_ms=6000,
             usage=Usage(1, 120, 0, 300, 0.001),
         )
-        rows: list[Row] = [message, attempt]
+        rows: list[StoredRow] = [message, attempt]
         if speech.turn == self.turns and not of_user:
             rows.append(
                 Verdict(
@@ -233,7 +241,7 @@ async def talk(store: Store, live: LiveBoard, count: int, history: int) -> None:
     step, next_step = 0, time.monotonic()
     while True:
         step += 1
-        rows: list[Row] = []
+        rows: list[StoredRow] = []
         for number, each in enumerate(talks):
             if (step + number * 7) % steps == 0:
                 rows += each.next_voice(live)

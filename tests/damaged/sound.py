@@ -116,4 +116,4 @@ def _fill(store: Store, rows: list[tuple[str, _Row]]) -> None:
         # as if it had been given all of them itself
         store._writer._seq = connection.execute(LAST_SEQ).fetchone()[0]
 
-    store.alone(fill)
+    store.exclusively(fill)

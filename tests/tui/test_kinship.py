@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from engine.benchmark import ConversationKey, StopReason
-from engine.store.browsing import Kin
+from engine.store.browsing import RelatedTake
 from tui.state.related import partners
 
 
 def playing(
     target: str, *, passed: bool | None = None, scenario: str = "m01_s001_v01", number: int = 0
-) -> Kin:
-    return Kin(
+) -> RelatedTake:
+    return RelatedTake(
         take_seq=1,
         key=ConversationKey(scenario, target, 0),
         number=number,
@@ -22,7 +22,7 @@ def playing(
     )
 
 
-def names(kin: list[Kin], of: Kin) -> list[str]:
+def names(kin: list[RelatedTake], of: RelatedTake) -> list[str]:
     return [str(each.key) for each in partners(kin, of.key, of.number)]
 
 

@@ -35,9 +35,9 @@ from engine.store.tables import (
     MessageRow,
     NoteRow,
     Quote,
-    Row,
     ScenarioRow,
     StateRow,
+    StoredRow,
     TakeEndRow,
     TakeRow,
     Verdict,
@@ -235,7 +235,7 @@ class Theatre:
         with closing(sqlite3.connect(self.store.path)) as connection, connection:
             connection.execute("UPDATE message SET text = 'something else' WHERE speaker = 'user'")
 
-    async def write(self, *rows: Row) -> list[int]:
+    async def write(self, *rows: StoredRow) -> list[int]:
         return await self.store.write(*rows)
 
     async def note(self, kind: NoteKind, stage: Stage | None = None, text: str = "") -> None:

@@ -12,7 +12,7 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
-from engine.store.browsing import Browser, Kin
+from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.state.related import Subject, TakeRef, partners, relation, standing
@@ -49,8 +49,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._texts = SideBySide(id="story")
         self._left = left
         self._right = right
-        self._partners: Sequence[Kin] = ()
-        self._kin: dict[TakeRef, Kin] = {}
+        self._partners: Sequence[RelatedTake] = ()
+        self._kin: dict[TakeRef, RelatedTake] = {}
         self._thoughts = False
         self._reload = True
         self._fault: str | None = None
@@ -128,7 +128,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 
     def _read(self) -> None:
         left = self._left
-        kin = Browser(self.watched.reader).kin(left.benchmark, left.key.scenario_id)
+        kin = Browser(self.watched.reader).related_takes(left.benchmark, left.key.scenario_id)
         self._kin = {self._shown(each): each for each in kin}
         self._partners = partners(kin, left.key, left.take)
         if self._right is None and self._partners:
@@ -150,7 +150,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         judged = [_in_one_part(block) for block in verdict_blocks(verdicts, jury)]
         return [*told, Rule("judged", "how it was judged", lined=False), *judged]
 
-    def _shown(self, each: Kin) -> TakeRef:
+    def _shown(self, each: RelatedTake) -> TakeRef:
         return TakeRef(self._left.benchmark, each.key, each.number)
 
     def _draw_lines(self) -> None:

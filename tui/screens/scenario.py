@@ -14,7 +14,7 @@ from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
-from engine.store.browsing import Browser, Kin
+from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
 from tui.screens.base import Shell, WatchingScreen, heading
@@ -60,7 +60,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
         self._samples = 1
-        self._kin: Mapping[ConversationKey, Kin] = {}
+        self._kin: Mapping[ConversationKey, RelatedTake] = {}
         self._reload = True
         self._fault: str | None = None
 
@@ -133,7 +133,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         reader = self.watched.reader
         base = base_id(self._scenario_id)
         try:
-            kin = Browser(reader).kin(self._benchmark, self._scenario_id)
+            kin = Browser(reader).related_takes(self._benchmark, self._scenario_id)
             stored = reader.scenarios(self._benchmark)
             self._fault = None
         except StoreError as error:
@@ -186,7 +186,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             for cell in range(self._samples)
         ]
 
-    def _at(self, spot: Spot) -> Kin | None:
+    def _at(self, spot: Spot) -> RelatedTake | None:
         if spot.row >= len(self._targets) or spot.group >= len(self._scenarios):
             return None
         scenario, target = self._scenarios[spot.group].id, self._targets[spot.row]

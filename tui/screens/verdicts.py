@@ -14,7 +14,7 @@ from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.link import Board
-from engine.store.browsing import BrowsedRow, Browser, Column, Filter, Found, Sorting
+from engine.store.browsing import BrowsedRow, Browser, Column, Filter, FilterResult, Sorting
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import key
@@ -91,7 +91,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._sorting = Sorting()
         self._keeps_order = not typed
         """Whether its order is the one to come back to: not where one came to see some rows."""
-        self._found: Found | None = None
+        self._found: FilterResult | None = None
         self._total: int | None = None
         """Of everything that was judged."""
         self._longest_id = 0

@@ -13,10 +13,10 @@ from tui.format import verdict
 from tui.text.ink import Ink, Piece
 
 if TYPE_CHECKING:
-    from engine.store.browsing import Browser, Kin
+    from engine.store.browsing import Browser, RelatedTake
 
 
-def partners(kin: Sequence[Kin], key: ConversationKey, take: int) -> list[Kin]:
+def partners(kin: Sequence[RelatedTake], key: ConversationKey, take: int) -> list[RelatedTake]:
     """Other playings of the same conversation, then other targets, samples and variants; of those
     that are equally near, one that came out otherwise tells the most. Of other conversations those
     that count, or where none does the newest."""
@@ -29,7 +29,7 @@ def partners(kin: Sequence[Kin], key: ConversationKey, take: int) -> list[Kin]:
     return [*reversed(own), *near]
 
 
-def relation(one: Kin, key: ConversationKey) -> str:
+def relation(one: RelatedTake, key: ConversationKey) -> str:
     """How it differs, in a word or two."""
     if one.key == key:
         return f"take {one.number + 1}"
@@ -45,7 +45,7 @@ def relation(one: Kin, key: ConversationKey) -> str:
     return "another " + " and ".join(differs)
 
 
-def standing(one: Kin | None) -> Piece:
+def standing(one: RelatedTake | None) -> Piece:
     """A glyph and a word: how it came out, or how far it is."""
     if one is None:
         return Piece("  not played", Ink.FAINT)
@@ -60,13 +60,13 @@ def standing(one: Kin | None) -> Piece:
     return Piece("! failed", Ink.WARN)
 
 
-def counting(kin: Sequence[Kin]) -> dict[ConversationKey, Kin]:
+def counting(kin: Sequence[RelatedTake]) -> dict[ConversationKey, RelatedTake]:
     """Of each conversation the take that counts, or where none does the newest."""
     return {each.key: each for each in _one_each(kin)}
 
 
-def _one_each(kin: Sequence[Kin]) -> list[Kin]:
-    found: dict[ConversationKey, Kin] = {}
+def _one_each(kin: Sequence[RelatedTake]) -> list[RelatedTake]:
+    found: dict[ConversationKey, RelatedTake] = {}
     for each in kin:
         before = found.get(each.key)
         if before is None or each.counts or not before.counts:
@@ -83,7 +83,7 @@ def _distance(one: ConversationKey, other: ConversationKey) -> tuple[bool, bool,
     )
 
 
-def _likeness(one: Kin, *, passed: bool | None) -> tuple[int, str]:
+def _likeness(one: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
     """How little there is to see beside one that passed or failed."""
     if one.passed is not None and passed is not None:
         contrast = 0 if one.passed != passed else 1

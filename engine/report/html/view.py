@@ -26,7 +26,7 @@ GENERATOR: Final = "Crosswind results"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairDifference:
     """A comparison or a gap, from the side that passes more often."""
 
     more: str
@@ -39,7 +39,7 @@ class Difference:
     sure: bool
 
     @classmethod
-    def of(cls, one: Comparison | Gap) -> Difference:
+    def of(cls, one: Comparison | Gap) -> PairDifference:
         more, less, low, high = one.left, one.right, one.low, one.high
         if one.difference < 0:
             more, less = less, more
@@ -56,7 +56,7 @@ class Difference:
         return "<1" if 0 < self.size < 0.005 else f"{self.size * 100:.0f}"
 
 
-def scale_of(differences: Iterable[Difference]) -> Scale:
+def scale_of(differences: Iterable[PairDifference]) -> Scale:
     """One that holds all of them with their intervals, and 0."""
     return scale.scale_of(end for one in differences for end in (one.size, one.low, one.high))
 
@@ -105,9 +105,9 @@ class BenchmarkView:
         """Metrics that tell no targets apart, and whether all pass them."""
         return {one.metric_id: one.passed for one in self.analysis.no_signal}
 
-    def compared(self, track: Track | None) -> Sequence[Difference]:
+    def compared(self, track: Track | None) -> Sequence[PairDifference]:
         """Sure ones first, the largest first."""
-        pairs = map(Difference.of, self.analysis.compared(track))
+        pairs = map(PairDifference.of, self.analysis.compared(track))
         return sorted(pairs, key=lambda one: (not one.sure, -one.size))
 
     def values(self, axis: str) -> Sequence[str]:
@@ -121,17 +121,19 @@ class BenchmarkView:
             for value in self.values(axis)
         ]
 
-    def widest_gap(self, target: TargetResult, axis: str) -> Difference | None:
+    def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:
         """A sure one before any other."""
         gaps = self.analysis.gaps
         own = [
-            Difference.of(gap) for gap in gaps if (gap.axis, gap.target) == (axis, target.target)
+            PairDifference.of(gap)
+            for gap in gaps
+            if (gap.axis, gap.target) == (axis, target.target)
         ]
         return max(own, key=lambda gap: (gap.sure, gap.size), default=None)
 
     @property
-    def pooled_gaps(self) -> Sequence[Difference]:
-        return [Difference.of(gap) for gap in self.analysis.gaps if gap.target is None]
+    def pooled_gaps(self) -> Sequence[PairDifference]:
+        return [PairDifference.of(gap) for gap in self.analysis.gaps if gap.target is None]
 
     @property
     def concords(self) -> Sequence[Concord]:

@@ -37,9 +37,9 @@ from engine.store.tables import (
     MessageRow,
     MetricRow,
     Quote,
-    Row,
     ScenarioRow,
     StateRow,
+    StoredRow,
     TakeEndRow,
     TakeRow,
     Verdict,
@@ -124,7 +124,7 @@ class Author:
     jury: Jury | None
     _scenarios: dict[str, int] = field(default_factory=dict)
 
-    def write(self, row: Row) -> int:
+    def write(self, row: StoredRow) -> int:
         [seq] = asyncio.run(self.store.write(row))
         return seq
 

@@ -20,7 +20,7 @@ from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store
-from engine.store.mirror_history import Past
+from engine.store.mirror_history import BenchmarkHistory
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from tests.engine.importing.places import Place, everything, make_place
@@ -108,9 +108,9 @@ def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
     config = load_config(place.config)
     read: list[str] = []
 
-    def noted(reader: Reader, benchmark: str) -> Past:
+    def noted(reader: Reader, benchmark: str) -> BenchmarkHistory:
         read.append(benchmark)
-        return Past(reader, benchmark)
+        return BenchmarkHistory(reader, benchmark)
 
     def mirror() -> list[str]:
         read.clear()

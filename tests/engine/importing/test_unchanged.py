@@ -16,7 +16,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.importing import importer, known
-from engine.importing.context import Setting
+from engine.importing.context import ImportContext
 from engine.importing.importer import BenchmarkRows
 from engine.store.database import open_store
 from engine.store.maintenance import plan_prune, prune
@@ -33,7 +33,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     found: Reads = []
 
     class Noted(BenchmarkRows):
-        def __init__(self, setting: Setting) -> None:
+        def __init__(self, setting: ImportContext) -> None:
             found.append(setting.name)
             super().__init__(setting)
 

@@ -10,7 +10,7 @@ import pytest
 from engine.benchmark import Stage, State
 from engine.errors import InputError
 from engine.pipeline.models import open_offline
-from engine.store.mirror_history import Past
+from engine.store.mirror_history import BenchmarkHistory
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel
 
@@ -40,7 +40,7 @@ def test_hand_written_metrics_stand_and_force_keeps_the_old_ones_in_the_store(pl
     place.run(stages=frozenset({Stage.GEN_METRICS}), force=True)
     assert "Leaves the decision" not in place.benchmark.read_text()
     with place.reader() as reader:
-        first, *_ = Past(reader, "giving-in").metrics()
+        first, *_ = BenchmarkHistory(reader, "giving-in").metrics()
     assert (first["metric"]["name"], first["source"]) == ("Leaves the decision", "file")
 
 

@@ -28,7 +28,7 @@ from engine.providers.model import (
     Reply,
 )
 from engine.store.database import Store, open_store
-from engine.store.tables import Row, ScenarioRow
+from engine.store.tables import ScenarioRow, StoredRow
 from tests.engine.small_workspace import BENCHMARK
 
 NAME: Final = "giving-in"
@@ -177,7 +177,7 @@ class TimedRun:
     def _watch_writes(self, store: Store) -> None:
         write, clock = store.write, self.clock
 
-        async def watched(*rows: Row) -> list[int]:
+        async def watched(*rows: StoredRow) -> list[int]:
             clock.writing += 1
             clock.happened += 1
             try:

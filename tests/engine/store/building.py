@@ -27,9 +27,9 @@ from engine.store.tables import (
     MessageRow,
     NoteRow,
     Quote,
-    Row,
     ScenarioRow,
     StateRow,
+    StoredRow,
     TakeEndRow,
     TakeRow,
     Verdict,
@@ -46,7 +46,7 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
     return asyncio.run(work)
 
 
-def write(store: Store, *rows: Row) -> list[int]:
+def write(store: Store, *rows: StoredRow) -> list[int]:
     return run(store.write(*rows))
 
 

@@ -12,7 +12,7 @@ import pytest
 from engine.benchmark import MOST_TOKENS, Stage, Usage
 from engine.store.database import Store, open_store
 from engine.store.integrity import faults
-from engine.store.left_out import LeftOut
+from engine.store.left_out import LeftOutRows
 from engine.store.reading import open_reader
 from engine.store.salvage import salvage
 from tests.engine.store.building import BENCHMARK, attempt, write
@@ -77,7 +77,7 @@ def test_sums_that_were_kept_of_such_rows_are_not_believed(overfull: Path) -> No
 def test_repair_finds_such_rows_and_makes_them_unknown(overfull: Path, tmp_path: Path) -> None:
     assert faults(overfull) == ["4 attempts tell of more tokens or dollars than can be"]
     saved = tmp_path / "saved.db"
-    report = salvage(overfull, saved, LeftOut(tmp_path / "left-out.jsonl"))
+    report = salvage(overfull, saved, LeftOutRows(tmp_path / "left-out.jsonl"))
     assert report.is_whole
     assert faults(saved) == []
     with closing(open_reader(saved)) as reader:

@@ -21,7 +21,7 @@ from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Tr
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
 from engine.store.files import read_scenarios
-from engine.store.mirror import HISTORY, Edits, Mirror, MirrorReport, Results, TargetName
+from engine.store.mirror import HISTORY, EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
 from engine.store.mirror_history import file_difference
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, TakeEndRow
@@ -57,7 +57,7 @@ def mirror(
     store: Store,
     targets: Sequence[TargetName] = (STEADY, OTHER),
     results: object | None = None,
-    edits: Edits = Edits.LEAVE,
+    edits: EditPolicy = EditPolicy.LEAVE,
 ) -> MirrorReport:
     """As the engine does it: write the files, then remember them."""
     report = unremembered(store, targets, results, edits)
@@ -70,7 +70,7 @@ def unremembered(
     store: Store,
     targets: Sequence[TargetName] = (STEADY, OTHER),
     results: object | None = None,
-    edits: Edits = Edits.LEAVE,
+    edits: EditPolicy = EditPolicy.LEAVE,
 ) -> MirrorReport:
     return Mirror(store.path.parent, store.reader).write_benchmark(
         BENCHMARK, metrics=[HOLDS, FLATTERS], targets=targets, results=results, edits=edits
@@ -436,7 +436,7 @@ def test_a_changed_file_that_is_kept_is_no_more_spoken_of_until_it_is_changed_ag
     (folder / SCORES).write_text("mine")
     [sentence] = mirror(store).kept
     assert "`crosswind mirror --diff` shows the difference, `--keep` leaves" in sentence
-    kept = mirror(store, edits=Edits.KEEP)
+    kept = mirror(store, edits=EditPolicy.KEEP)
     assert (kept.kept, list(kept.accepted)) == ((), [f"benchmarks/{BENCHMARK}/{SCORES}"])
     assert mirror(store).kept == ()
     assert (folder / SCORES).read_text() == "mine"
@@ -453,7 +453,9 @@ def test_a_changed_file_is_written_anew_where_that_is_asked_for(store: Store, fo
     before = tree(folder)
     (folder / SCORES).write_text("mine")
     mirror(store)
-    assert mirror(store, edits=Edits.OVERWRITE).written == (f"benchmarks/{BENCHMARK}/{SCORES}",)
+    assert mirror(store, edits=EditPolicy.OVERWRITE).written == (
+        f"benchmarks/{BENCHMARK}/{SCORES}",
+    )
     assert tree(folder) == before
     assert mirror(store).kept == ()
 
@@ -710,15 +712,15 @@ CHANGES: dict[str, Callable[[Store, Path], object]] = {
         folder / "results.json"
     ).write_text("{}"),
     "a row was added": lambda store, folder: write(store, attempt("m01_s001_v01__steady")),
-    "a verdict was taken away": lambda store, folder: store.alone(
+    "a verdict was taken away": lambda store, folder: store.exclusively(
         lambda connection: connection.execute(
             "DELETE FROM verdict WHERE seq = (SELECT max(seq) FROM verdict)"
         ).close()
     ),
-    "what a call used was corrected": lambda store, folder: store.alone(
+    "what a call used was corrected": lambda store, folder: store.exclusively(
         lambda connection: connection.execute("UPDATE attempt SET output_tokens = 1").close()
     ),
-    "it was not remembered": lambda store, folder: store.alone(
+    "it was not remembered": lambda store, folder: store.exclusively(
         lambda connection: connection.execute("DELETE FROM mirrored").close()
     ),
 }
@@ -742,7 +744,7 @@ def test_after_any_change_everything_is_held_against_the_store(
         {"targets": (STEADY,)},
         {"targets": (STEADY, TargetName("other", "model-p"))},
         {"results": [1]},
-        {"edits": Edits.OVERWRITE},
+        {"edits": EditPolicy.OVERWRITE},
     ],
 )
 def test_other_targets_other_results_and_an_order_to_overwrite_are_changes(
@@ -759,8 +761,8 @@ def test_results_are_worked_out_again_where_they_may_be_others(store: Store) -> 
     filled(store)
     worked_out: list[str] = []
 
-    def results(made_from: str) -> Results:
-        return Results(made_from, lambda: worked_out.append(made_from))
+    def results(made_from: str) -> LazyResults:
+        return LazyResults(made_from, lambda: worked_out.append(made_from))
 
     for made_from in ("a", "a", "b", "b"):
         mirror(store, results=results(made_from))
@@ -785,7 +787,7 @@ def test_a_file_that_stays_as_a_person_wrote_it_stays_so_and_is_read_no_more_tha
     filled(store)
     mirror(store)
     _edit(folder)
-    assert mirror(store, edits=Edits.KEEP).accepted
+    assert mirror(store, edits=EditPolicy.KEEP).accepted
     edited = (folder / SCORES).read_bytes()
     mirror(store)
     contents.clear()
@@ -794,7 +796,7 @@ def test_a_file_that_stays_as_a_person_wrote_it_stays_so_and_is_read_no_more_tha
     assert not report.kept
     assert f"benchmarks/{BENCHMARK}/{SCORES}" not in report.digests
     assert (folder / SCORES).read_bytes() == edited
-    assert mirror(store, edits=Edits.OVERWRITE).written
+    assert mirror(store, edits=EditPolicy.OVERWRITE).written
 
 
 def test_a_mirror_that_was_not_remembered_is_made_again(

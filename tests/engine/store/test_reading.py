@@ -24,7 +24,7 @@ from engine.facts import (
 from engine.store.connection import Connection, Parameter
 from engine.store.database import Store
 from engine.store.events import facts_after
-from engine.store.mirror_history import Past
+from engine.store.mirror_history import BenchmarkHistory
 from engine.store.reader import IDS
 from engine.store.reading import open_reader
 from engine.store.tables import MetricRow, Quote, RunRow, TakeEndRow
@@ -206,7 +206,7 @@ def test_metrics_are_the_newest_of_each_id_and_the_old_ones_stay(store: Store) -
         (better, {"x": "2"}, "model"),
         (FLATTERS, {"x": "1"}, "model"),
     ]
-    told = Past(store.reader, BENCHMARK).metrics()
+    told = BenchmarkHistory(store.reader, BENCHMARK).metrics()
     history = [(one["metric"]["name"], one["source"]) for one in told]
     assert history == [
         ("Holds its line", "file"),

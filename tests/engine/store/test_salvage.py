@@ -16,7 +16,7 @@ import pytest
 from engine.benchmark import State
 from engine.errors import StoreError
 from engine.store.database import open_store
-from engine.store.left_out import LeftOut
+from engine.store.left_out import LeftOutRows
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
@@ -95,7 +95,7 @@ def whole_conversations(path: Path, sound: Path) -> int:
 def saved(broken: Path) -> tuple[Path, SalvageReport]:
     into = broken.with_name("saved.db")
     before = broken.read_bytes()
-    report = salvage(broken, into, LeftOut(broken.with_name("left-out.jsonl")))
+    report = salvage(broken, into, LeftOutRows(broken.with_name("left-out.jsonl")))
     assert broken.read_bytes() == before
     made = {one.name for one in broken.parent.iterdir()} - {"left-out.jsonl"}
     assert made == {"crosswind.db", "saved.db"}
@@ -220,7 +220,7 @@ def test_what_is_only_in_the_log_is_saved_too(sound: Path, tmp_path: Path) -> No
     assert aside.name == "crosswind.db.damaged-20261121-083000"
     assert aside.stat().st_mode & 0o777 == 0o600
     zero(aside, 30)
-    salvage(aside, tmp_path / "saved.db", LeftOut(tmp_path / "left-out.jsonl"))
+    salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
     with closing(open_reader(tmp_path / "saved.db")) as reader:
         assert reader.facts(0, limit=10**6)[-1].text == "in the log"  # type: ignore[attr-defined]  # a note
 
@@ -248,7 +248,7 @@ def test_what_a_log_holds_behind_a_place_that_came_to_harm_is_saved(
         log.write(b"none of its sums")
     with closing(open_reader(aside)) as reader:
         assert reader.last_seq() < len(said)
-    report = salvage(aside, tmp_path / "saved.db", LeftOut(tmp_path / "left-out.jsonl"))
+    report = salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
     assert noted(tmp_path / "saved.db") == said
     assert report.is_whole
 
@@ -260,14 +260,14 @@ def test_what_an_old_log_left_behind_the_new_one_does_not_hide_what_is_newer(
     with open_store(path) as store:
         for number in range(12):
             write(store, note(f"note {number}"))
-        store.alone(lambda one: one.execute("PRAGMA wal_checkpoint(RESTART)").fetchall())
+        store.exclusively(lambda one: one.execute("PRAGMA wal_checkpoint(RESTART)").fetchall())
         write(store, note("note 12"))
         aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
     log = aside.with_name(f"{aside.name}-wal")
     assert log.stat().st_size > 12 * FRAME
     with log.open("r+b") as file:
         file.write(b"no header")
-    salvage(aside, tmp_path / "saved.db", LeftOut(tmp_path / "left-out.jsonl"))
+    salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
     assert noted(tmp_path / "saved.db") == [f"note {number}" for number in range(13)]
 
 
@@ -279,7 +279,7 @@ def test_of_a_log_that_was_cut_it_is_told_which_rows_it_held(tmp_path: Path) -> 
         aside = set_aside(path, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
     log = aside.with_name(f"{aside.name}-wal")
     os.truncate(log, log.stat().st_size - 3 * FRAME)
-    report = salvage(aside, tmp_path / "saved.db", LeftOut(tmp_path / "left-out.jsonl"))
+    report = salvage(aside, tmp_path / "saved.db", LeftOutRows(tmp_path / "left-out.jsonl"))
     there = len(noted(tmp_path / "saved.db"))
     assert 0 < there < 12
     assert report.acknowledged == [(there + 1, 12)]
@@ -292,7 +292,7 @@ def test_a_saved_store_takes_the_place_of_the_damaged_one(sound: Path, broken: P
     zero(broken, 40)
     aside = set_aside(broken, datetime(2026, 11, 21, 8, 30, tzinfo=UTC))
     assert aside.with_name(aside.name + "-wal").read_bytes() == b"the log of the damaged one"
-    salvage(aside, broken.with_name("saved.db"), LeftOut(broken.with_name("left-out.jsonl")))
+    salvage(aside, broken.with_name("saved.db"), LeftOutRows(broken.with_name("left-out.jsonl")))
     put_in_place(broken.with_name("saved.db"), broken)
     assert not broken.with_name("crosswind.db-wal").exists()
     with open_store(broken) as store:

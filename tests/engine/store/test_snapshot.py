@@ -24,8 +24,8 @@ from engine.store.tables import (
     AttemptRow,
     MetricRow,
     NoteRow,
-    Row,
     StateRow,
+    StoredRow,
     TakeEndRow,
     Verdict,
 )
@@ -108,7 +108,7 @@ class History:
         )
 
     async def tell(self) -> None:
-        rows: list[Row] = [
+        rows: list[StoredRow] = [
             NoteRow(
                 kind=self.one_of(list(NoteKind)),
                 benchmark=self.one_of(["", "giving-in", "other"]),
@@ -189,13 +189,13 @@ def test_a_snapshot_is_the_same_where_sums_were_kept_on_the_way(tmp_path: Path, 
             await history.step()
             if step % 40 == 20:
                 await store.write()
-                store.alone(lambda connection: keep_sums(connection, path))
+                store.exclusively(lambda connection: keep_sums(connection, path))
 
     with open_store(path, clock=lambda: now) as store:
         history = History(store, seed)
         run(live())
         run(store.write())
-        kept = store.alone(lambda connection: connection.execute("SELECT seq FROM summary"))
+        kept = store.exclusively(lambda connection: connection.execute("SELECT seq FROM summary"))
         assert 0 < kept.fetchone()[0] < store.reader.last_seq()
         assert readable(store.reader.snapshot(), now) == readable(folded(store), now)
 
@@ -218,7 +218,7 @@ def test_sums_of_more_rows_than_there_are_left_are_not_used(tmp_path: Path) -> N
         for _ in range(60):
             run(history.step())
         run(store.write())
-        store.alone(lambda connection: keep_sums(connection, path))
+        store.exclusively(lambda connection: keep_sums(connection, path))
         last = store.reader.last_seq()
     now = datetime(2026, 11, 21, tzinfo=UTC)
     with closing(sqlite3.connect(path)) as connection:

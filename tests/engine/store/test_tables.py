@@ -11,7 +11,7 @@ import pytest
 from engine.store.codec import columns_of, read
 from engine.store.database import create_store, open_store
 from engine.store.inserts import insert
-from engine.store.tables import TABLES, Row
+from engine.store.tables import TABLES, StoredRow
 
 WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
 """A row of each table at least, as a store held them before the tables were dataclasses."""
@@ -44,7 +44,7 @@ def test_what_the_version_before_wrote_is_read_and_written_again_as_it_was(
     again = tmp_path / "again.db"
     create_store(again)
     with closing(sqlite3.connect(there)) as old, closing(sqlite3.connect(again)) as new:
-        rows: list[Row] = [
+        rows: list[StoredRow] = [
             read(kind, row) for table, kind in TABLES.items() for row in rows_of(old, table)
         ]
         for row in sorted(rows, key=lambda row: row.seq):
