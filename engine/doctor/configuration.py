@@ -17,7 +17,7 @@ from engine.display import plural
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.doctor.models import ModelInUse
 from engine.errors import InputError
-from engine.store.files import read_scenarios
+from engine.store.scenarios_json import read_scenarios
 
 SCENARIOS_FILE = "scenarios.json"
 

@@ -38,10 +38,10 @@ from engine.importing.verdicts import VerdictRules
 from engine.importing.work import SUM, WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.database import Store
-from engine.store.files import read_scenarios
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader
+from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
 
 _EXPANDED: Final = "_expanded"

@@ -25,7 +25,7 @@ from engine.importing.fields import (
 from engine.importing.histories import Histories
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow
-from engine.store.files import read_scenario
+from engine.store.scenarios_json import read_scenario
 from engine.store.tables import ScenarioRow
 
 PERSONA_USED: Final = "persona_used"

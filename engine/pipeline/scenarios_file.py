@@ -12,8 +12,8 @@ from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
 from engine.pipeline.workbench import Bench, BenchmarkContext
-from engine.store.files import read_scenarios
 from engine.store.reader import EditedScenariosReader
+from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import ScenarioRow
 
 

@@ -126,7 +126,7 @@ def test_after_a_repair_the_mirror_holds_every_file_against_the_store(
             connection.commit()
 
     change("UPDATE attempt SET benchmark = 'other' WHERE seq = (SELECT max(seq) FROM attempt)")
-    monkeypatch.setattr("engine.store.mirror_content.Past", noted)
+    monkeypatch.setattr("engine.store.mirror_content.BenchmarkHistory", noted)
     mirror()
     assert mirror() == []
     # a fault elsewhere, so that this benchmark keeps each of its rows

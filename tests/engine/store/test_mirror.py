@@ -20,10 +20,10 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
-from engine.store.files import read_scenarios
 from engine.store.mirror import HISTORY, EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
 from engine.store.mirror_history import file_difference
 from engine.store.reader import Reader
+from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow
 from tests.engine.store.building import (
     BENCHMARK,

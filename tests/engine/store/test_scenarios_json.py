@@ -10,8 +10,8 @@ import pytest
 
 from engine.benchmark import Landmark
 from engine.errors import InputError
-from engine.store.files import read_scenarios
 from engine.store.json_file import SIZE_LIMIT
+from engine.store.scenarios_json import read_scenarios
 
 
 @pytest.fixture
