@@ -21,10 +21,10 @@ from engine.statistics.clusters import (
 )
 from engine.statistics.distributions import Interval, critical, wilson
 
-_SHARED_FREEDOM: Final = 2
-"""Likeness is pooled over the run, so its variance is steadier than a cell's C - 1 clusters say;
-but it differs from metric to metric, so it is not known either."""
-_ASTRAY: Final = 0.12
+_EXPECTED_FREEDOM: Final = 4
+"""Clusters' worth that the run's likeness weighs against a metric's own. It is steadier than what
+few clusters say, but it differs from metric to metric, and so is not known either."""
+_ASTRAY: Final = 0.25
 _ASTRAY_METRIC: Final = 0.1
 """The part of one cluster that is imagined to pass and fail alike. It stands for the rare bad
 cluster that a high rate hides until it is met, and weighs nothing at a rate of one half."""
@@ -63,12 +63,14 @@ def metric_rate(clusters: Stratum, correlation: float | None) -> Rate | None:
 def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate | None:
     """The pass rate over these metrics, each a stratum of base scenarios; None without a row.
 
-    The variance is the larger of two: from the pooled likeness (n / deff, less what the difference
-    between metrics explains: Cochran (1977), eq. 5.6; the rate of a metric is drawn towards that
-    of all by one effective row, so that a metric that always passes is not thought certain), and
-    from the spread of the clusters themselves with C / (C - 1) (`stratified_error`). It is put
-    into Wilson's interval as an effective number of rows, with Student's t for z, with more
-    degrees of freedom than the clusters' own (`_SHARED_FREEDOM`).
+    The variance is that of the clusters about their strata with C / (C - 1) (`stratified_error`),
+    moderated by what is expected from the pooled likeness, each weighted by its degrees of freedom:
+    G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq.
+    5. Expected is n / deff, less what the difference between metrics explains: Cochran (1977), eq.
+    5.6; the rate of a metric is drawn towards that of all by one effective row, so that a metric
+    that always passes is not thought certain. Where the clusters differ by more than is expected,
+    that stands: some metrics are of more likeness than the run. The variance is put into Wilson's
+    interval as an effective number of rows, with Student's t for z.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -77,11 +79,14 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     rate = _mean(clusters)
     effective = _within(ready, rate, 1.0 if correlation is None else correlation)
     spread = stratified_error(ready)
-    if spread is not None:
-        error = spread.error**2 + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
-        effective = _smaller(effective, rate, error)
-    freedom = _SHARED_FREEDOM * (len(clusters) - len(ready))
-    return _rate(clusters, effective, freedom)
+    if spread is None:
+        return _rate(clusters, effective, 0)
+    own, expected = spread.freedom, rate * (1 - rate) / effective
+    moderated = (own * spread.error**2 + _EXPECTED_FREEDOM * expected) / (own + _EXPECTED_FREEDOM)
+    variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
+    if 0 < rate < 1:
+        effective = rate * (1 - rate) / variance
+    return _rate(clusters, effective, own + max(own, _EXPECTED_FREEDOM))
 
 
 def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate | None:
@@ -99,9 +104,11 @@ def new_metrics_rate(strata: Sequence[Stratum], correlation: float | None) -> Ra
     if spread is None or within is None:
         return None
     rate = within.rate
-    error = spread.error**2 + _ASTRAY_METRIC * ((rate - 0.5) / len(metrics)) ** 2
-    effective = _smaller(2 * within.effective, rate, error)
-    if within.passed in {0, within.scored}:
+    effective = 2 * within.effective
+    if 0 < rate < 1:
+        variance = spread.error**2 + _ASTRAY_METRIC * ((rate - 0.5) / len(metrics)) ** 2
+        effective = rate * (1 - rate) / max(variance, rate * (1 - rate) / effective)
+    else:
         effective = min(effective, len(metrics))
     return _rate(metrics, effective, spread.freedom)
 
@@ -120,11 +127,6 @@ def _within(strata: Sequence[Stratum], rate: float, correlation: float) -> float
         drawn = (worth * _mean(stratum) + rate) / (worth + 1)
         left += rows / count * drawn * (1 - drawn)
     return effective / min(1.0, left / (rate * (1 - rate)))
-
-
-def _smaller(effective: float, rate: float, variance: float) -> float:
-    """Effective rows once a variance of the rate is known that may be larger."""
-    return min(effective, rate * (1 - rate) / variance) if variance and 0 < rate < 1 else effective
 
 
 def _rate(clusters: Stratum, effective: float, freedom: float) -> Rate:

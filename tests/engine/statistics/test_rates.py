@@ -63,8 +63,7 @@ def test_rows_of_one_scenario_count_for_less() -> None:
     alone, alike = metric_rate(MIXED, 0.0), metric_rate(MIXED, 1.0)
     assert alone is not None
     assert alike is not None
-    assert alike.effective == pytest.approx(6)
-    assert alike.effective < alone.effective <= 24
+    assert 6 < alike.effective < alone.effective <= 24, "its rows are less alike than all, if few"
     assert (alone.passed, alone.scored, alone.clusters) == (14, 24, 6)
 
 
