@@ -327,12 +327,21 @@ def _samples_of_many(split: Mapping[str, Concord], together: Sequence[Concord]) 
 
 
 def _coefficients(concord: Concord) -> str:
-    said = [
-        f"{name} {coefficient(figure.value)}"
-        for name, figure in (("AC1", concord.ac1), ("α", concord.alpha))
-        if figure is not None
-    ]
-    return f" ({', '.join(said)})" if said else ""
+    return f" ({', '.join(coefficients(concord))})"
+
+
+NO_ALPHA: Final = "no α, as only one answer was ever given"
+"""Chance cannot be told from agreement there, so that no figure of it is defined."""
+NO_COEFFICIENT: Final = (
+    "—: α and κ are not defined where only one answer was ever given, κ not where things were "
+    "answered unequally often."
+)
+
+
+def coefficients(concord: Concord) -> list[str]:
+    """`AC1 0.82`, `α 0.64`, or why there is none."""
+    said = [] if concord.ac1 is None else [f"AC1 {coefficient(concord.ac1.value)}"]
+    return [*said, NO_ALPHA if concord.alpha is None else f"α {coefficient(concord.alpha.value)}"]
 
 
 def _no_signal(analysis: Analysis) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Final
 
 from engine.analysis.figures import (
@@ -16,6 +16,7 @@ from engine.analysis.figures import (
     TargetResult,
 )
 from engine.analysis.findings import (
+    NO_COEFFICIENT,
     chance,
     coefficient,
     findings,
@@ -196,7 +197,10 @@ def _concords(concords: Sequence[Concord], width: int) -> str:
         for one in concords
     ]
     head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
-    return _fitting(head, rows, {1, 2, 3, 4, 5, 6}, width)
+    drawn = _fitting(head, rows, {1, 2, 3, 4, 5, 6}, width)
+    if all(one.alpha and one.kappa for one in concords):
+        return drawn
+    return f"{drawn}\n{fill(NO_COEFFICIENT, width)}"
 
 
 def _fitting(

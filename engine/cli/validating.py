@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from engine.analysis.findings import NO_ALPHA
 from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
@@ -274,9 +275,8 @@ def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iter
     )
     parts = [f"agree {_coefficient(found.percent)}"]
     parts += [
-        f"{name} {_coefficient(value)}"
-        for name, value in (("AC1", found.ac1), ("alpha", found.alpha))
-        if value is not None
+        NO_ALPHA if value is None else f"{name} {_coefficient(value)}"
+        for name, value in (("AC1", found.ac1), ("α", found.alpha))
     ]
     yield " · ".join(parts)
 

@@ -12,6 +12,9 @@ from typing import Final
 from engine.statistics.distributions import Interval, critical, wilson
 
 _ROUNDING: Final = 1e-9
+_WORTH: Final = 2
+"""Answers of two kinds vary less than what is normally distributed: Student's t has this many times
+the degrees of freedom of the clusters, as `python -m tests.benchmarks.coverage` finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,8 @@ def agreement(
 
     Percent and AC1: K. L. Gwet, British Journal of Mathematical and Statistical Psychology 61
     (2008) 29-48, eq. 5 and 6. Alpha, nominal: K. Krippendorff, Content Analysis (2013), chapter
-    12. Kappa: J. L. Fleiss, Psychological Bulletin 76 (1971) 378-382. Intervals leave out one
-    cluster after the other (jackknife: B. Efron, The Jackknife, the Bootstrap and Other
-    Resampling Plans (1982), eq. 3.13) with Student's t; of the two shares it is Wilson's.
+    12. Kappa: J. L. Fleiss, Psychological Bulletin 76 (1971) 378-382. Intervals: `_share` and
+    `_corrected`.
     """
     places: Iterable[Hashable] = count() if clusters is None else clusters
     alike: Counter[tuple[Hashable, int, int]] = Counter()
@@ -87,15 +89,14 @@ def agreement(
     parts = list(sums.values())
     whole = sum(parts, _NOTHING)
     left_out = [whole - part for part in parts]
-    percent = _share(_Sums.percent, whole, left_out)
 
     def corrected(formula: _Formula, expected: _Formula) -> Coefficient | None:
-        return _corrected(formula, expected, percent, whole, left_out)
+        return _corrected(formula, expected, whole, left_out)
 
     return Agreement(
         things=whole.things,
         clusters=len(parts),
-        percent=percent,
+        percent=_share(_Sums.percent, whole, left_out),
         unanimous=_share(_Sums.all_alike, whole, left_out),
         ac1=corrected(_Sums.ac1, _Sums.ac1_expected),
         alpha=corrected(_Sums.alpha, _Sums.alpha_expected),
@@ -202,7 +203,9 @@ def _beyond(percent: float, expected: float) -> float | None:
 def _share(
     formula: Callable[[_Sums], float], whole: _Sums, left_out: Sequence[_Sums]
 ) -> Coefficient:
-    """Where leaving out changes nothing, each cluster counts as one observation."""
+    """Wilson's interval over as many things as give the error of leaving out one cluster after the
+    other (jackknife: B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), eq.
+    3.13). Where leaving out changes nothing, each cluster counts as one observation."""
     value = formula(whole)
     if len(left_out) < 2:
         return Coefficient(value, None)
@@ -213,29 +216,30 @@ def _share(
 
 
 def _corrected(
-    formula: _Formula,
-    expected: _Formula,
-    percent: Coefficient,
-    whole: _Sums,
-    left_out: Sequence[_Sums],
+    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums]
 ) -> Coefficient | None:
-    """A figure that chance was taken out of. Where it hangs on one cluster it has no interval;
-    where leaving out changes nothing, that of the percentage is translated."""
+    """A figure that chance was taken out of, c. Wilson's interval of (1 + c) / 2, from 0 to 1, over
+    an effective number of things: as many as give the error that leaving out one cluster after the
+    other gives, but no more than would give it were all things independent and what is expected by
+    chance known.
+
+    The latter, for agreement A and disagreement D expected by chance, is n D (1 + c) / A, from c =
+    1 - (1 - A) / D. It counts at high rates, where D is small: a few clusters may all hold alike
+    answers, and so have no error, or leaving one out may leave a figure that is not defined.
+    """
     value, by_chance = formula(whole), expected(whole)
     if value is None or by_chance is None:
         return None
-    if percent.interval is None:  # one cluster: without it nothing is left to compute from
+    if len(left_out) < 2:  # without the only cluster nothing is left to compute from
         return Coefficient(value, None)
+    share = (1 + value) / 2
+    effective = whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
     values = [found for sums in left_out if (found := formula(sums)) is not None]
-    if len(values) < len(left_out):
-        return Coefficient(value, None)
-    error = _jackknife(values)
+    error = _jackknife(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:
-        half = critical(len(values) - 1) * error
-        return Coefficient(value, Interval(max(-1.0, value - half), min(1.0, value + half)))
-    ends = [_beyond(end, by_chance) for end in (percent.interval.low, percent.interval.high)]
-    low, high = (value if end is None else end for end in ends)
-    return Coefficient(value, Interval(max(-1.0, min(low, value)), min(1.0, max(high, value))))
+        effective = min(effective, share * (1 - share) / error**2)
+    shares = wilson(share, effective, critical(_WORTH * (len(left_out) - 1)))
+    return Coefficient(value, Interval(2 * shares.low - 1, 2 * shares.high - 1))
 
 
 def _jackknife(values: Sequence[float]) -> float:

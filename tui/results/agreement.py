@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Concord, Figure
-from engine.analysis.findings import coefficient, percent, whose
+from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, whose
 from engine.display import one_line
 from engine.report.scale import RATES
 from tui.results.text import Behind, paragraph, title
@@ -29,7 +29,7 @@ _NONE: Final = (
 _MEANS: Final = (
     "agree: of all pairs of answers; unan.: of all things, those with one answer. AC1 (Gwet) and "
     "α (Krippendorff) are agreement beyond chance: 1 is all, 0 what chance gives; κ is Fleiss'. "
-    "Where nearly all answers are alike, α and κ say little, and AC1 more."
+    "Where nearly all answers are alike, α and κ say little, and AC1 more. " + NO_COEFFICIENT
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate, TargetResult
-from engine.analysis.findings import coefficient, percent, span
+from engine.analysis.findings import coefficients, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
@@ -88,13 +88,8 @@ def _samples(one: TargetResult, width: int) -> Iterator[Row]:
     if len(one.samples) < 2 or one.agreement is None:
         return
     agreement = one.agreement
-    figures = [
-        f"{name} {coefficient(figure.value)}"
-        for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
-        if figure is not None
-    ]
-    note = f"agree in {percent(agreement.percent.value)} of pairs, " + ", ".join(figures)
-    yield title(f"{len(one.samples)} samples of each scenario", width, note.rstrip(", "))
+    figures = [f"agree in {percent(agreement.percent.value)} of pairs", *coefficients(agreement)]
+    yield title(f"{len(one.samples)} samples of each scenario", width, ", ".join(figures))
     for number, tally in one.samples.items():
         estimate = Whiskers(tally.rate, ink=Ink.MUTED)
         said = f"{percent(tally.rate):>4} {tally.passed:,} of {tally.scored:,}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.findings import coefficient, percent, reach
+from engine.analysis.findings import NO_ALPHA, coefficient, percent, reach
 from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.display import one_line, plural
@@ -111,9 +111,8 @@ def _behind(one: Validated, track: TrackReport, shift: Shift) -> Behind:
 def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[Row]:
     figures = [f"agree in {percent(agreement.percent.value)} of {plural(count, 'conversation')}"]
     figures += [
-        f"{name} {coefficient(figure.value)}{_interval(figure)}"
+        NO_ALPHA if figure is None else f"{name} {coefficient(figure.value)}{_interval(figure)}"
         for name, figure in (("AC1", agreement.ac1), ("α", agreement.alpha))
-        if figure is not None
     ]
     yield from paragraph("Both sides " + "; ".join(figures) + ".", width)
     changed = f"fail → pass {flips.right_only:,} · pass → fail {flips.left_only:,}"

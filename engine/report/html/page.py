@@ -19,6 +19,7 @@ from markupsafe import Markup
 from engine.analysis.figures import Analysis
 from engine.analysis.findings import (
     MARKS,
+    NO_COEFFICIENT,
     Kind,
     chance,
     coefficient,
@@ -94,6 +95,7 @@ def _environment() -> Environment:
         "finding_titles": _FINDING_TITLES,
         "marks": MARKS,
         "most_pairs": _MOST_PAIRS,
+        "no_coefficient": NO_COEFFICIENT,
         "rates": RATES,
         "scale_of": scale_of,
     }

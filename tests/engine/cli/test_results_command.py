@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
+from engine.cli.results_table import results_table
 from tests.engine.small_workspace import small_workspace
+from tests.engine.stages.verdicts import analysed, outcomes
 
 CONFIG = """\
 user_model: {model: user, source: offline, params: {pace: instant}}
@@ -90,6 +92,17 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
         assert title in out
     assert "between people, within a scenario" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_dash_among_the_coefficients_is_explained() -> None:
+    always, split = (
+        results_table(analysed(outcomes({"holds": picture}, samples=2)), details=True)
+        for picture in ("++ ++", "+- --")
+    )
+    assert "α and κ are not defined where only one answer was ever given" in " ".join(
+        always.split()
+    )
+    assert "not defined" not in split
 
 
 def test_a_wide_terminal_is_told_more(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.analysis.findings import (
+    NO_ALPHA,
     Kind,
     chance,
+    coefficients,
     findings,
     marks_mean,
     percent,
@@ -148,6 +150,17 @@ def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
 def test_samples_that_disagree_are_said() -> None:
     texts = said(Kind.CAUTION, {"wavers": "++-- +-+- ++++"}, samples=2)
     assert any(text.startswith("wavers: samples disagree in 2 of 6 scenarios") for text in texts)
+
+
+def test_where_only_one_answer_was_given_there_is_no_alpha_and_the_reason() -> None:
+    always, wavers = analysed(
+        outcomes({"always": "++ ++", "wavers": "+- ++"}, metric=METRICS[0], samples=2)
+    ).targets
+    assert always.agreement is not None
+    assert coefficients(always.agreement) == ["AC1 1.00", NO_ALPHA]
+    assert wavers.agreement is not None
+    assert len(coefficients(wavers.agreement)) == 2
+    assert NO_ALPHA not in coefficients(wavers.agreement)
 
 
 def test_what_concerns_many_targets_is_told_once() -> None:

@@ -227,6 +227,19 @@ def test_full_agreement_has_doubt_and_one_answer_has_no_alpha() -> None:
     assert always.ac1 is not None
 
 
+def test_one_answer_that_differs_says_little_of_agreement_beyond_chance() -> None:
+    found = agreement([[True, True]] * 29 + [[True, False]])
+    assert found is not None
+    assert found.alpha is not None
+    assert found.alpha.interval is not None
+    assert found.alpha.value == pytest.approx(0)
+    assert found.alpha.interval.low < -0.5
+    assert found.alpha.interval.high > 0.8
+    assert found.ac1 is not None
+    assert found.ac1.interval is not None
+    assert found.ac1.interval.low > 0.7
+
+
 def test_things_of_one_scenario_are_left_out_together() -> None:
     rows = [[True, True], [True, False]] * 10 + [[False, False]] * 10
     alone = agreement(rows)
