@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
-from engine.pipeline.workbench import Bench, BenchmarkContext
+from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.store.mirror import EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -17,14 +17,14 @@ from engine.store.reading import open_reader
 _LOOK_S: Final = 0.5
 
 
-async def write_files(bench: Bench, edits: EditPolicy = EditPolicy.LEAVE) -> MirrorReport:
+async def write_files(bench: RunContext, edits: EditPolicy = EditPolicy.LEAVE) -> MirrorReport:
     """Mirror the store to the documented files, off the loop."""
     report = await asyncio.to_thread(_mirror, bench, edits)
     await _remember(bench, report)
     return report
 
 
-async def _remember(bench: Bench, report: MirrorReport) -> None:
+async def _remember(bench: RunContext, report: MirrorReport) -> None:
     """What was written is known to be ours by a note beside it, too: a full disk, which lets
     nothing be remembered, is not waited for."""
     store = bench.store
@@ -53,14 +53,14 @@ def differences(bench: BenchmarkContext) -> Iterator[str]:
         yield from mirror.differences(bench.name, **_content(bench, reader))
 
 
-def _mirror(bench: Bench, edits: EditPolicy) -> MirrorReport:
+def _mirror(bench: RunContext, edits: EditPolicy) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
         return mirror.write_benchmark(bench.name, **_content(bench, reader), edits=edits)
 
 
-def _settle(bench: Bench) -> None:
+def _settle(bench: RunContext) -> None:
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         Mirror(bench.workspace.root, reader).settle(bench.name)
 

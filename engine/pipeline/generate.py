@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.workbench import Bench, BenchmarkContext
+from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
@@ -64,7 +64,7 @@ def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[Why | None, str
     return None, None
 
 
-async def do_metrics(bench: Bench, work: WorkItem) -> bool:
+async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
     """Write metrics into `benchmark.yaml`; whether that succeeded."""
     definition = bench.definition
     depends = _metrics_depend_on(bench)
@@ -87,7 +87,9 @@ def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
     return fresh or None
 
 
-async def _generate_metrics(bench: Bench, work: WorkItem, depends: dict[str, str]) -> list[Metric]:
+async def _generate_metrics(
+    bench: RunContext, work: WorkItem, depends: dict[str, str]
+) -> list[Metric]:
     definition = bench.definition
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_METRICS, bench.name)
     metrics = await gen_metrics(
@@ -213,7 +215,7 @@ def stale_scenarios(bench: BenchmarkContext) -> list[WorkItem]:
     return [work for work in plan_scenarios(bench, asked).work if work.why is Why.STALE]
 
 
-async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
+async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
     """Write what the plan lists, as many at once as the configuration allows; how many rows
     failed."""
     units = [*plan.bases, *plan.variants]
@@ -263,7 +265,7 @@ async def do_scenarios(bench: Bench, plan: ScenarioPlan) -> int:
     )
 
 
-async def _write_bases(bench: Bench, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
+async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
     scenarios = await gen_base_scenarios(
         model,
@@ -281,7 +283,7 @@ async def _write_bases(bench: Bench, metric: Metric, numbers: Sequence[int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _VariantWriter:
-    bench: Bench
+    bench: RunContext
     base: Scenario
     variant: str
 
@@ -301,5 +303,5 @@ class _VariantWriter:
         await self.bench.store.write(_row(self.bench, scenario, depends))
 
 
-def _row(bench: Bench, scenario: Scenario, depends: dict[str, str]) -> ScenarioRow:
+def _row(bench: RunContext, scenario: Scenario, depends: dict[str, str]) -> ScenarioRow:
     return ScenarioRow(benchmark=bench.name, scenario=scenario, source="model", depends=depends)

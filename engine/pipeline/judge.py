@@ -14,7 +14,7 @@ from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import Bench, BenchmarkContext
+from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
 from engine.store.tables import Quote, Verdict
 
@@ -214,7 +214,7 @@ def _is_model(verdict: Verdict) -> bool:
     return verdict.source != HUMAN
 
 
-async def give_verdicts(bench: Bench, judging: Judging) -> None:
+async def give_verdicts(bench: RunContext, judging: Judging) -> None:
     """Judge one take as often as is asked, and store what came of each.
 
     Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
@@ -238,7 +238,7 @@ async def give_verdicts(bench: Bench, judging: Judging) -> None:
 
 
 async def _give(
-    bench: Bench, judging: Judging, asking: Asking, transcript: Sequence[Utterance]
+    bench: RunContext, judging: Judging, asking: Asking, transcript: Sequence[Utterance]
 ) -> str | None:
     """Why no answer came of it; None where one did, or it was asked for often enough."""
     model = bench.model_for(

@@ -24,7 +24,7 @@ from engine.identity import seed_from
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import Bench, BenchmarkContext
+from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
@@ -141,7 +141,7 @@ class ConversationPlanner:
         return None
 
 
-async def play(bench: Bench, playing: Playing, take_depends: Mapping[str, str]) -> int | None:
+async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, str]) -> int | None:
     """Play to the end; the take's `seq` where it may be judged.
 
     Raises `ModelError` where a model failed, after the take's end is on disk, and `Drained`.
@@ -159,7 +159,7 @@ async def play(bench: Bench, playing: Playing, take_depends: Mapping[str, str]) 
 
 
 async def _open(
-    bench: Bench, playing: Playing, take_depends: Mapping[str, str]
+    bench: RunContext, playing: Playing, take_depends: Mapping[str, str]
 ) -> tuple[int, list[MessageRow]]:
     if playing.open_take is not None:
         return playing.open_take.seq, bench.reader.messages(playing.open_take.seq)
@@ -193,7 +193,7 @@ class _Player:
     """The two who talk, and what was said so far."""
 
     def __init__(
-        self, bench: Bench, playing: Playing, take: int, messages: list[MessageRow]
+        self, bench: RunContext, playing: Playing, take: int, messages: list[MessageRow]
     ) -> None:
         self._bench = bench
         self._playing = playing
@@ -331,7 +331,7 @@ class _Player:
 class _Speaking:
     """A message is on the live board from its first moment until it is on disk, or has failed."""
 
-    def __init__(self, bench: Bench, speech: Speech) -> None:
+    def __init__(self, bench: RunContext, speech: Speech) -> None:
         self._live = bench.live
         self._voice = bench.live.begin(speech)
 

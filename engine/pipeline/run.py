@@ -35,7 +35,7 @@ from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import plan_run
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.pipeline.workbench import Bench, BenchmarkContext, LiveBoard
+from engine.pipeline.workbench import BenchmarkContext, LiveBoard, RunContext
 from engine.providers.accounts import Accounts
 from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy
@@ -313,11 +313,11 @@ class Pipeline:
         before = [one.before_usd for one in self.budget.limits if one.key == WORKSPACE_BUDGET]
         return before[0] + self.budget.spent_usd if before else None
 
-    def bench(self, definition: Definition) -> Bench:
+    def bench(self, definition: Definition) -> RunContext:
         return self._bench(self.planner.context(definition))
 
-    def _bench(self, context: BenchmarkContext) -> Bench:
-        return Bench(
+    def _bench(self, context: BenchmarkContext) -> RunContext:
+        return RunContext(
             context.workspace,
             context.config,
             context.reader,
@@ -331,7 +331,7 @@ class Pipeline:
             faults=self._faults,
         )
 
-    def check(self, order: Order) -> list[Bench]:
+    def check(self, order: Order) -> list[RunContext]:
         """Everything that can be known to be wrong before anything is done.
 
         Raises `InputError` with all of it.
@@ -348,7 +348,7 @@ class Pipeline:
         price = None if spec is None else self.planner.estimator().first_usd(spec, role)
         return 0.0 if price is None else price
 
-    async def reckon(self, bench: Bench, order: Order, *, beside: bool = False) -> None:
+    async def reckon(self, bench: RunContext, order: Order, *, beside: bool = False) -> None:
         """Work out anew what is left of a benchmark, where the run was quoted at something."""
         if order.quote is None:
             return
@@ -458,7 +458,7 @@ class Pipeline:
     def _note(self, kind: NoteKind, benchmark: str, text: str, stage: Stage | None = None) -> None:
         self.store.tell(NoteRow(kind=kind, benchmark=benchmark, stage=stage, text=text))
 
-    async def _benchmark(self, bench: Bench, order: Order, *, beside: bool = False) -> int:
+    async def _benchmark(self, bench: RunContext, order: Order, *, beside: bool = False) -> int:
         run = BenchmarkRun(bench, order, self.planner.judge(order), self.reckon, beside)
         try:
             async with run.mirrored():

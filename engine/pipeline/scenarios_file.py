@@ -11,7 +11,7 @@ from engine.benchmark import Scenario
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
-from engine.pipeline.workbench import Bench, BenchmarkContext
+from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.store.reader import EditedScenariosReader
 from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import ScenarioRow
@@ -80,7 +80,7 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     )
 
 
-async def take_in_edits(bench: Bench) -> None:
+async def take_in_edits(bench: RunContext) -> None:
     """Store what a person changed in the file: a row that is new or different becomes a row from a
     file, one that is gone is marked removed."""
     edits = edits_of(bench)
@@ -138,7 +138,7 @@ def _differs(given: Scenario, stored: ScenarioRow | None) -> bool:
     )
 
 
-def _row(bench: Bench, scenario: Scenario, *, removed: bool) -> ScenarioRow:
+def _row(bench: RunContext, scenario: Scenario, *, removed: bool) -> ScenarioRow:
     return ScenarioRow(
         benchmark=bench.name, scenario=scenario, source="file", removed=removed, depends=None
     )

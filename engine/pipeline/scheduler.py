@@ -33,7 +33,7 @@ from engine.pipeline.play import (
 )
 from engine.pipeline.scenarios_file import take_in_edits
 from engine.pipeline.standing import Standing, settled
-from engine.pipeline.workbench import Bench
+from engine.pipeline.workbench import RunContext
 
 T = TypeVar("T")
 
@@ -96,11 +96,11 @@ MIRROR_SECONDS = 30.0
 class BenchmarkRun:
     """One benchmark's way through the stages."""
 
-    bench: Bench
+    bench: RunContext
     order: Order
     evaluator: ModelSpec | None
     """Another judge than those of the configuration."""
-    reckon: Callable[[Bench, Order], Awaitable[None]]
+    reckon: Callable[[RunContext, Order], Awaitable[None]]
     """Works out anew what is left to be done, when that is known better than before."""
     beside: bool = False
     """Whether another order is at work: then this one only talks and judges, leaves the states of

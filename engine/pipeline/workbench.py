@@ -108,7 +108,7 @@ class BenchmarkContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench(BenchmarkContext):
+class RunContext(BenchmarkContext):
     """One benchmark that is worked on, and what all orders of a run share."""
 
     store: Store
