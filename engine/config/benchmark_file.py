@@ -13,9 +13,8 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from engine.benchmark import Metric, Track, name_fault
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
-from engine.config.shown import shown
-from engine.config.suggest import nearest, slip_of
 from engine.config.values import Listed, Name, Section, Shape, Words
+from engine.config.wording import nearest, shown, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file

@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 
 from engine.config.faults import doubles
 from engine.config.secrets import Secret
-from engine.config.shown import shown
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
-from engine.config.suggest import did_you_mean, nearest
 from engine.config.values import extra_body_problems
+from engine.config.wording import did_you_mean, nearest, shown
 from engine.config.yaml_text import KeyPath, YamlDocument, dotted
 from engine.errors import Problem
 

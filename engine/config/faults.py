@@ -10,8 +10,7 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.config.shown import shown
-from engine.config.suggest import did_you_mean, nearest
+from engine.config.wording import did_you_mean, nearest, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 

@@ -12,9 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 from engine.config.checks import contradictions, current_words, warnings_of
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
-from engine.config.shown import shown
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
-from engine.config.suggest import did_you_mean
 from engine.config.values import (
     Effort,
     HeaderName,
@@ -29,6 +27,7 @@ from engine.config.values import (
     Url,
     Words,
 )
+from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from engine.benchmark import name_fault
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.shown import shown
-from engine.config.suggest import did_you_mean
+from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import name_fault
 from engine.branches import Branch, folder_of
-from engine.config.shown import shown
-from engine.config.suggest import did_you_mean
+from engine.config.wording import did_you_mean, shown
 from engine.errors import InputError, Problem
 from engine.files import read_regular
 

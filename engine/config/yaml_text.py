@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from engine.config.shown import shown
+from engine.config.wording import shown
 from engine.errors import InputError, Problem
 from engine.files import open_regular
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from engine.config.schema import Config, ModelSpec
 from engine.config.secrets import VARIABLE, Environment
-from engine.config.shown import shown
 from engine.config.values import texts_with_variables
+from engine.config.wording import shown
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import InputError
 from engine.pipeline.models import endpoint_of, prices_of

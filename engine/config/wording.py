@@ -1,10 +1,17 @@
-"""Nearest known word: what somebody probably meant."""
+"""How a message quotes what is in a file, and guesses what was meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from typing import Final
+
+
+def shown(text: str) -> str:
+    """Text from a file as a message may quote it: short, and without invisible characters."""
+    short = text if len(text) <= 40 else f"{text[:39]}…"
+    return "".join(character if character.isprintable() else "�" for character in short)
+
 
 SLIP_RATIO: Final = 0.8
 """From this likeness on, an unknown word is a slip of the finger and not a word of its own."""
