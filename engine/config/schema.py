@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
+from engine.benchmark import Role
+from engine.branches import Branch
 from engine.config.checks import contradictions, current_words, warnings_of
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
@@ -343,6 +345,27 @@ class Config(Shape):
     def public(self) -> dict[str, Any]:
         """All of it, ready for JSON, without keys and with no more than the names of headers."""
         return self.model_dump(mode="json")
+
+
+def config_of(config: Config, benchmark: str) -> Config:
+    """What a benchmark or a branch runs under.
+
+    Raises `InputError` for a branch whose model is not in the configuration any more.
+    """
+    branch = Branch.parse(benchmark)
+    if branch is None:
+        return config
+    model = config.model_named(branch.model)
+    match branch.swap:
+        case Role.USER:
+            # whoever writes metrics and scenarios stays, also where that was the user model
+            return config.model_copy(
+                update={"user_model": model, "generator_model": config.generator}
+            )
+        case Role.GENERATOR:
+            return config.model_copy(update={"generator_model": model})
+        case _:
+            return config
 
 
 def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS) -> Config:

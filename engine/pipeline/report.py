@@ -13,11 +13,10 @@ from engine.analysis.validation import ValidationReport
 from engine.benchmark import Track
 from engine.branches import Branch
 from engine.config.benchmark_file import load_definition
-from engine.config.schema import Config
+from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
-from engine.pipeline.branching import config_of
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import Standing

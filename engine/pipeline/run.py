@@ -13,11 +13,10 @@ from typing import Final
 
 from engine.benchmark import Role, Stage
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
-from engine.pipeline.branching import config_of
 from engine.pipeline.budget import Budget, BudgetLimit
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.estimate import Estimator, Measured, measured

@@ -21,12 +21,11 @@ from engine.analysis.validation import (
 from engine.benchmark import Role, Stage
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
-from engine.pipeline.branching import config_of
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
