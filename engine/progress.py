@@ -37,7 +37,7 @@ LENGTHS = 50
 
 
 @dataclass(slots=True)
-class Tally:
+class StateCounts:
     """How many rows of work stand where."""
 
     queued: int = 0
@@ -60,8 +60,8 @@ class Tally:
             setattr(self, was.value, getattr(self, was.value) - count)
         setattr(self, state.value, getattr(self, state.value) + count)
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: StateCounts) -> StateCounts:
+        return StateCounts(
             self.queued + other.queued,
             self.running + other.running,
             self.done + other.done,
@@ -71,7 +71,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Score:
+class TrackScore:
     """What counts so far on one track."""
 
     passed: int = 0
@@ -146,10 +146,10 @@ def others_in_words(others: Mapping[str, int], total: int, what: str) -> str | N
 class TargetProgress:
     """What a person who pays for a target wants to know of it."""
 
-    simulate: Tally = field(default_factory=Tally)
-    evaluate: Tally = field(default_factory=Tally)
-    scores: dict[Track, Score] = field(
-        default_factory=lambda: {Track.POSITIVE: Score(), Track.NEGATIVE: Score()}
+    simulate: StateCounts = field(default_factory=StateCounts)
+    evaluate: StateCounts = field(default_factory=StateCounts)
+    scores: dict[Track, TrackScore] = field(
+        default_factory=lambda: {Track.POSITIVE: TrackScore(), Track.NEGATIVE: TrackScore()}
     )
     usage: Usage = field(default_factory=Usage)
     """Of every call made on this target's behalf, the user model's and evaluator's included."""
@@ -240,7 +240,7 @@ class Progress:
 
     seq: int = 0
     """Of the last fact folded in, or of the snapshot this began with."""
-    stages: dict[tuple[str, Stage], Tally] = field(default_factory=dict)
+    stages: dict[tuple[str, Stage], StateCounts] = field(default_factory=dict)
     targets: dict[tuple[str, str], TargetProgress] = field(default_factory=dict)
     """By (benchmark, target id)."""
     benchmark: str | None = None
@@ -259,8 +259,8 @@ class Progress:
         ends = [note.text for note in self.notes if note.kind is NoteKind.RUN_ENDED]
         return RunEnd(ends[-1]) if ends and ends[-1] in set(RunEnd) else RunEnd.DONE
 
-    def stage_tally(self, benchmark: str, stage: Stage) -> Tally:
-        return self.stages.setdefault((benchmark, stage), Tally())
+    def stage_tally(self, benchmark: str, stage: Stage) -> StateCounts:
+        return self.stages.setdefault((benchmark, stage), StateCounts())
 
     def target(self, benchmark: str, target: str) -> TargetProgress:
         return self.targets.setdefault((benchmark, target), TargetProgress())

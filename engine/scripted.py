@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 LABEL: Final = "offline:"
 """How the label of every scripted model begins."""
@@ -13,6 +13,9 @@ GENERATOR: Final = "generator"
 USER: Final = "user model"
 TARGET: Final = "target"
 EVALUATOR: Final = "evaluator"
+
+Pace = Literal["human", "instant"] | float
+"""How fast a script speaks: at a readable speed, all at once, or words a second."""
 
 Parts = Mapping[str, bool]
 """By part, in the order in which they are told: whether a script played it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.display import one_line
-from engine.progress import Score
+from engine.progress import TrackScore
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -75,7 +75,7 @@ def money(usd: float | None, *, scripted: bool) -> str:
     return f"${usd:.2f}" if usd >= 0.01 or usd == 0 else "<$0.01"
 
 
-def rate(score: Score, track: Track) -> str:
+def rate(score: TrackScore, track: Track) -> str:
     """`+ 81 % of 32`."""
     sign = TRACK_SIGNS[track]
     if score.rate is None:

@@ -19,7 +19,7 @@ from rich.progress import (
 from engine.benchmark import Stage
 from engine.cli.lines import tally_of
 from engine.display import one_line
-from engine.progress import Tally
+from engine.progress import StateCounts
 from engine.watch import Watch
 
 
@@ -55,7 +55,7 @@ class BarPrinter:
         for key in [key for key in self._tasks if key[0] == name]:
             self._progress.remove_task(self._tasks.pop(key))
 
-    def _update(self, name: str, stage: Stage, target: str | None, tally: Tally) -> None:
+    def _update(self, name: str, stage: Stage, target: str | None, tally: StateCounts) -> None:
         if not tally.total:
             return
         key = (name, stage, target)

@@ -11,7 +11,7 @@ from typing import Final
 from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.facts import NoteKind
-from engine.progress import Progress, Tally, TargetProgress
+from engine.progress import Progress, StateCounts, TargetProgress
 from engine.watch import Watch
 
 LINE_SECONDS: Final = 5.0
@@ -79,7 +79,7 @@ def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str |
     return " · ".join(parts)
 
 
-def tally_of(target: TargetProgress, stage: Stage) -> Tally:
+def tally_of(target: TargetProgress, stage: Stage) -> StateCounts:
     return target.simulate if stage is Stage.SIMULATE else target.evaluate
 
 

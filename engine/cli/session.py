@@ -23,8 +23,8 @@ from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, scripts_in_words
-from engine.service.job import EngineSettings, Pace
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, scripts_in_words
+from engine.service.job import EngineSettings
 from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
@@ -17,10 +17,10 @@ from engine.config.secrets import Secret
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.values import (
     Effort,
+    GivenPace,
     HeaderName,
     ModelNames,
     Name,
-    Pace,
     Section,
     Served,
     Several,
@@ -33,6 +33,7 @@ from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury
+from engine.scripted import Pace
 
 ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"
@@ -139,7 +140,7 @@ class Params(Shape):
     seed: int | None = Field(
         default=None, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits"
     )
-    pace: Pace = None
+    pace: GivenPace = None
     """How fast an offline model speaks: `human`, `instant`, or words a second."""
 
 
@@ -323,7 +324,7 @@ class Config(Shape):
         what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
         raise InputError(Problem(what, self.path, hint=did_you_mean(name, known)))
 
-    def at_pace(self, pace: Literal["human", "instant"]) -> Config:
+    def at_pace(self, pace: Pace) -> Config:
         """The same, its scripted models speaking at this pace."""
 
         def paced(spec: ModelSpec) -> ModelSpec:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -17,6 +17,7 @@ from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
+from engine.scripted import Pace
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SERVED: Final = ("any", "same")
@@ -112,7 +113,7 @@ SourceName = Annotated[Words, AfterValidator(lambda word: word.strip().lower())]
 Name = Annotated[str, AfterValidator(_safe_name)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Effort = Annotated[str, AfterValidator(_known_effort)]
-Pace = Annotated[Literal["human", "instant"] | float | None, BeforeValidator(_usable_pace)]
+GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]

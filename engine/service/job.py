@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from engine.config.schema import Config, load_config
 from engine.pipeline.order import Order
-
-Pace = Literal["human", "instant"]
+from engine.scripted import Pace
 
 
 @dataclass(frozen=True, slots=True)

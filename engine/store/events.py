@@ -20,7 +20,7 @@ from engine.facts import (
     TakeStarted,
     VerdictGiven,
 )
-from engine.progress import RATE_WINDOW, Progress, Score, Tally, TargetProgress
+from engine.progress import RATE_WINDOW, Progress, StateCounts, TargetProgress, TrackScore
 from engine.store.codec import UNREADABLE, read
 from engine.store.connection import Connection
 from engine.store.rowcheck import COLUMNS, plausible
@@ -78,14 +78,14 @@ def _of_target(target: TargetProgress) -> Sequence[Any]:
 def _parsed(seq: int, kept: dict[str, Any]) -> Progress:
     progress = Progress(seq=seq)
     for benchmark, stage, *counts in kept["stages"]:
-        progress.stages[benchmark, Stage(stage)] = Tally(*counts)
+        progress.stages[benchmark, Stage(stage)] = StateCounts(*counts)
     for benchmark, name, simulate, evaluate, scores, used, problem, *more in kept["targets"]:
         replies, others = more or (0, {})
         calls, input_tokens, output_tokens, cost = used
         progress.targets[benchmark, name] = TargetProgress(
-            simulate=Tally(*simulate),
-            evaluate=Tally(*evaluate),
-            scores={Track(track): Score(*score) for track, score in scores.items()},
+            simulate=StateCounts(*simulate),
+            evaluate=StateCounts(*evaluate),
+            scores={Track(track): TrackScore(*score) for track, score in scores.items()},
             usage=Usage(calls, input_tokens, 0, output_tokens, cost),
             last_problem=problem,
             replies=replies,

@@ -6,7 +6,7 @@ import pytest
 
 from engine.benchmark import ConversationKey, Speaker, Track
 from engine.facts import Speech
-from engine.progress import Score
+from engine.progress import TrackScore
 from tui.format import amount, bar, duration, money, percent, rate, verdict
 from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
 from tui.state.board import trend
@@ -40,8 +40,8 @@ def test_an_unknown_price_is_not_zero_and_a_script_is_free() -> None:
 
 
 def test_a_rate_says_of_how_many_and_is_100_only_for_all() -> None:
-    assert rate(Score(26, 32), Track.POSITIVE) == "+ 81 % of 32"
-    assert rate(Score(), Track.NEGATIVE) == "− —"
+    assert rate(TrackScore(26, 32), Track.POSITIVE) == "+ 81 % of 32"
+    assert rate(TrackScore(), Track.NEGATIVE) == "− —"
     assert [percent(each) for each in (1.0, 0.999, 0.001, 0.0)] == ["100", "99", "1", "0"]
 
 

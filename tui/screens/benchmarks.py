@@ -16,7 +16,7 @@ from engine.display import one_line, plural
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board, Command, Request
 from engine.pipeline.order import Order
-from engine.progress import Tally
+from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
 from tui.format import READING, STAGE_NAMES, TRACK_SIGNS, UNKNOWN, money, percent
@@ -163,7 +163,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return "✓ done", Ink.GOOD
         return "unfinished", Ink.WARN
 
-    def _tally(self, info: BenchmarkInfo, stage: Stage) -> Tally:
+    def _tally(self, info: BenchmarkInfo, stage: Stage) -> StateCounts:
         return self.watched.progress.stage_tally(info.name, stage)
 
     def _draw_detail(self) -> None:
@@ -213,7 +213,7 @@ def _rule(title: str, note: str, width: int) -> Line:
     return spread(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
 
 
-def _stage(stage: Stage, tally: Tally) -> Line:
+def _stage(stage: Stage, tally: StateCounts) -> Line:
     done = 0 if not tally.total else tally.done * BAR // tally.total
     line = [
         Piece(" " + pad(STAGE_NAMES[stage], 11), Ink.MUTED),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from engine.benchmark import Stage, Track
 from engine.display import one_line
 from engine.link import Board
-from engine.progress import FEWEST_TO_JUDGE, Score, Tally, TargetProgress
+from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackScore
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
@@ -93,8 +93,8 @@ class TargetView:
     failed: int
     judged: int
     to_judge: int
-    positive: Score = field(default_factory=Score)
-    negative: Score = field(default_factory=Score)
+    positive: TrackScore = field(default_factory=TrackScore)
+    negative: TrackScore = field(default_factory=TrackScore)
     rates: Mapping[Track, Rate] = field(default_factory=dict)
     """With their intervals, which are worked out less often than scores come."""
     tokens: str = UNKNOWN
@@ -171,7 +171,7 @@ def stage_views(
 
 
 def _stage(
-    stage: Stage, tally: Tally, phase: Phase, at_once: int | None, waiting: int
+    stage: Stage, tally: StateCounts, phase: Phase, at_once: int | None, waiting: int
 ) -> StageView:
     return StageView(
         STAGE_NAMES[stage],
@@ -184,7 +184,7 @@ def _stage(
     )
 
 
-def _stage_state(tally: Tally, phase: Phase) -> StageState:
+def _stage_state(tally: StateCounts, phase: Phase) -> StageState:
     if not tally.total:
         return StageState.WAITING
     if tally.settled == tally.total:

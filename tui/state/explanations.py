@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage, State, Track
 from engine.display import drawn, one_line, plural
-from engine.progress import Score
+from engine.progress import TrackScore
 from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, interval_rate, rate
@@ -143,7 +143,7 @@ def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Bl
     return blocks
 
 
-def _rate(known: Rate | None, score: Score, track: Track) -> str:
+def _rate(known: Rate | None, score: TrackScore, track: Track) -> str:
     return rate(score, track) if known is None else interval_rate(known, track)
 
 

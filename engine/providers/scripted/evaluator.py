@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.providers.scripted.lexicon import Family, any_of, families
+from engine.providers.scripted.lexicon import WordFamily, any_of, families
 from engine.providers.scripted.request import ModelRequest
 from engine.providers.scripted.words import Draw, content_stems, plain, sentences, tagged
 from engine.quotes import is_one_word
@@ -56,11 +56,11 @@ _CLAUSE: Final = re.compile(r"[;:]|, (?:and|but|or) |\s–\s")
 class Behaviour:
     """What a definition asks to look for."""
 
-    families: tuple[Family, ...]
+    families: tuple[WordFamily, ...]
     """Any of them is the behaviour."""
-    missing: tuple[Family, ...]
+    missing: tuple[WordFamily, ...]
     """A message that shows one of these as well does not count."""
-    set_apart: tuple[Family, ...]
+    set_apart: tuple[WordFamily, ...]
     """What the definition says is something else."""
     said: tuple[str, ...]
     """Wordings that the definition itself quotes as counting."""
@@ -74,10 +74,10 @@ class Behaviour:
 
 @lru_cache(maxsize=256)
 def read_definition(definition: str) -> Behaviour:
-    counted: dict[Family, int] = {}
-    denied: dict[Family, int] = {}
-    missing: set[Family] = set()
-    set_apart: set[Family] = set()
+    counted: dict[WordFamily, int] = {}
+    denied: dict[WordFamily, int] = {}
+    missing: set[WordFamily] = set()
+    set_apart: set[WordFamily] = set()
     said: list[str] = []
     not_said: list[str] = []
     first = True
@@ -115,9 +115,9 @@ def _parts(text: str) -> list[str]:
 def _weigh(
     part: str,
     weight: int,
-    counted: dict[Family, int],
-    denied: dict[Family, int],
-    missing: set[Family],
+    counted: dict[WordFamily, int],
+    denied: dict[WordFamily, int],
+    missing: set[WordFamily],
 ) -> None:
     """What is said straight counts in full; behind "without" it has to be absent; behind "instead
     of", "when" or "although" it is only the setting."""
@@ -155,11 +155,11 @@ def _without_aside(text: str) -> str:
     return text[: found.start()] + (text[end.end() :] if end else "")
 
 
-def _told(text: str) -> list[Family]:
+def _told(text: str) -> list[WordFamily]:
     return [family for family in families() if text and any_of(family.told).search(text)]
 
 
-def _strongest(weights: dict[Family, int]) -> tuple[Family, ...]:
+def _strongest(weights: dict[WordFamily, int]) -> tuple[WordFamily, ...]:
     """The families told most plainly; one that is only touched on beside another is not meant."""
     if not weights:
         return ()
@@ -169,7 +169,7 @@ def _strongest(weights: dict[Family, int]) -> tuple[Family, ...]:
     return tuple(family for family in strong if family.key not in objects)
 
 
-def _in_order(chosen: set[Family], *, but: tuple[Family, ...]) -> tuple[Family, ...]:
+def _in_order(chosen: set[WordFamily], *, but: tuple[WordFamily, ...]) -> tuple[WordFamily, ...]:
     """A set has another order in every process; an answer must not."""
     return tuple(sorted((one for one in chosen if one not in but), key=lambda one: one.key))
 
@@ -221,7 +221,7 @@ class _Hit:
     """1-based, among the assistant's."""
     sentence: str
     strength: int
-    family: Family | None
+    family: WordFamily | None
 
 
 def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def _hit(behaviour: Behaviour, sentence: str, number: int) -> _Hit | None:
     return _Hit(number, sentence, strength, family) if strength else None
 
 
-def _strength(family: Family, text: str) -> int:
+def _strength(family: WordFamily, text: str) -> int:
     for patterns, strength in ((family.shown, _CLEAR), (family.hinted, _HINT)):
         for match in any_of(patterns).finditer(text):
             if not _undone(text, match.start(), straight=family.straight):

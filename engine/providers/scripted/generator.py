@@ -23,7 +23,7 @@ from engine.providers.scripted.words import (
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class StockSituation:
     """Something that a person could come with. All in the second person."""
 
     matter: str
@@ -83,8 +83,8 @@ def _read(name: str) -> dict[str, Any]:
 
 
 @cache
-def situations() -> tuple[Situation, ...]:
-    return tuple(Situation(**entry) for entry in _read("situations.toml")["situation"])
+def situations() -> tuple[StockSituation, ...]:
+    return tuple(StockSituation(**entry) for entry in _read("situations.toml")["situation"])
 
 
 @cache
@@ -167,7 +167,7 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     }
 
 
-def _nearest(text: str, draw: Draw) -> list[Situation]:
+def _nearest(text: str, draw: Draw) -> list[StockSituation]:
     """All situations in a drawn order, those first that share words with what is measured."""
     wanted = set(content_stems(text))
     order = draw.shuffled(situations())
@@ -184,7 +184,7 @@ def _theme(text: str) -> Theme:
 
 
 def _scenario(
-    place: Situation,
+    place: StockSituation,
     theme: Theme,
     mood: str,
     manner: str,
@@ -213,7 +213,7 @@ def _scenario(
 
 
 def _landmarks(
-    place: Situation, theme: Theme, draw: Draw, turns: int, *, terse: bool
+    place: StockSituation, theme: Theme, draw: Draw, turns: int, *, terse: bool
 ) -> list[tuple[int, str]]:
     at = _turns_of_landmarks(turns, draw, 4 if terse else _MOST_LANDMARKS)
     general = themes()[-1]

@@ -18,7 +18,7 @@ _HEAD: Final = re.compile(r"\[(\w+)\] (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class WordFamily:
     """One kind of thing to do in words."""
 
     key: str
@@ -33,12 +33,12 @@ class Family:
 
 
 @cache
-def families() -> tuple[Family, ...]:
+def families() -> tuple[WordFamily, ...]:
     text = resources.files(__package__).joinpath("lexicon.txt").read_text("utf-8")
     return tuple(_read(text.splitlines()))
 
 
-def _read(lines: list[str]) -> list[Family]:
+def _read(lines: list[str]) -> list[WordFamily]:
     named: dict[str, str] = {}
     heads: list[tuple[str, str]] = []
     kinds: list[dict[str, list[str]]] = []
@@ -55,7 +55,7 @@ def _read(lines: list[str]) -> list[Family]:
         else:
             kinds[-1][word].append(Template(rest).safe_substitute(named))
     return [
-        Family(
+        WordFamily(
             key,
             doing,
             tuple(kind["told"]),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from engine.benchmark import Usage
 from engine.errors import InputError, Problem
@@ -21,9 +21,7 @@ from engine.providers.scripted.shapes import filled
 from engine.providers.scripted.target import Character, spoken_reply
 from engine.providers.scripted.user import Temperament, user_turn
 from engine.providers.scripted.words import Draw, token_count
-
-Pace = Literal["human", "instant"] | float
-"""At a readable speed, all at once, or words per second."""
+from engine.scripted import Pace
 
 Sleep = Callable[[float], Awaitable[None]]
 
