@@ -17,6 +17,8 @@ SCRIPTED: Final = "scripted models, not language models"
 ROOM_FOR_PARTS: Final = 60
 """Characters of what is said in a header of those parts that scripts play."""
 READING: Final = "reading the configuration …"
+ROOM_FOR_NOTICE: Final = 72
+"""Cells of a header from which on the whole of such a notice fits into it."""
 
 STAGE_NAMES: Final = {
     Stage.GEN_METRICS: "metrics",

@@ -11,7 +11,7 @@ from textual.screen import Screen
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
-from tui.format import READING, scripted_words
+from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
 from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
 from tui.services.preferences import Preferences
@@ -20,7 +20,7 @@ from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
 from tui.state.run_status import Instant
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, ROOM_FOR_NOTICE
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
 
 
 class Tell(Protocol):

@@ -26,7 +26,7 @@ from engine.scripted import (
 )
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import key
-from tui.format import SPEAKER_NAMES, scripted_words, verdict
+from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Rehearsal
 from tui.services.ticker import begin_instead
@@ -45,7 +45,7 @@ from tui.state.transcript import (
 )
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled
-from tui.widgets.base import NOT_TINY, ROOM_FOR_NOTICE, SIDE_BY_SIDE
+from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.transcript import Transcript

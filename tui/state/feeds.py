@@ -36,10 +36,24 @@ class VerdictFeed:
         """Of the newest verdict on each."""
         self._places: dict[ConversationKey, int] = {}
         self._seen = 0
+        self._received, self._read_for = 0, -1
+        """Seqs of the newest verdict that was told of, and of the newest one that was read for."""
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, VerdictGiven) and fact.benchmark == self.benchmark:
+                self._received = fact.seq
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is anything to pull."""
+        return self._received > self._read_for
 
     def pull(self) -> tuple[list[int], bool]:
         """Take in what is new: which rows are not what they were, and whether there is more."""
         rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
+        if len(rows) < CHUNK:
+            self._read_for = self._received
         changed: list[int] = []
         for row in rows:
             self._seen = max(self._seen, row.seq)

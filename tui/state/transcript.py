@@ -59,9 +59,12 @@ class Dialogue:
         self._line = ""
         """The last one, as it is so far."""
         self._cursor = 0
+        self.version = 0
+        """Rises with whatever may be drawn otherwise than before."""
 
     def load(self, reader: Reader) -> None:
-        """Read what the store has by now."""
+        """Read what the store has by now. Raises `StoreError`."""
+        self.version += 1
         takes = reader.takes(self.shown.benchmark, self.shown.key)
         self.take = next((take for take in takes if take.number == self.shown.take), None)
         if self.take is None:
@@ -99,6 +102,7 @@ class Dialogue:
             self._line = ""
         self._line += rest
         self._cursor = heard.cursor
+        self.version += 1
 
     @property
     def live(self) -> Speech | None:

@@ -164,5 +164,3 @@ NOT_TINY: Final = 14
 pane."""
 BREAKPOINTS_ACROSS: Final = [(0, "-narrow"), (SIDE_BY_SIDE, "-normal"), (170, "-wide")]
 BREAKPOINTS_DOWN: Final = [(0, "-tiny"), (NOT_TINY, "-short"), (32, "-tall")]
-ROOM_FOR_NOTICE: Final = 72
-"""Cells from which on the whole of a notice fits into the header."""

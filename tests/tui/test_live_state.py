@@ -1,0 +1,222 @@
+"""The live screen's state, without a screen: real facts of a real store in, plain values out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from engine.benchmark import Speaker, Stage, State, StopReason
+from engine.facts import NoteKind
+from engine.link import EngineState
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre
+from tui.state.follower import DWELL
+from tui.state.live import LiveState, PaneUpdate
+from tui.state.stalls import PATIENCE
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Line
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def tick(theatre: Theatre, state: LiveState, seconds: float = 0.0) -> PaneUpdate | None:
+    """What one look of the app does to the state, and what it would give to the pane."""
+    state.receive(theatre.watch.poll())
+    state.look(None if theatre.watch.link is None else theatre.link.board(), seconds)
+    return state.pane()
+
+
+def words(blocks: Iterable[Block]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, Passage))
+
+
+def text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def pulled(state: LiveState) -> int:
+    """How many rows there are when what is behind was pulled, after which nothing is."""
+    before = state.feed.behind
+    state.feed.pull()
+    assert (before, state.feed.behind) == (True, False)
+    return len(state.feed)
+
+
+def test_the_pane_is_given_only_what_it_does_not_show(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "are you su")
+        begun = tick(theatre, state)
+        assert begun is not None
+        assert (begun.another, begun.follow) == (True, True)
+        assert "are you su" in words(begun.blocks)
+        assert tick(theatre, state) is None
+
+        theatre.speak(take, 1, Speaker.USER, "re?")
+        grown = tick(theatre, state)
+        assert grown is not None
+        assert not grown.another
+        assert "are you sure?" in words(grown.blocks)
+
+        await theatre.finish(take)
+        stored = tick(theatre, state)
+        assert stored is not None
+        assert not stored.another
+        assert tick(theatre, state) is None
+
+    asyncio.run(script())
+
+
+def test_thoughts_that_are_opened_are_the_same_conversation_drawn_anew(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "so it is")
+        tick(theatre, state)
+        await theatre.finish(take, thought="now to insist")
+        tick(theatre, state)
+        state.thoughts = True
+        opened = tick(theatre, state)
+        assert opened is not None
+        assert not opened.another
+        assert "now to insist" in words(opened.blocks)
+
+    asyncio.run(script())
+
+
+def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "the last words")
+        tick(theatre, state, 1.0)
+        await theatre.finish(take)
+        await theatre.end(take)
+        await theatre.note(NoteKind.RUN_ENDED)
+        theatre.link.state = EngineState.STOPPED
+
+        last = tick(theatre, state, 2.0)
+        assert state.has_ended
+        assert last is not None
+        assert "the last words" in words(last.blocks)
+        explained = tick(theatre, state, 2.0 + DWELL)
+        assert explained is not None
+        assert (explained.another, explained.follow) == (True, False)
+        assert state.subject is None
+        assert tick(theatre, state, 9.0) is None
+
+    asyncio.run(script())
+
+
+def test_a_conversation_that_cannot_be_read_says_why(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "before")
+        tick(theatre, state)
+        theatre.watch.reader.close()
+        await theatre.finish(take)
+        state.receive([])
+        state._spoken += 1  # as a fact of it would, where no fact can be read any more
+        state.look(theatre.link.board(), 1.0)
+        update = state.pane()
+        assert update is not None
+        assert not update.another
+        assert [block.key for block in update.blocks][-1] == "problem"
+
+    asyncio.run(script())
+
+
+def test_verdicts_are_pulled_once_for_each_that_was_told_of(theatre: Theatre) -> None:
+    async def script() -> None:
+        await theatre.prepare()
+        state = LiveState(theatre.watch)
+        assert pulled(state) == 0
+        await theatre.judge(await theatre.play(1))
+        tick(theatre, state)
+        assert pulled(state) == 1
+        assert text(state.verdicts_title(has_focus=True, rows_below=0)[0]) == " ▸ verdicts  1"
+
+    asyncio.run(script())
+
+
+def test_what_can_be_done_follows_what_failed_and_what_is_parked(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        tick(theatre, state)
+        assert state.possible == frozenset()
+        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.FAILED, TARGETS[0])
+        theatre.link.parked = {TARGETS[0]: "no key"}
+        tick(theatre, state)
+        assert state.possible == {"again", "again_all", "unpark"}
+        assert (state.failed_of(TARGETS[0]), state.failed_of(TARGETS[1])) == (1, 0)
+
+    asyncio.run(script())
+
+
+def test_how_many_at_once_is_what_was_asked_for_until_the_engine_says_it(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    assert [state.at_once] == [None]
+    theatre.link.concurrency = {Stage.SIMULATE: 4}
+    tick(theatre, state)
+    state.asked_at_once = 5
+    tick(theatre, state)
+    assert state.at_once == 5
+    theatre.link.concurrency = {Stage.SIMULATE: 5}
+    tick(theatre, state)
+    assert [state.asked_at_once, state.at_once] == [None, 5]
+
+
+def test_what_came_while_the_display_stood_still_is_counted_and_read_afterwards(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "before")
+        tick(theatre, state)
+        state.freeze()
+        await theatre.finish(take)
+        await theatre.end(take, StopReason.CANCELLED)
+        state.receive(theatre.watch.poll())
+        assert "frozen  +1 message" in text(state.header(120, AT)[0])
+        state.freeze()
+        update = tick(theatre, state)
+        assert update is not None
+        assert "cancelled" in words(update.blocks)
+
+    asyncio.run(script())
+
+
+def test_a_run_that_stands_still_says_what_it_waits_for(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.TARGET, "")
+        tick(theatre, state, 10.0)
+        assert state.blockers(100, 40) == []
+        tick(theatre, state, 10.0 + PATIENCE)
+        [line] = state.blockers(100, 40)
+        assert text(line).startswith(" … quiet  waits for the first token")
+
+    asyncio.run(script())
+
+
+def test_another_benchmark_that_is_worked_on_has_verdicts_of_its_own(theatre: Theatre) -> None:
+    state = LiveState(theatre.watch)
+    assert state.feed.benchmark == BENCHMARK
+    assert state.other_feed() is None
+    theatre.watch.benchmarks = ()
+    feed = state.other_feed()
+    assert feed is state.feed
+    assert feed.benchmark == ""

@@ -1,0 +1,356 @@
+"""The live screen's state: folded from facts and boards, and compared with what was drawn last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from engine.benchmark import Speaker, Stage
+from engine.display import one_line
+from engine.errors import StoreError
+from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded
+from engine.link import Board
+from engine.watch import BenchmarkInfo, Watch
+from tui.format import READING, ROOM_FOR_NOTICE, SPEAKER_NAMES, duration, scripted_words
+from tui.state.board import (
+    Paces,
+    Spending,
+    StageView,
+    TargetView,
+    spending,
+    stage_views,
+    target_views,
+)
+from tui.state.explanations import explain
+from tui.state.feeds import StandingFeed, VerdictFeed
+from tui.state.follower import Follower
+from tui.state.related import Subject, TakeRef
+from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, situation
+from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
+from tui.state.transcript import Dialogue, Thoughts
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Line, Piece, length
+
+ROOM_FOR_NAME: Final = 40
+"""Cells of the header from which on it names the benchmark."""
+LOW: Final = 32
+"""Rows of the screen below which what holds the run up has little room."""
+FEW: Final = 2
+"""Lines of it, there."""
+_END_UNKNOWN: Final = {Phase.CUT_OFF, Phase.LOST}
+"""Phases in which nobody knows when the run ended."""
+_SPOKEN: Final = {Phase.RUNNING, Phase.DRAINING}
+"""Phases in which words are to be expected."""
+
+
+class PaneUpdate(NamedTuple):
+    """What the conversation pane is to show in place of what it shows."""
+
+    blocks: Sequence[Block]
+    another: bool
+    """Whether they are of another subject, to be read from the beginning or followed at the end."""
+    follow: bool
+
+
+class LiveState:
+    """What is on the screen, and nothing of how it is drawn.
+
+    It reads the store for the conversation and the verdicts that are shown, and for nothing else.
+    What has changed is found by comparing: the seq of the newest fact received with that of the
+    newest one read for, and what the pane was given last with what it would be given now.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.board: Board | None = None
+        """As of the last look; None where no engine is known."""
+        self.info: BenchmarkInfo | None = None
+        """Of the benchmark that is worked on; None where there is none."""
+        self.seconds = 0.0
+        """When `look` was called last, on the clock that only goes forward."""
+        benchmark = current_benchmark(watch)
+        self.status = situation(watch.progress, None, benchmark)
+        self.target_ids: Sequence[str] = ()
+        """Of the targets on the board, as they stand there."""
+        self.thoughts = False
+        """Whether what the user model thinks is shown whole."""
+        self.missed: Missed | None = None
+        """What came since the display stands still; None while it moves."""
+        self.asked_at_once: int | None = None
+        """How many are to be played at once, where the engine has not taken it up yet."""
+        self.follower = Follower()
+        self.dialogue: Dialogue | None = None
+        """What the pane shows; None where it explains something instead."""
+        self.feed = VerdictFeed(watch.reader, benchmark)
+        self.standings = StandingFeed(watch.reader)
+        self._clock = RunClock()
+        self._clock.receive(list(watch.progress.notes))
+        self._stalls = StallDetector()
+        self._paces = Paces()
+        self._moved = self._spoken = self._read = 0
+        """Seqs: of the newest fact of a row of work, of the newest of the conversation that is
+        shown, and of the one that this was read for."""
+        self._fault: str | None = None
+        """Why the conversation cannot be read."""
+        self._spoken_at = 0.0
+        """When the conversation that is shown last said something, as `seconds`."""
+        self._pane: tuple[object, object] = (None, None)
+        """The subject that the pane was given last, and the version of it."""
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        for folding in (self._stalls, self.standings, self.feed, self.missed):
+            if folding is not None:
+                folding.receive(facts)
+        for fact in facts:
+            match fact:
+                case Noted():
+                    self._clock.receive([fact])
+                case StateChanged():
+                    self._moved = fact.seq
+                case MessageSpoken() | TakeEnded():
+                    if TakeRef(fact.benchmark, fact.key, fact.take) == self.follower.shown:
+                        self._spoken = fact.seq
+                case _:
+                    pass
+
+    def look(self, board: Board | None, seconds: float) -> None:
+        """Take note of how the run stands and of what moves, also while the display does not."""
+        self.board, self.seconds = board, seconds
+        benchmark = current_benchmark(self._watch)
+        self.info = next((one for one in self._watch.benchmarks if one.name == benchmark), None)
+        self.status = situation(self._watch.progress, board, benchmark)
+        if self.status.phase.over or self.status.phase is Phase.PAUSED:
+            self._stalls.begin_anew(seconds)
+        self._stalls.look(board, seconds)
+        if board is None or board.concurrency.get(Stage.SIMULATE) == self.asked_at_once:
+            self.asked_at_once = None
+
+    @property
+    def subject(self) -> Subject | None:
+        """The conversation in the pane."""
+        shown = None if self.dialogue is None else self.dialogue.shown
+        return None if shown is None else Subject(shown.benchmark, shown.key)
+
+    @property
+    def parked(self) -> Mapping[str, str]:
+        """Targets that are not called for now, each with the reason."""
+        return {} if self.board is None else self.board.parked
+
+    @property
+    def possible(self) -> frozenset[str]:
+        """The actions that there is something for, of those that need it."""
+        retry = ("again", "again_all") if self.status.failed else ()
+        return frozenset((*retry, *(("unpark",) if self.parked else ())))
+
+    @property
+    def at_once(self) -> int | None:
+        """How many conversations are played at once, or are to be; None where it is not known."""
+        known = None if self.board is None else self.board.concurrency.get(Stage.SIMULATE)
+        return known if self.asked_at_once is None else self.asked_at_once
+
+    def failed_of(self, target: str) -> int:
+        """Rows of work of a target."""
+        progress = self._watch.progress.target(current_benchmark(self._watch), target)
+        return progress.simulate.failed + progress.evaluate.failed
+
+    def freeze(self) -> None:
+        """Let the display stand still, or move again."""
+        self.missed = Missed() if self.missed is None else None
+
+    def step(self, by: int) -> None:
+        """Follow the next of the conversations that are being spoken, or the one before."""
+        self.follower.step(() if self.board is None else self.board.speaking, by, self.seconds)
+
+    def stages(self) -> list[StageView]:
+        return stage_views(self._watch, current_benchmark(self._watch), self.status, self.board)
+
+    def targets(self, info: BenchmarkInfo, at: datetime) -> list[TargetView]:
+        """`at` is now."""
+        self.target_ids = [target.id for target in info.targets]
+        still = None if self.status.phase.over else self._still_for
+        known = self.standings.of(info.name) or {}
+        return target_views(self._watch, info, self.board, at, self._paces, still, known)
+
+    def _still_for(self, target: str) -> float | None:
+        return self._stalls.of(target, self.seconds)
+
+    def spending(self, info: BenchmarkInfo) -> Spending | None:
+        return spending(self.board, self._watch.progress.targets_of(info.name).values())
+
+    def blockers(self, width: int, height: int) -> list[Line]:
+        """What holds the run up, on a screen of so many cells and rows."""
+        board, info, stall = self.board, self.info, None
+        still = self._stalls.of_all(self.seconds)
+        if still is not None and board is not None and info is not None:
+            what = awaited(board, self._watch.progress, info, self.status)
+            stall = None if what is None else Stall(what, still)
+        labels = [] if info is None else [target.label for target in info.targets]
+        return blockers(board, max(width - 1, 1), stall, FEW if height < LOW else AT_MOST, labels)
+
+    def other_feed(self) -> VerdictFeed | None:
+        """The verdicts to show from now on, where another benchmark is worked on than before."""
+        benchmark = current_benchmark(self._watch)
+        if benchmark == self.feed.benchmark:
+            return None
+        self.feed = VerdictFeed(self._watch.reader, benchmark)
+        return self.feed
+
+    def pane(self) -> PaneUpdate | None:
+        """What the pane is to show now; None where it shows it already."""
+        dialogue = self.dialogue
+        if dialogue is not None and self._spoken > self._read:
+            self._load(dialogue)
+        before, speaking = self.follower.shown, () if self.board is None else self.board.speaking
+        ended = [before] if before is not None and self.has_ended else []
+        shown = self.follower.look(speaking, ended, self.seconds)
+        if shown is None or self._may_explain:
+            return self._explanation()
+        return self._conversation(shown)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the conversation in the pane has come to its end."""
+        take = None if self.dialogue is None else self.dialogue.take
+        return take is not None and take.stop_reason is not None
+
+    @property
+    def _may_explain(self) -> bool:
+        if not self.status.phase.over or (self.follower.pinned and self.dialogue is not None):
+            return False
+        return self.follower.rested(self.seconds) or not self.has_ended
+
+    def _explanation(self) -> PaneUpdate | None:
+        self.dialogue = None
+        info = self.info
+        known = {} if info is None else self.standings.of(info.name) or {}
+        subject = self.status, None if info is None else info.name
+        another = self._compare(subject, (self._moved, known))
+        if another is None:
+            return None
+        blocks = explain(self.status, self._watch, info, known)
+        return PaneUpdate(blocks, another, follow=False)
+
+    def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
+        dialogue = self.dialogue
+        if dialogue is None or dialogue.shown != shown:
+            turns = 0 if self.info is None else self.info.turns
+            dialogue = self.dialogue = Dialogue(shown, turns)
+            self._load(dialogue)
+        dialogue.listen(self._watch.link)
+        another = self._compare(shown, (dialogue.version, self.thoughts))
+        if another is None:
+            return None
+        self._spoken_at = self.seconds
+        return PaneUpdate(self._blocks(dialogue), another, follow=True)
+
+    def _compare(self, subject: object, version: object) -> bool | None:
+        """Whether the pane has another subject now; None where it shows this version already."""
+        before, self._pane = self._pane, (subject, version)
+        return None if before == self._pane else before[0] != subject
+
+    def _load(self, dialogue: Dialogue) -> None:
+        self._read = self._spoken
+        try:
+            dialogue.load(self._watch.reader)
+            self._fault = None
+        except StoreError as error:
+            self._fault = one_line(str(error))
+
+    def _blocks(self, dialogue: Dialogue) -> list[Block]:
+        blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
+        if self._fault is not None:
+            blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
+        return blocks
+
+    def header(self, width: int, at: datetime) -> tuple[Line, Line]:
+        """Both ends of the first line, in so many cells; `at` is now."""
+        info = self.info
+        name = [Piece("Crosswind  ", Ink.ACCENT)]
+        left = [Piece(" ")]
+        if width >= ROOM_FOR_NAME and info is not None:
+            left.append(Piece(one_line(info.name) + "  ", Ink.STRONG))
+        state = self._state_words(at)
+        notice = self._notice(width, length([*left, *state]))
+        title = [] if info is None else [Piece(one_line(info.title) + "  ", Ink.MUTED)]
+        if width >= ROOM_FOR_NAME and length([*left, *name, *state, *notice]) < width:
+            left[1:1] = name
+        if length([*left, *title, *state, *notice]) < width:
+            left += title
+        return [*left, *state], notice
+
+    def _notice(self, width: int, taken: int) -> list[Piece]:
+        """That scripts play a part, or that the configuration is still being read."""
+        info = self.info
+        if info is not None and info.scripted:
+            whole = [Piece(scripted_words(info.scripts, roomy=True), Ink.WARN), Piece(" ")]
+            if width >= ROOM_FOR_NOTICE and taken + length(whole) < width:
+                return whole
+            return [Piece(scripted_words(info.scripts, roomy=False), Ink.WARN), Piece(" ")]
+        return [] if self._watch.described else [Piece(READING, Ink.MUTED), Piece(" ")]
+
+    def _state_words(self, at: datetime) -> list[Piece]:
+        phase = self.status.phase
+        pieces = [Piece(f"{phase.glyph} {self.status.words}", phase.ink)]
+        seconds = self._clock.seconds(at)
+        if seconds is not None and phase not in _END_UNKNOWN:
+            pieces.append(Piece(f"  {duration(seconds)}"))
+        if self.missed is not None:
+            pieces.append(Piece(f"  {self.missed.words}", Ink.WARN))
+        return pieces
+
+    def pane_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
+        """Both ends of the line above the pane; `rows_below` are those that lie out of sight."""
+        left = [_focus_mark(has_focus=has_focus)]
+        if self.dialogue is None:
+            left.append(Piece(self.status.words, self.status.phase.ink))
+            return left, ()
+        left.append(Piece(one_line(str(self.dialogue.shown.key)), _title_ink(has_focus=has_focus)))
+        left += [Piece("  pinned", Ink.WARN)] if self.follower.pinned else []
+        silent = self.seconds - self._spoken_at if self.status.phase in _SPOKEN else 0.0
+        left += _turn_words(self.dialogue, silent)
+        return left, self._follow_words(rows_below)
+
+    def _follow_words(self, rows_below: int) -> Line:
+        if rows_below:
+            return [Piece(f"▼ {rows_below} below", Ink.ACCENT)]
+        if self.has_ended:
+            return [Piece("ended", Ink.MUTED)]
+        if self.follower.pinned:
+            return ()
+        paused = self.status.phase is Phase.PAUSED
+        return [Piece("paused" if paused else self.follower.mode.word, Ink.MUTED)]
+
+    def verdicts_title(self, *, has_focus: bool, rows_below: int) -> tuple[Line, Line]:
+        """Both ends of the line above the verdicts."""
+        title = [
+            _focus_mark(has_focus=has_focus),
+            Piece("verdicts", _title_ink(has_focus=has_focus)),
+            Piece(f"  {len(self.feed)}", Ink.MUTED),
+        ]
+        return title, [Piece(f"▼ {rows_below} below", Ink.ACCENT)] if rows_below else ()
+
+
+def _focus_mark(*, has_focus: bool) -> Piece:
+    return Piece(" ▸ ", Ink.ACCENT) if has_focus else Piece("   ")
+
+
+def _title_ink(*, has_focus: bool) -> Ink:
+    return Ink.ACCENT if has_focus else Ink.STRONG
+
+
+def _turn_words(dialogue: Dialogue, silent: float) -> list[Piece]:
+    """`turn 3 of 6  target speaking`, or after a while of silence what is waited for."""
+    of = f" of {dialogue.turns}" if dialogue.turns else ""
+    pieces: list[Piece] = []
+    if dialogue.turn:
+        pieces.append(Piece(f"  turn {dialogue.turn}{of}", Ink.TEXT))
+    live = dialogue.live
+    if live is None or (dialogue.take is not None and dialogue.take.stop_reason is not None):
+        return pieces
+    who = SPEAKER_NAMES[live.speaker]
+    if silent >= PATIENCE:
+        what = "no token yet" if dialogue.wordless else "silent"
+        return [*pieces, Piece(f"  {who}: {what}, {since(silent)}", Ink.WARN)]
+    ink = Ink.USER if live.speaker is Speaker.USER else Ink.TARGET
+    return [*pieces, Piece(f"  {who} speaking", ink)]
