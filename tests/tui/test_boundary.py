@@ -115,11 +115,11 @@ WITHIN = {
     "widgets/stage_strip.py": {"stage"},
     "results/text.py": {"cell"},
     "screens/scenario.py": {"label", "state"},
-    "screens/verdicts.py": {"found"},  # counts
+    "state/verdicts.py": {"found"},  # counts
     "widgets/heat_map.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
-    "widgets/table.py": {"each"},
+    "text/columns.py": {"each"},
 }
 """Variables that hold a view, a piece or a word of ours, and functions that give one."""
 DRAWS = {

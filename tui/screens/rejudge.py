@@ -34,12 +34,13 @@ from tui.state.related import Among, Subject
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import VERDICT_INKS, one_verdict
 from tui.text.blocks import Block, Passage, Rule
+from tui.text.columns import Cells, Heading
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Choices, Lines, OneLine
 from tui.widgets.side_by_side import SideBySide
-from tui.widgets.table import Cells, Heading, Headings, WideTable
+from tui.widgets.table import Headings, WideTable
 
 AGAIN_AFTER: Final = 0.5
 """Seconds between two looks while verdicts come."""

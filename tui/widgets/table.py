@@ -1,14 +1,13 @@
-"""A table of any number of rows, of which only those on the screen exist.
+"""Tables of any number of rows, of which only those on the screen exist.
 
-Rows are numbers; what they show is asked for a page at a time. The first columns stay, the others
-move sideways. The cursor and the marks are on rows, wherever these come to stand.
+Rows are numbers; what they show is asked for a page at a time. The cursor and the marks are on
+rows, wherever these come to stand.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
@@ -16,32 +15,80 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.columns import Cells, Heading, laid_out, titles
+from tui.text.ink import Ink, Line, Piece, fitted
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
 
 PAGE: Final = 128
 PAGES_KEPT: Final = 16
 
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """A column."""
-
-    name: str
-    """What a click on it sorts by."""
-    title: str
-    width: int
-    """In cells; the last column takes what is left."""
-
-
-Cells = Sequence[Piece]
-"""One piece for each column; of a row that is gone, none."""
 Fetch = Callable[[Sequence[int]], Mapping[int, Cells]]
+"""What rows show; one that is gone may be left out."""
 
 
-class WideTable(CursorView):
-    """The cursor and the marks are on rows, which keep them wherever they come to stand."""
+class PagedTable(CursorView):
+    """Rows in columns. A subclass says what its cursor is on and which columns there are."""
+
+    def __init__(self, fetch: Fetch, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(id=id)
+        self._fetch = fetch
+        self._headings: Sequence[Heading] = ()
+        self._rows: Sequence[int] = ()
+        self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
+        self._changed: set[int] = set()
+        """Rows whose page is kept, and which are to be asked for again by themselves."""
+        self._empty: Line = ()
+        """What is shown where there are no rows."""
+
+    def place_of(self, row: int) -> int | None:
+        """Where a row stands, from 0; None where it is not in the table."""
+        raise NotImplementedError
+
+    def item_count(self) -> int:
+        return len(self._rows)
+
+    def row_count(self) -> int:
+        return max(len(self._rows), 1)
+
+    def row(self, index: int) -> Line:
+        if not self._rows:
+            return fitted(self._empty, self.line_width)
+        row = self._rows[index]
+        return self.row_line(row, self._cells_of(row, index // PAGE))
+
+    def row_line(self, row: int, cells: Cells) -> Line:
+        """A row in its columns; without cells it is gone."""
+        raise NotImplementedError
+
+    def _cells_of(self, row: int, page: int) -> Cells:
+        cells = self._pages.get(page)
+        if cells is None:
+            rows = self._rows[page * PAGE : (page + 1) * PAGE]
+            cells = self._pages[page] = self._fetch(rows)
+            self._changed.difference_update(rows)
+        elif row in self._changed:
+            others = {each: shown for each, shown in cells.items() if each != row}
+            cells = self._pages[page] = {**others, **self._fetch([row])}
+            self._changed.discard(row)
+        return cells.get(row, ())
+
+    def renew(self, rows: Iterable[int]) -> None:
+        """What these show is not what it was; their neighbours are as they were."""
+        for row in rows:
+            place = self.place_of(row)
+            if place is not None:
+                self._changed.add(row)
+                self.redraw(place, place + 1)
+
+    def renew_all(self) -> None:
+        """The same, of all rows."""
+        self._pages.clear()
+        self.redraw()
+
+
+class WideTable(PagedTable):
+    """The first columns stay, the others move sideways. Rows can be marked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "shift(1)", "columns to the right", show=False),
@@ -66,22 +113,12 @@ class WideTable(CursorView):
         id: str | None = None,  # noqa: A002  (Textual's name for it)
     ) -> None:
         """`fixed` columns stay where they are."""
-        super().__init__(id=id)
-        self._fetch = fetch
+        super().__init__(fetch, id=id)
         self._fixed = fixed
-        self._headings: Sequence[Heading] = ()
-        self._rows: array[int] = array("q")
         self._places: dict[int, int] = {}
-        self._pages: LRUCache[int, Mapping[int, Cells]] = LRUCache(PAGES_KEPT)
-        self._changed: set[int] = set()
-        """Rows whose page is kept, and which are to be asked for again by themselves."""
         self._shift = 0
-        self._empty: Line = ()
+        self.rows: array[int] = array("q")
         self.marked: set[int] = set()
-
-    @property
-    def rows(self) -> array[int]:
-        return self._rows
 
     @property
     def cursor(self) -> int | None:
@@ -95,7 +132,8 @@ class WideTable(CursorView):
         """These rows now, or where there are none `empty`. The cursor stays on its row, which
         stays where it is on the screen; where that row is gone, it goes to the first."""
         cursor, above = self.cursor, None if self._item is None else self._item - self.top
-        self._rows, self._headings, self._empty = rows, headings, empty
+        self._rows = self.rows = rows
+        self._headings, self._empty = headings, empty
         self._places = {row: place for place, row in enumerate(rows)}
         self._pages.clear()
         self._item = None if cursor is None else self._places.get(cursor)
@@ -108,61 +146,27 @@ class WideTable(CursorView):
         if self.cursor != cursor:
             self.post_message(self.Moved(self))
 
-    def renew(self, rows: Iterable[int]) -> None:
-        """What these show is not what it was; their neighbours are as they were."""
-        for row in rows:
-            place = self._places.get(row)
-            if place is not None:
-                self._changed.add(row)
-                self.redraw(place, place + 1)
-
-    def renew_all(self) -> None:
-        self._pages.clear()
-        self.redraw()
-
     def go_to(self, row: int) -> None:
         """Put the cursor on a row, where there is such a one."""
         place = self._places.get(row)
         if place is not None:
             self.move_to(place)
 
-    def item_count(self) -> int:
-        return len(self._rows)
-
-    def row_count(self) -> int:
-        return max(len(self._rows), 1)
-
-    def row(self, index: int) -> Line:
-        if not self._rows:
-            return fitted(self._empty, self.line_width)
-        row = self._rows[index]
-        page = index // PAGE
-        cells = self._pages.get(page)
-        if cells is None:
-            rows = self._rows[page * PAGE : (page + 1) * PAGE]
-            cells = self._pages[page] = self._fetch(rows)
-            self._changed.difference_update(rows)
-        elif row in self._changed:
-            others = {each: shown for each, shown in cells.items() if each != row}
-            cells = self._pages[page] = {**others, **self._fetch([row])}
-            self._changed.discard(row)
+    def row_line(self, row: int, cells: Cells) -> Line:
         mark = _MARK if row in self.marked else _NO_MARK
-        return [mark, *self._line(cells.get(row, ()))]
+        if not cells:
+            return [mark, Piece("gone from the store", Ink.FAINT)]
+        return [mark, *(piece for _, piece in self._laid_out(cells))]
 
     def heading_line(self, sorted_by: str, *, backwards: bool) -> list[tuple[str, Piece]]:
         """The titles as they stand above the rows, each with the column's name."""
-        arrow = "▾" if backwards else "▴"
-        pieces = [
-            Piece(
-                f"{each.title} {arrow}" if each.name == sorted_by else each.title,
-                Ink.ACCENT if each.name == sorted_by else Ink.MUTED,
-            )
-            for each in self._headings
-        ]
-        laid = [("", _NO_MARK)]
-        for heading, width, piece in self._laid(pieces):
-            laid.append((heading.name, Piece(pad(piece.text, width) + " ", piece.ink)))
-        return laid
+        cells = titles(self._headings, sorted_by, backwards=backwards)
+        laid = ((heading.name, piece) for heading, piece in self._laid_out(cells))
+        return [("", _NO_MARK), *laid]
+
+    def _laid_out(self, cells: Cells) -> Iterable[tuple[Heading, Piece]]:
+        hidden = range(self._fixed, self._fixed + self._shift)
+        return laid_out(self._headings, cells, self.line_width - 1, hidden)
 
     def on_resize(self, event: events.Resize) -> None:
         del event
@@ -196,24 +200,6 @@ class WideTable(CursorView):
             self._shift = shift
             self.redraw()
             self.post_message(self.Shifted())
-
-    def _line(self, cells: Cells) -> list[Piece]:
-        if not cells:
-            return [Piece("gone from the store", Ink.FAINT)]
-        return [
-            Piece(pad(piece.text, width) + " ", piece.ink) for _, width, piece in self._laid(cells)
-        ]
-
-    def _laid(self, pieces: Cells) -> Iterable[tuple[Heading, int, Piece]]:
-        """What of a row is seen, in which width."""
-        left = self.line_width - 1
-        last = len(self._headings) - 1
-        for index, (heading, piece) in enumerate(zip(self._headings, pieces, strict=True)):
-            if self._fixed <= index < self._fixed + self._shift or left < 1:
-                continue
-            width = left if index == last else min(heading.width, left)
-            yield heading, width, piece
-            left -= width + 1
 
 
 _MARK: Final = Piece("●", Ink.ACCENT)

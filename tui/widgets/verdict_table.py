@@ -1,7 +1,6 @@
-"""The table of verdicts: any number of rows, of which only those on the screen exist.
+"""The verdicts as they come: a row keeps its place for good, and new ones come at the end.
 
-A row keeps its place for good; new ones come at the end. The cursor is on a conversation, not on a
-row number, and never moves by itself.
+The cursor is on a conversation, not on a row number, and never moves by itself.
 """
 
 from __future__ import annotations
@@ -10,22 +9,23 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from textual import events
-from textual.cache import LRUCache
 from textual.message import Message
 
 from engine.benchmark import ConversationKey
 from engine.display import one_line, plural
 from engine.store.records import VerdictRow
 from tui.format import TRACK_SIGNS, verdict
-from tui.text.ink import Ink, Line, Piece, fitted, pad
-from tui.widgets.cursor import CursorView
+from tui.text.columns import Cells, Heading, laid_out
+from tui.text.ink import Ink, Line, Piece, pad
+from tui.widgets.table import PAGE, PagedTable
 
-PAGE: Final = 64
-PAGES_KEPT: Final = 16
+ROOM_FOR_WHY: Final = 60
+"""Cells from which on there is more than the outcome, the track and the conversation."""
+ROOM_FOR_TURNS: Final = 72
 
 
-class Rows(Protocol):
-    """Where the table gets its rows from."""
+class VerdictSource(Protocol):
+    """Where the table gets its rows from: a `VerdictFeed`, or as many as a test makes up."""
 
     def __len__(self) -> int: ...
 
@@ -36,7 +36,7 @@ class Rows(Protocol):
     def key(self, index: int) -> ConversationKey: ...
 
 
-class VerdictTable(CursorView):
+class VerdictTable(PagedTable):
     """The cursor is nowhere until a person comes to the table; then on a conversation."""
 
     class Opened(Message):
@@ -46,103 +46,103 @@ class VerdictTable(CursorView):
             super().__init__()
             self.key = key
 
-    def __init__(self, rows: Rows, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
-        super().__init__(id=id)
-        self._rows = rows
-        self._count = 0
-        self._pages: LRUCache[int, Sequence[VerdictRow | None]] = LRUCache(PAGES_KEPT)
+    def __init__(self, source: VerdictSource, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
+        super().__init__(self._cells, id=id)
+        self._source = source
+        self._empty = _NOTHING
 
     @property
     def cursor(self) -> ConversationKey | None:
-        return None if self._item is None else self._rows.key(self._item)
+        return None if self._item is None else self._source.key(self._item)
 
     @property
     def rows_below(self) -> int:
         """How many rows lie below what is seen."""
-        return max(self._count - self.top - self.page_height, 0)
+        return max(len(self._rows) - self.top - self.page_height, 0)
 
-    def row_count(self) -> int:
-        return max(self._count, 1)
-
-    def item_count(self) -> int:
-        return self._count
+    def place_of(self, row: int) -> int | None:
+        return row if row < len(self._rows) else None
 
     def show(self, changed: Sequence[int]) -> None:
         """Rows may have been added at the end, and those at `changed` are not what they were."""
-        for index in changed:
-            self._pages.discard(index // PAGE)
-            self.redraw(index, index + 1)
-        before, self._count = self._count, len(self._rows)
-        if self._count == before:
+        self.renew(changed)
+        before, count = len(self._rows), len(self._source)
+        if count == before:
             return
         at_end = self.top + self.page_height >= before
+        self._rows = range(count)
         self._pages.discard(before // PAGE)
-        self.measure(self._count)
-        self.redraw(min(before, self._count), max(self._count, 1))
+        self.measure(count)
+        self.redraw(min(before, count), max(count, 1))
         if at_end and self._may_follow():
-            self.jump(self._count - self.page_height)
+            self.jump(count - self.page_height)
 
-    def replace(self, rows: Rows) -> None:
+    def replace(self, source: VerdictSource) -> None:
         """Show the rows of something else."""
-        self._rows, self._count, self._item = rows, 0, None
-        self._pages.clear()
-        self.redraw()
+        self._source, self._rows, self._item = source, (), None
+        self.renew_all()
         self.show(())
 
-    def row(self, index: int) -> Line:
-        if not self._count:
-            return fitted(_NOTHING, self.line_width)
-        page, offset = divmod(index, PAGE)
-        rows = self._pages.get(page)
-        if rows is None:
-            rows = self._rows.page(page * PAGE, PAGE)
-            self._pages[page] = rows
-        row = rows[offset] if offset < len(rows) else None
-        return _line(row, self.line_width) if row else _without(self._rows.key(index))
+    def row_line(self, row: int, cells: Cells) -> Line:
+        if not cells:
+            waiting = Piece(" " + pad("· waiting", 11), Ink.MUTED)
+            return [waiting, Piece(one_line(str(self._source.key(row))), Ink.MUTED)]
+        width = self.line_width - 1
+        headings = _headings(self.line_width)
+        chosen = [cells[_ORDER.index(heading.name)] for heading in headings]
+        return [Piece(" "), *(piece for _, piece in laid_out(headings, chosen, width))]
 
     def on_resize(self, event: events.Resize) -> None:
         del event
         self.redraw()
-        self.measure(self._count)
+        self.measure(len(self._rows))
         if self._may_follow():
-            self.jump(self._count - self.page_height)
+            self.jump(len(self._rows) - self.page_height)
 
     def on_focus(self) -> None:
-        if self._item is None and self._count:
-            self._item = min(self.top + self.page_height, self._count) - 1
+        if self._item is None and self._rows:
+            self._item = min(self.top + self.page_height, len(self._rows)) - 1
         super().on_focus()
 
     def action_open(self) -> None:
         if self._item is not None:
-            self.post_message(self.Opened(self._rows.key(self._item)))
+            self.post_message(self.Opened(self._source.key(self._item)))
 
     def move_by(self, step: int) -> None:
-        self.move_to(self._count - 1 if self._item is None else self._item + step)
+        self.move_to(len(self._rows) - 1 if self._item is None else self._item + step)
 
     def _may_follow(self) -> bool:
         """New rows may push old ones up, but not the one under the cursor out of sight."""
-        return self._item is None or self._item >= self._count - self.page_height
+        return self._item is None or self._item >= len(self._rows) - self.page_height
+
+    def _cells(self, rows: Sequence[int]) -> dict[int, Cells]:
+        found = self._source.page(rows[0], len(rows))
+        return {place: _cells(row) for place, row in zip(rows, found, strict=False) if row}
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)
 _INKS: Final = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
+_ORDER: Final = ("outcome", "track", "metric", "conversation", "turns", "because")
 
 
-def _without(key: ConversationKey) -> Line:
-    return [Piece(" " + pad("· waiting", 11), Ink.MUTED), Piece(one_line(str(key)), Ink.MUTED)]
-
-
-def _line(row: VerdictRow, width: int) -> Line:
+def _headings(width: int) -> list[Heading]:
     """As many columns as there is room for."""
-    name = one_line(str(row.key))
-    line = [Piece(" " + pad(verdict(row.passed), 11), _INKS[row.passed])]
-    if width < 60:
-        return fitted([*line, Piece(f"{TRACK_SIGNS[row.track]} ", Ink.MUTED), Piece(name)], width)
-    line += [
-        Piece(pad(f"{TRACK_SIGNS[row.track]} {one_line(row.metric_id)}", 7), Ink.MUTED),
-        Piece(pad(name, min(max(width - 64, 27), 36)) + " "),
-    ]
-    if width >= 72:
-        line.append(Piece(pad(plural(row.turns, "turn"), 9), Ink.MUTED))
+    least = [Heading("outcome", "", 10), Heading("track", "", 1)]
+    if width < ROOM_FOR_WHY:
+        return [*least, Heading("conversation", "", 0, gap=0)]
+    name = Heading("conversation", "", min(max(width - 64, 27), 36))
+    turns = [Heading("turns", "", 9, gap=0)] if width >= ROOM_FOR_TURNS else []
+    return [*least, Heading("metric", "", 5, gap=0), name, *turns, Heading("because", "", 0, gap=0)]
+
+
+def _cells(row: VerdictRow) -> Cells:
+    """In the order of all columns, whether there is room for them or not."""
     why = row.justification if row.unscored is None else f"unscored: {row.unscored}"
-    return fitted([*line, Piece(one_line(why), Ink.MUTED)], width)
+    return (
+        Piece(verdict(row.passed), _INKS[row.passed]),
+        Piece(TRACK_SIGNS[row.track], Ink.MUTED),
+        Piece(one_line(row.metric_id), Ink.MUTED),
+        Piece(one_line(str(row.key))),
+        Piece(plural(row.turns, "turn"), Ink.MUTED),
+        Piece(one_line(why), Ink.MUTED),
+    )

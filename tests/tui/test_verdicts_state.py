@@ -1,0 +1,146 @@
+"""The verdicts screen's state, without a screen: facts of a real store in, plain values out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from engine.store.browsing import Browser, Column, Sorting
+from tests.tui.theatre import BENCHMARK, Theatre
+from tui.state.filters import FilterFault, parse
+from tui.state.related import Subject
+from tui.state.verdicts import AGAIN_AFTER, VerdictsState, cells
+from tui.text.ink import Line
+
+
+def text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def read(theatre: Theatre, state: VerdictsState) -> list[int]:
+    """What the screen does to find the rows: which they are."""
+    browser = Browser(theatre.watch.reader)
+    total = browser.count() if state.must_count else None
+    state.find(browser.find(state.wanted, state.sorting), total, browser.longest_scenario_id())
+    return [] if state.found is None else list(state.found.takes)
+
+
+def look(theatre: Theatre, state: VerdictsState, seconds: float, shown: list[int]) -> list[int]:
+    """What the screen does to look for what was judged since: the rows to draw anew."""
+    state.receive(theatre.watch.poll())
+    after = state.begin_look(seconds)
+    assert after is not None
+    browser = Browser(theatre.watch.reader)
+    judged, through = browser.judged_since(state.wanted, after)
+    total = browser.count() if state.wanted else None
+    here = [row for row in judged if row in shown]
+    return list(state.end_look(judged, here, through, total))
+
+
+def test_before_the_store_was_read_it_says_so(theatre: Theatre) -> None:
+    state = VerdictsState()
+    assert text(state.empty()) == "  Reading the store."
+    assert text(state.header()) == "reading the store"
+    read(theatre, state)
+    assert "No verdict yet" in text(state.empty())
+    state.want(parse("out:fail"))
+    read(theatre, state)
+    assert "Nothing fits the filter" in text(state.empty())
+    assert text(state.header()) == "0 of 0 judged"
+
+
+def test_a_filter_line_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(FilterFault):
+        VerdictsState("nothing:like-it")
+
+
+def test_rows_judged_since_wait_and_rows_shown_are_drawn_anew(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare(3)
+        takes = [await theatre.play(number) for number in (1, 2)]
+        await theatre.judge(takes[0])
+        state.receive(theatre.watch.poll())
+        shown = read(theatre, state)
+        assert text(state.count_words(marked=1)) == "● 1 marked  ✗ 0 ✓ 1 · 0 "
+
+        await theatre.judge(takes[1], passed=False)
+        await theatre.judge(takes[0], passed=False, judge="another")
+        assert look(theatre, state, 10.0, shown) == shown
+        assert text(state.count_words(marked=0)).startswith("+1 new, u  ")
+        assert len(read(theatre, state)) == 2
+        assert not state.unseen
+
+    asyncio.run(script())
+
+
+def test_it_looks_once_for_each_that_was_told_of_and_not_too_often(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare(3)
+        await theatre.judge(await theatre.play(1))
+        assert state.begin_look(0.0) is None  # nothing was told of
+        state.receive(theatre.watch.poll())
+        assert state.begin_look(0.0) is None  # nothing was found yet
+        shown = read(theatre, state)
+        look(theatre, state, 5.0, shown)
+        assert state.begin_look(50.0) is None
+
+        await theatre.judge(await theatre.play(2))
+        state.receive(theatre.watch.poll())
+        assert state.begin_look(5.0 + AGAIN_AFTER / 2) is None
+        assert state.begin_look(5.0 + AGAIN_AFTER) is not None
+        assert state.begin_look(50.0) is None  # one is going on
+        state.fail(OSError("the disk is gone"))
+        assert text(state.filter_words([])) == " the disk is gone"
+
+    asyncio.run(script())
+
+
+def test_a_display_that_stands_still_draws_what_it_held_when_it_moves_again(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare(3)
+        take = await theatre.play(1)
+        await theatre.judge(take)
+        shown = read(theatre, state)
+        state.freeze()
+        await theatre.judge(take, passed=False, judge="another")
+        assert look(theatre, state, 5.0, shown) == []
+        assert text(state.count_words(marked=0)).startswith("frozen  +")
+        assert set(state.freeze()) == set(shown)
+        assert not text(state.count_words(marked=0)).startswith("frozen")
+
+    asyncio.run(script())
+
+
+def test_what_is_sorted_by_is_said_where_no_heading_says_it() -> None:
+    state = VerdictsState("out:fail")
+    columns = state.columns(())
+    assert text(state.filter_words(columns)) == " out:fail  \\ clears"
+    state.sorting = Sorting(Column.AT, backwards=True)
+    assert text(state.filter_words(columns)) == " out:fail  \\ clears  by when ▾"
+
+
+def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
+    theatre: Theatre,
+) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare()
+        take = await theatre.play(1)
+        await theatre.judge(take)
+        rows = Browser(theatre.watch.reader).rows(read(theatre, state))
+        info = theatre.watch.benchmarks[0]
+        star = Subject(BENCHMARK, take.key)
+        for benchmarks in ([info], [info, info]):
+            several = len(benchmarks) > 1
+            [row] = cells(rows, several=several, stars=[star]).values()
+            assert len(row) == len(state.columns(benchmarks))
+            assert text(row).count(BENCHMARK) == several
+            assert f"★ {take.key}" in text(row)
+
+    asyncio.run(script())

@@ -1,0 +1,249 @@
+"""The verdicts screen's state: filter, order, what was found with them, and what came since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from engine.display import one_line
+from engine.facts import Fact, TakeEnded, VerdictGiven
+from engine.store.browsing import BrowsedRow, Column, Filter, FilterResult, Sorting
+from engine.watch import BenchmarkInfo
+from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
+from tui.state.filters import parse
+from tui.state.related import Subject
+from tui.state.run_status import Missed
+from tui.state.transcript import MOST_TURNS, VERDICT_INKS, arc
+from tui.text.columns import Cells, Heading
+from tui.text.ink import Ink, Line, Piece, shorten
+
+AGAIN_AFTER: Final = 1.0
+"""Seconds between two looks for new rows while verdicts come."""
+ID_WIDTH: Final = (20, 48)
+"""Cells of a conversation's id, at least and at most."""
+JUDGE_WIDTH: Final = 24
+SORTS: Final = (
+    ("i", Column.ID, "by conversation"),
+    ("o", Column.OUTCOME, "fails, passes, unscored"),
+    ("m", Column.METRIC, ""),
+    ("t", Column.TYPE, "of the metric"),
+    ("a", Column.TARGET, ""),
+    ("w", Column.WHO, "demographic"),
+    ("n", Column.SAMPLE, ""),
+    ("l", Column.TURNS, "how many"),
+    ("j", Column.JUDGE, "of the newest verdict"),
+    ("e", Column.END, "why the conversation ended"),
+    ("d", Column.AT, "when it was judged"),
+    ("b", Column.BENCHMARK, ""),
+    ("c", Column.BECAUSE, "justification"),
+)
+"""A letter to choose each order by, and what there is to say of it."""
+
+
+class VerdictsState:
+    """What the table shows and what is said above it, and nothing of how either is drawn.
+
+    Rows are takes, by their seq. What is asked of the store, the screen asks, and puts the answers
+    in here.
+    """
+
+    def __init__(self, typed: str = "") -> None:
+        """`typed` is a filter line to begin with. Raises `FilterFault`."""
+        self.typed = typed
+        self.wanted: Filter = parse(typed)
+        self.sorting = Sorting()
+        self.found: FilterResult | None = None
+        """None until the store was read."""
+        self.total: int | None = None
+        """Of everything that was judged."""
+        self.fault: str | None = None
+        """Why the store cannot be read."""
+        self.longest_id = 0
+        """Cells of the longest id that there is; 0 until the store was read."""
+        self.missed: Missed | None = None
+        """What came since the display stands still; None while it moves."""
+        self.unseen: set[int] = set()
+        """Rows that were judged since and are not in the table."""
+        self._held: set[int] = set()
+        """Rows that are not what they were when the display came to stand still."""
+        self._through = 0
+        """Verdicts up to this seq are in the table, or were looked for since."""
+        self._received = self._looked_for = 0
+        """The newest fact that may change a row, and the newest one that was looked for."""
+        self._looking = False
+        self._looked_at = float("-inf")
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, VerdictGiven | TakeEnded):
+                self._received = fact.seq
+        if self.missed is not None:
+            self.missed.receive(facts)
+
+    def want(self, wanted: Filter) -> bool:
+        """Whether this is another filter than before."""
+        before, self.wanted = self.wanted, wanted
+        return wanted != before
+
+    @property
+    def must_count(self) -> bool:
+        """Whether the total is to be counted: what a filter finds says nothing of it."""
+        return bool(self.wanted) and (self.total is None or bool(self.unseen))
+
+    def find(self, found: FilterResult, total: int | None, longest_id: int) -> None:
+        """What the store holds by now; `total` where it was counted, `longest_id` in cells."""
+        self.found, self.fault, self._through = found, None, found.through
+        if not self.wanted:
+            self.total = len(found.takes)
+        elif total is not None:
+            self.total = total
+        self.longest_id = longest_id
+        self.unseen.clear()
+
+    def begin_look(self, seconds: float) -> int | None:
+        """Where it is time to look for what was judged since: beyond which seq. Such a look ends
+        with `end_look` or `fail`."""
+        due = seconds - self._looked_at >= AGAIN_AFTER and self._received > self._looked_for
+        if not due or self._looking or self.found is None:
+            return None
+        self._looking, self._looked_at, self._looked_for = True, seconds, self._received
+        return self._through
+
+    def end_look(
+        self, judged: Collection[int], shown: Collection[int], through: int, total: int | None
+    ) -> Collection[int]:
+        """Take in which rows were `judged` up to a seq, and which of them are in the table: the
+        rows to draw anew now. `total` is None where it is as it was."""
+        self._looking, self._through = False, through
+        self.total = self.total if total is None else total
+        self.unseen |= set(judged) - set(shown)
+        if self.missed is None:
+            return shown
+        self._held.update(shown)
+        return ()
+
+    def fail(self, error: Exception) -> None:
+        """The store could not be read; what is shown stays."""
+        self._looking, self.fault = False, str(error)
+
+    def freeze(self) -> Collection[int]:
+        """Let the display stand still, or move again: the rows to draw anew."""
+        if self.missed is None:
+            self.missed = Missed()
+            return ()
+        self.missed = None
+        held, self._held = self._held, set()
+        return held
+
+    def columns(self, benchmarks: Sequence[BenchmarkInfo]) -> list[Heading]:
+        """As wide as what is in them where that can be told, with one more for several."""
+        low, high = ID_WIDTH
+        turns = max((info.turns for info in benchmarks), default=0)
+        columns = [
+            Heading(Column.OUTCOME, "outcome", 10),
+            Heading(Column.ID, "conversation", max(min(self.longest_id, high), low)),
+            Heading(Column.METRIC, "metric", 7),
+            Heading(Column.WHO, "who", 18),
+            Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
+            Heading(Column.END, "ended", 10),
+            Heading(Column.JUDGE, "judge", JUDGE_WIDTH),
+            Heading(Column.BECAUSE, "because", 0),
+        ]
+        if len(benchmarks) > 1:
+            columns.insert(2, Heading(Column.BENCHMARK, "benchmark", 14))
+        return columns
+
+    def empty(self) -> Line:
+        """What stands in the table in place of rows."""
+        if self.fault is not None:
+            text = one_line(self.fault)
+        elif self.found is None:
+            text = "Reading the store."
+        elif self.wanted:
+            text = "Nothing fits the filter: F changes it, \\ shows all rows."
+        else:
+            text = "No verdict yet: they come as conversations end."
+        return [Piece("  " + text, Ink.MUTED)]
+
+    def header(self) -> Line:
+        """What the first line says behind the screen's name."""
+        total = self.total or 0
+        if self.found is None:
+            return [Piece("reading the store", Ink.MUTED)]
+        if self.wanted:
+            return [Piece(f"{len(self.found.takes):,} of {total:,} judged", Ink.ACCENT)]
+        return [Piece(f"{total:,} judged", Ink.MUTED)]
+
+    def filter_words(self, columns: Sequence[Heading]) -> Line:
+        """The filter, and by what the rows are sorted where no heading says so."""
+        if self.fault is not None:
+            return [Piece(" " + one_line(self.fault), Ink.BAD)]
+        column, arrow = self.sorting.column, "▾" if self.sorting.backwards else "▴"
+        named = column.value in {heading.name for heading in columns}
+        order = Piece("" if named else f"  by {column} {arrow}", Ink.MUTED)
+        if not self.typed:
+            return [Piece(" F filters, s sorts", Ink.FAINT), order]
+        typed = Piece(one_line(self.typed), Ink.ACCENT)
+        return [Piece(" "), typed, Piece("  \\ clears", Ink.FAINT), order]
+
+    def count_words(self, marked: int) -> Line:
+        """How many rows came out how, of which so many are `marked`, and how many came since."""
+        found = self.found
+        if found is None:
+            return ()
+        words = [
+            Piece(f"✗ {found.failed:,} ", Ink.BAD),
+            Piece(f"✓ {found.passed:,} ", Ink.GOOD),
+            Piece(f"· {found.unscored:,} ", Ink.WARN),
+        ]
+        if marked:
+            words.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
+        if self.unseen:
+            words.insert(0, Piece(f"+{len(self.unseen):,} new, u  ", Ink.ACCENT))
+        if self.missed is not None:
+            words.insert(0, Piece(f"{self.missed.words}  ", Ink.WARN))
+        return words
+
+
+def cells(
+    rows: Mapping[int, BrowsedRow], *, several: bool, stars: Collection[Subject]
+) -> dict[int, Cells]:
+    """In the order of the columns; `several` benchmarks have one more."""
+    return {
+        take: _cells(
+            row,
+            several=several,
+            star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
+        )
+        for take, row in rows.items()
+    }
+
+
+def _judges(row: BrowsedRow) -> str:
+    """Who speaks, and how many others there are."""
+    others = f" +{row.judges - 1}" if row.judges > 1 else ""
+    return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
+
+
+def _cells(row: BrowsedRow, *, several: bool, star: bool) -> Cells:
+    """In the order of the columns."""
+    given = row.verdict
+    who = ", ".join(one_line(str(value)) for value in row.who.values())
+    why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
+    end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
+    cells = [
+        Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
+        Piece(
+            ("★ " if star else "") + one_line(str(given.key)),
+            Ink.TEXT if row.counts else Ink.FAINT,
+        ),
+        Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
+        Piece(who, Ink.MUTED),
+        Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
+        Piece(end, Ink.MUTED),
+        Piece(_judges(row), Ink.MUTED),
+        Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
+    ]
+    if several:
+        cells.insert(2, Piece(one_line(given.benchmark), Ink.MUTED))
+    return cells
