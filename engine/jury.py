@@ -88,6 +88,9 @@ def headline(votes: Iterable[bool | None]) -> bool | None:
 def newest(verdicts: Iterable[V]) -> list[V]:
     """Of all verdicts on one take, oldest first, the newest of each judge and pass: where it cannot
     be used, the newest that can, if that was given under the same definition."""
+    verdicts = list(verdicts)
+    if len(verdicts) < 2:
+        return verdicts
     found: dict[tuple[bool, str, int, str], V] = {}
     usable: dict[tuple[bool, str, int, str], V] = {}
     for verdict in verdicts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.analysis.concordance import agreement_of_samples, agreements
 from engine.analysis.contrasts import contrasts, ranks
+from engine.analysis.exposure import Exposed, Exposure
 from engine.analysis.figures import (
     Analysis,
     Estimate,
@@ -20,6 +21,7 @@ from engine.analysis.figures import (
     Tally,
     TargetResult,
 )
+from engine.analysis.staleness import Stale, Staleness
 from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
 from engine.benchmark import Track
 from engine.statistics.clusters import Stratum, intraclass_correlation
@@ -45,6 +47,8 @@ class About:
     cost: str | None = None
     """Where the cost of the calls is known from, in a sentence, where that is worth one."""
     headline_rule: str = ""
+    fresh: bool = False
+    """Whether what is stale was left out."""
     left_out: LeftOut = field(default_factory=LeftOut)
     other_judges: Mapping[str, int] = field(default_factory=dict)
     """How many conversations count by judges that are not the configuration's, by judge."""
@@ -56,8 +60,16 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
     """What the outcomes of a benchmark say; `exploratory` as of a `Family`."""
     outcomes = list(outcomes)
     tallies = tally(outcomes, list(about.targets))
+    staleness, exposure = _staleness(outcomes), _exposure(outcomes)
     correlation = _correlation(tallies)
-    results = [_target(target, found, about, correlation) for target, found in tallies.items()]
+    results = [
+        replace(
+            _target(target, found, about, correlation),
+            staleness=staleness.get(target, {}),
+            exposure=exposure.get(target, Exposure()),
+        )
+        for target, found in tallies.items()
+    ]
     results.sort(key=_standing)
     ordered = {one.target: tallies[one.target] for one in results}
     compared = contrasts(ordered, exploratory=exploratory)
@@ -199,6 +211,28 @@ def _no_signal(
     return [NoSignal(metric, passed) for metric, passed in found.items()]
 
 
+def _staleness(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, Staleness]]:
+    """By target and metric, of what counts."""
+    found: defaultdict[str, defaultdict[str, list[tuple[Stale, int]]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for one in outcomes:
+        if one.passed is not None:
+            counting = sum(vote.counts for vote in one.votes)
+            found[one.key.target_id][one.metric_id].append((one.stale, counting))
+    return {
+        target: {metric: Staleness.over(rows) for metric, rows in sorted(metrics.items())}
+        for target, metrics in found.items()
+    }
+
+
+def _exposure(outcomes: Iterable[Outcome]) -> Mapping[str, Exposure]:
+    found: defaultdict[str, list[Exposed]] = defaultdict(list)
+    for one in outcomes:
+        if one.exposed is not None:
+            found[one.key.target_id].append(one.exposed)
+    return {target: Exposure.over(rows) for target, rows in found.items()}
+
+
 def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
     usable: Counter[str] = Counter()
     unusable: Counter[str] = Counter()
@@ -217,6 +251,8 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
 
 def _notes(about: About) -> list[str]:
     notes = []
+    if about.fresh:
+        notes.append("Only what is up to date counts (--fresh): what is stale is unscored here.")
     if about.scripted_note:
         notes.append(about.scripted_note)
     if about.left_out.conversations:

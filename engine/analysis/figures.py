@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.analysis.exposure import Exposed, Exposure
+from engine.analysis.staleness import UP_TO_DATE, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
 from engine.progress import others_in_words
@@ -42,6 +44,10 @@ class Outcome:
     """Why there is no verdict; None where there is one."""
     votes: Sequence[Vote] = ()
     """Of every judge and pass, whether they agree or not."""
+    stale: Stale = UP_TO_DATE
+    """What of its take and of the verdicts that count is not what would be asked today."""
+    exposed: Exposed | None = None
+    """What of its plan it came to; None where it was not played to an end."""
 
     @property
     def base(self) -> str:
@@ -172,6 +178,9 @@ class TargetResult:
     """How many conversations have no verdict, by reason."""
     agreement: Concord | None
     """Between the samples of one scenario; None where each was played once."""
+    staleness: Mapping[str, Staleness] = field(default_factory=dict)
+    """Of what counts, by metric."""
+    exposure: Exposure = field(default_factory=Exposure)
 
     @property
     def scored(self) -> int:
@@ -351,6 +360,11 @@ class Analysis:
 
     def compared(self, track: Track | None) -> Sequence[Comparison]:
         return [one for one in self.comparisons if one.track is track]
+
+    @property
+    def staleness(self) -> Mapping[str, Staleness]:
+        """Of what counts for all targets, by metric."""
+        return sums(one.staleness for one in self.targets)
 
     @property
     def compared_on(self) -> Sequence[Track | None]:

@@ -18,6 +18,7 @@ from engine.analysis.figures import (
     Gap,
     TargetResult,
 )
+from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE
@@ -54,10 +55,12 @@ def findings(analysis: Analysis) -> list[Finding]:
     """The most telling first."""
     return [
         *_served_by_others(analysis),
+        *_stale(analysis),
         *_comparisons(analysis),
         *_ranks(analysis),
         *_gaps(analysis),
         *_too_few(analysis),
+        *_exposure(analysis),
         *_agreement(analysis),
         *_no_signal(analysis),
         *_unscored(analysis),
@@ -69,6 +72,31 @@ def _served_by_others(analysis: Analysis) -> Iterator[Finding]:
     """First of all: where another model answered, every figure is about that one."""
     for other in analysis.others:
         yield Finding(Kind.CAUTION, str(other))
+
+
+def _stale(analysis: Analysis) -> Iterator[Finding]:
+    """Before any figure: what of them is about another definition, model or prompt than today's."""
+    by_metric = analysis.staleness
+    found = sum(by_metric.values(), Staleness())
+    if not found.stale:
+        return
+    parts = [
+        f"{stale:,} of {plural(of, noun)} ({_reasons(why)})"
+        for stale, of, noun, why in (
+            (found.stale_takes, found.conversations, "take", found.takes_why),
+            (found.stale_verdicts, found.verdicts, "verdict", found.verdicts_why),
+        )
+        if stale
+    ]
+    where = [f"{name} {one.stale:,} of {one.conversations:,}" for name, one in by_metric.items()]
+    where = [words for words, one in zip(where, by_metric.values(), strict=True) if one.stale]
+    told = ", ".join(where) if len(where) <= _FEW else f"{len(where)} of {len(by_metric)} metrics"
+    yield Finding(
+        Kind.CAUTION,
+        f"{found.stale:,} of {plural(found.conversations, 'conversation')} that count are stale: "
+        f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` does "
+        "them again",
+    )
 
 
 # Words for numbers
@@ -277,6 +305,43 @@ def _too_few(analysis: Analysis) -> Iterator[Finding]:
             Kind.CAUTION,
             f"{listed(tracks)} rates rest on {plural(count, 'base scenario')}: fewer than "
             f"{ENOUGH_SCENARIOS} seldom make a difference sure",
+        )
+
+
+_UNLIKE: Final = 0.05
+"""From which difference between two shares on targets are said not to be pressed alike."""
+
+
+def _exposure(analysis: Analysis) -> Iterator[Finding]:
+    found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
+    early = {name: one.early_share for name, one in found.items()}
+    delivered = {name: one.delivered_share for name, one in found.items()}
+    for what, all_of_them in (
+        ("conversations that ended early", early),
+        ("landmarks that were delivered", delivered),
+    ):
+        shares = {name: share for name, share in all_of_them.items() if share is not None}
+        if not shares:
+            continue
+        least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+        if shares[most] - shares[least] >= _UNLIKE:
+            yield Finding(
+                Kind.CAUTION,
+                f"targets were not exposed alike: {what}, from {percent(shares[least])} ({least}) "
+                f"to {percent(shares[most])} ({most}); differences between targets may come of it",
+            )
+    unreached = {
+        name: one.with_landmarks
+        for name, one in found.items()
+        if one.with_landmarks and not one.reached_last
+    }
+    if unreached:
+        of = sum(unreached.values())
+        whose = "any target" if len(unreached) == len(found) else listed(list(unreached))
+        yield Finding(
+            Kind.CAUTION,
+            f"reached the last landmark: 0 of {plural(of, 'conversation')} of {whose}; what it was "
+            "to bring out was not asked",
         )
 
 

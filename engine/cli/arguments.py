@@ -289,6 +289,11 @@ def _results(command: AddCommand) -> None:
         help="mark by the false discovery rate: more marks, of which on average 5%% may be false",
     )
     results.add_argument(
+        "--fresh",
+        action="store_true",
+        help="count only what is up to date: no take and no verdict that `run --stale` would redo",
+    )
+    results.add_argument(
         "--fail-under",
         metavar="TRACK=RATE",
         action="append",

@@ -39,7 +39,9 @@ def results(arguments: argparse.Namespace) -> int:
     page = None if arguments.html is None else _page_path(arguments.html)
     targets = _targets(session, arguments.target)
     with closing(open_reader(session.store_path)) as reader:
-        found = analyses_of(session, reader, names, exploratory=arguments.exploratory)
+        found = analyses_of(
+            session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
+        )
     outcome = judge_all(list(found.values()), gates, targets) if gates else None
     if page is not None:
         _write_page(page, list(found.values()))
@@ -57,15 +59,22 @@ def results(arguments: argparse.Namespace) -> int:
 
 
 def analyses_of(
-    session: Session, reader: Reader, names: Iterable[str], *, exploratory: bool = False
+    session: Session,
+    reader: Reader,
+    names: Iterable[str],
+    *,
+    exploratory: bool = False,
+    fresh: bool = False,
 ) -> dict[str, Analysis]:
-    """What the verdicts of each benchmark say now; `exploratory` as of a `Family`."""
+    """What the verdicts of each benchmark say now; `exploratory` as of a `Family`, with `fresh`
+    those that are up to date."""
     return {
         name: analysis_of(
             load_definition(session.workspace.definition_path(name)),
             session.config,
             reader,
             exploratory=exploratory,
+            fresh=fresh,
         )
         for name in names
     }
@@ -148,7 +157,7 @@ def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
 def _write_csv(found: Mapping[str, Analysis]) -> None:
     """One line for each benchmark, target and metric."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others"]
+    figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others", "n_stale"]
     writer.writerow(["benchmark", "target", "metric", *figures])
     for name, analysis in found.items():
         for one in analysis.targets:
@@ -156,7 +165,8 @@ def _write_csv(found: Mapping[str, Analysis]) -> None:
             for metric, cell in one.metrics.items():
                 if cell.scored:
                     names = [_defused(name), _defused(one.target), _defused(metric)]
-                    writer.writerow([*names, *_cells(cell), _defused(others)])
+                    stale = one.staleness[metric].stale
+                    writer.writerow([*names, *_cells(cell), _defused(others), stale])
 
 
 def _cells(cell: Estimate) -> list[float | int | None]:

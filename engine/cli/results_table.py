@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill, wrap
 from typing import Final
 
+from engine.analysis.exposure import exposure_words
 from engine.analysis.figures import (
     Analysis,
     Comparison,
@@ -29,6 +30,7 @@ from engine.analysis.findings import (
     span,
     whose,
 )
+from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.cli.console import table
 
@@ -41,6 +43,7 @@ _SHORTEST_NAME: Final = 8
 def results_table(analysis: Analysis, *, width: int = NARROW, details: bool = False) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
     parts = [analysis.benchmark, _leaderboard(analysis, width), *_wrapped(LEGEND, width)]
+    parts += _exposure(analysis, width)
     if analysis.family.size:
         parts += _wrapped(marks_mean(analysis.family), width)
     for finding in findings(analysis):
@@ -83,6 +86,20 @@ def _leaderboard(analysis: Analysis, width: int) -> str:
     return _fitting(head, body, right, width)
 
 
+def _exposure(analysis: Analysis, width: int) -> list[str]:
+    """Of what was planned for them, what the conversations came to."""
+    found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
+    if not found:
+        return []
+    if all(one.is_full for one in found.values()):
+        planned = sum(one.planned for one in found.values())
+        landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
+        return _wrapped(f"exposure: no conversation ended early, {landmarks}", width)
+    rows = [[name, *exposure_words(one)] for name, one in found.items()]
+    head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
+    return [_fitting(head, rows, {1, 2, 3}, width)]
+
+
 def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
     estimate = one.tracks[track]
     rank = one.ranks.get(track)
@@ -117,6 +134,8 @@ def _value(figure: Figure | None) -> str:
 
 def _details(analysis: Analysis, width: int) -> Iterator[tuple[str, str]]:
     yield "metric by target", _metrics(analysis, width)
+    if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
+        yield "stale by metric", _stale(stale, width)
     for track in analysis.compared_on:
         title = f"target against target, {metrics_of(track)}"
         yield title, _pairs(analysis.compared(track), width)
@@ -138,6 +157,19 @@ def _metrics(analysis: Analysis, width: int) -> str:
         for number, one in enumerate(analysis.targets)
     ]
     return _fitting(["metric", "target", "passes"], rows, set(), width)
+
+
+def _stale(found: Mapping[str, Staleness], width: int) -> str:
+    rows = [
+        [
+            name,
+            f"{one.stale_takes:,}/{one.conversations:,}",
+            f"{one.stale_verdicts:,}/{one.verdicts:,}",
+            ", ".join(one.why),
+        ]
+        for name, one in found.items()
+    ]
+    return _fitting(["metric", "takes", "verdicts", "what changed"], rows, {1, 2}, width)
 
 
 def _pairs(pairs: Sequence[Comparison], width: int) -> str:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
+from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find
 from engine.cli.session import Session, open_to_read
@@ -107,7 +107,7 @@ def _scenario(session: Session, reader: Reader, named: IdMatch) -> Iterator[str]
         yield f"  {key}  {_standing(reader, named.benchmark, key, session.config.jury)}"
 
 
-def _setup(scenario: Scenario) -> Iterator[str]:
+def _setup(scenario: Scenario, missed: Collection[Landmark] = ()) -> Iterator[str]:
     for name, value in scenario.demographic.items():
         yield f"  {name}: {value}"
     for label, text in (
@@ -117,7 +117,8 @@ def _setup(scenario: Scenario) -> Iterator[str]:
     ):
         yield from _wrapped(text, f"  {label}: ")
     for mark in scenario.landmarks:
-        yield from _wrapped(mark.instruction, f"  turn {mark.turn}: ")
+        never = " (never delivered)" if mark in missed else ""
+        yield from _wrapped(mark.instruction + never, f"  turn {mark.turn}: ")
 
 
 def _standing(reader: Reader, benchmark: str, key: ConversationKey, jury: Jury) -> str:
@@ -150,7 +151,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         for line in others_who_spoke(one.messages, take):
             yield from _wrapped(line, "  ! ")
         if one.scenario is not None:
-            yield from _setup(one.scenario)
+            yield from _setup(one.scenario, one.never_delivered)
         yield from _transcript(one.messages)
         yield from _verdicts(one.verdicts, counting(one.verdicts, jury) if counts else ())
         yield ""

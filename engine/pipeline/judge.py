@@ -61,6 +61,27 @@ def askings_of(config: Config, evaluator: ModelSpec | None) -> tuple[Asking, ...
     )
 
 
+class VerdictInputs:
+    """What verdicts of today are made from, as digests."""
+
+    def __init__(self) -> None:
+        self._depends: dict[tuple[Metric, str], dict[str, str]] = {}
+
+    def what_changed(self, metric: Metric, judge: ModelSpec, then: Verdict) -> str | None:
+        """Since a verdict of this judge was given; None where nothing did, or is not known."""
+        if then.depends is None:
+            return None
+        # a transcript never changes once it is finished: its digest need not be worked out again
+        return what_changed({**then.depends, "transcript": ""}, self._now(metric, judge))
+
+    def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
+        place = (metric, judge.label)
+        if place not in self._depends:
+            now = depends(metric, model_digest(judge), ())
+            self._depends[place] = {**now, "transcript": ""}
+        return self._depends[place]
+
+
 class JudgingPlanner:
     """Decides which of the takes that count are judged, by whom, and in which passes.
 
@@ -79,7 +100,7 @@ class JudgingPlanner:
         self.askings = askings_of(bench.config, evaluator)
         """Every verdict that a take should have."""
         self._named = evaluator is not None
-        self._depends: dict[tuple[Metric, str], dict[str, str]] = {}
+        self._inputs = VerdictInputs()
 
     def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:
         """Those that are played anyway in this run are judged when they are finished, not now."""
@@ -153,7 +174,11 @@ class JudgingPlanner:
     def _is_given_up(self, metric: Metric, asking: Asking, verdicts: Sequence[Verdict]) -> bool:
         """Whether this judge was asked the very same often enough."""
         tries = (verdict for verdict in verdicts if _is_failed_try(verdict, asking.voter))
-        same = [verdict for verdict in tries if not self._what_changed(metric, asking, verdict)]
+        same = [
+            verdict
+            for verdict in tries
+            if not self._inputs.what_changed(metric, asking.judge, verdict)
+        ]
         return len(same) >= MOST_RUNS
 
     def _changed(self, one: Wanted, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
@@ -169,21 +194,8 @@ class JudgingPlanner:
         return {
             asking.voter: changed
             for asking, verdict in pairs
-            if (changed := self._what_changed(one.metric, asking, verdict))
+            if (changed := self._inputs.what_changed(one.metric, asking.judge, verdict))
         }
-
-    def _what_changed(self, metric: Metric, asking: Asking, then: Verdict) -> str | None:
-        if then.depends is None:
-            return None
-        # a transcript never changes once it is finished: its digest need not be worked out again
-        return what_changed({**then.depends, "transcript": ""}, self._now(metric, asking.judge))
-
-    def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
-        place = (metric, judge.label)
-        if place not in self._depends:
-            now = depends(metric, model_digest(judge), ())
-            self._depends[place] = {**now, "transcript": ""}
-        return self._depends[place]
 
     def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
         return WorkItem(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)

@@ -55,13 +55,12 @@ def wanted_conversations(
                 yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
 
 
-def setup_of(bench: BenchmarkContext, scenario: Scenario, metric: Metric) -> Setup:
-    config = bench.config
+def setup_of(definition: Definition, config: Config, scenario: Scenario, metric: Metric) -> Setup:
     return Setup(
         scenario=scenario,
         metric=metric,
         system_prompt=scenario.target_system_prompt
-        or bench.definition.user_context
+        or definition.user_context
         or config.default_system_prompt,
         turns=config.generation.turns,
         landmarks=config.landmarks,
@@ -81,6 +80,27 @@ class Playing:
     """Of the take."""
 
 
+class TakeInputs:
+    """What conversations of today are made from, as digests."""
+
+    def __init__(self, definition: Definition, config: Config) -> None:
+        self._definition = definition
+        self._config = config
+        self._user_digest = model_digest(config.user_model)
+        self._target_digests = {target.id: model_digest(target) for target in config.targets}
+        self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
+
+    def depends(self, one: Wanted) -> Mapping[str, str]:
+        """The same for every sample, so it is worked out once."""
+        key = (one.scenario.seq, one.key.target_id)
+        if key not in self._depends:
+            scenario = one.scenario.scenario
+            setup = setup_of(self._definition, self._config, scenario, one.metric)
+            digest = self._target_digests[one.key.target_id]
+            self._depends[key] = depends(setup, self._user_digest, digest)
+        return self._depends[key]
+
+
 class ConversationPlanner:
     """Decides for each wanted conversation whether it is played, and from where."""
 
@@ -89,9 +109,7 @@ class ConversationPlanner:
         self._order = order
         self._newest = standing.newest
         self._again = order.again.get(bench.name, frozenset())
-        self._user_digest = model_digest(bench.config.user_model)
-        self._target_digests = {target.id: model_digest(target) for target in bench.config.targets}
-        self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
+        self.depends = TakeInputs(bench.definition, bench.config).depends
 
     def plan(self, wanted: Iterable[Wanted]) -> list[Playing]:
         found = (
@@ -107,15 +125,6 @@ class ConversationPlanner:
             if take is not None and take.finished and changed:
                 found.append(self._work(one.key, Why.STALE, changed))
         return found
-
-    def depends(self, one: Wanted) -> Mapping[str, str]:
-        """The same for every sample, so it is worked out once."""
-        key = (one.scenario.seq, one.key.target_id)
-        if key not in self._depends:
-            setup = setup_of(self._bench, one.scenario.scenario, one.metric)
-            digest = self._target_digests[one.key.target_id]
-            self._depends[key] = depends(setup, self._user_digest, digest)
-        return self._depends[key]
 
     def _asked(self, key: ConversationKey) -> bool:
         return self._order.asks(self._bench.name, key)
@@ -200,7 +209,10 @@ class _Player:
         self._take = take
         key = playing.wanted.key
         self._key = key
-        self._setup = setup_of(bench, playing.wanted.scenario.scenario, playing.wanted.metric)
+        wanted = playing.wanted
+        self._setup = setup_of(
+            bench.definition, bench.config, wanted.scenario.scenario, wanted.metric
+        )
         self._said = [Utterance(message.speaker, message.text) for message in messages]
         self._begun = False
         self._user_is_done = bool(messages) and any(message.done for message in messages)

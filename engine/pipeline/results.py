@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from engine.analysis.analyse import About, analyse
+from engine.analysis.exposure import Exposed
 from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, Vote
-from engine.benchmark import ConversationKey, StopReason
+from engine.analysis.staleness import UP_TO_DATE
+from engine.benchmark import ConversationKey, Landmark, StopReason
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.sources import OFFLINE
-from engine.jury import HUMAN, Jury, counting, newest, verdict_to_show, what_counts, why_unscored
+from engine.jury import (
+    HUMAN,
+    TIED,
+    Jury,
+    counting,
+    headline,
+    newest,
+    verdict_to_show,
+    why_unscored,
+)
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.staleness import StaleFinder
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
 from engine.stages.aggregate import JsonObject, as_rows
@@ -34,22 +47,50 @@ def analysis_of(
     config: Config,
     reader: Reader,
     wanted: Iterable[Wanted] | None = None,
+    standing: Standing | None = None,
     *,
     exploratory: bool = False,
+    fresh: bool = False,
 ) -> Analysis:
-    """What the verdicts of a benchmark say now; `wanted` where it is known already, `exploratory`
-    as of a `Family`."""
+    """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
+    already, `exploratory` as of a `Family`. With `fresh`, what is stale does not count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
-    standing = Standing.of(reader, definition.name)
-    outcomes = outcomes_of(wanted, standing, config.jury)
+    if standing is None:
+        standing = Standing.of(reader, definition.name)
+    look = _Look(definition, config, reader, fresh=fresh)
+    outcomes = [_outcome(one, standing, config.jury, look) for one in wanted]
     about = _about(definition, config, reader, standing, outcomes)
-    return analyse(outcomes, about, exploratory=exploratory)
+    return analyse(outcomes, replace(about, fresh=fresh), exploratory=exploratory)
 
 
 def outcomes_of(wanted: Iterable[Wanted], standing: Standing, jury: Jury) -> list[Outcome]:
-    """What counts for each of these conversations."""
+    """What counts for each of these conversations, and no more of them."""
     return [_outcome(one, standing, jury) for one in wanted]
+
+
+class _Look:
+    """What of a conversation that counts is stale, and what of its plan it came to."""
+
+    def __init__(
+        self, definition: Definition, config: Config, reader: Reader, *, fresh: bool
+    ) -> None:
+        self.stale = StaleFinder(definition, config)
+        self.fresh = fresh
+        """Whether what is stale is left out."""
+        self._turns = reader.turns_begun(definition.name)
+        self._reader = reader
+        self._earlier: dict[int, Sequence[Landmark]] = {}
+        """Landmarks of scenarios that were edited since, by the `seq` of their row."""
+
+    def exposed(self, one: Wanted, take: StoredTake) -> Exposed:
+        marks: Sequence[Landmark] = one.scenario.scenario.landmarks
+        if take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
+            if take.scenario_seq not in self._earlier:
+                played = self._reader.scenario_of(take)
+                self._earlier[take.scenario_seq] = () if played is None else played.landmarks
+            marks = self._earlier[take.scenario_seq]
+        return Exposed.of(marks, self._turns.get(take.seq, 0), take.stop_reason)
 
 
 def benchmark_results(
@@ -59,24 +100,44 @@ def benchmark_results(
     return as_rows(analysis_of(definition, config, reader, wanted))
 
 
-def _outcome(one: Wanted, standing: Standing, jury: Jury) -> Outcome:
-    verdicts = standing.counting[one.key][1] if one.key in standing.counting else ()
+def _outcome(one: Wanted, standing: Standing, jury: Jury, look: _Look | None = None) -> Outcome:
+    take, verdicts = standing.counting.get(one.key, (None, ()))
+    votes = counting(verdicts, jury)
+    stale, exposed, unscored = UP_TO_DATE, None, None
+    if look is not None and take is not None:
+        exposed = look.exposed(one, take)
+        stale = look.stale.of(one, take, votes)
+        if stale and look.fresh:
+            unscored = f"stale: {stale.take or stale.verdicts[0]}"
+            kept = () if stale.take else (vote for vote in votes if not look.stale.why(one, vote))
+            votes, stale = list(kept), UP_TO_DATE
+    passed = headline(vote.passed for vote in votes)
+    if passed is not None:
+        unscored = None
+    elif votes:
+        unscored = TIED
+    elif unscored is None:
+        unscored = _unscored(standing.newest.get(one.key), verdicts, jury)
     return Outcome(
         key=one.key,
         metric_id=one.metric.id,
         track=one.metric.track,
         demographic=one.scenario.scenario.demographic,
-        passed=what_counts(verdicts, jury),
-        unscored=_unscored(standing.newest.get(one.key), verdicts, jury),
-        votes=_votes(one.metric.id, verdicts, jury),
+        passed=passed,
+        unscored=unscored,
+        votes=_votes(one.metric.id, verdicts, votes),
+        stale=stale,
+        exposed=exposed,
     )
 
 
-def _votes(metric_id: str, verdicts: Sequence[Verdict], jury: Jury) -> tuple[Vote, ...]:
+def _votes(
+    metric_id: str, verdicts: Sequence[Verdict], counted: Sequence[Verdict]
+) -> tuple[Vote, ...]:
     """That of every judge and pass which stands, whether it counts or not."""
-    counted = {vote.seq for vote in counting(verdicts, jury)}
+    counting = {vote.seq for vote in counted}
     return tuple(
-        Vote(vote.judge, vote.number, vote.passed, counts=vote.seq in counted)
+        Vote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
         for vote in newest(verdicts)
         if vote.metric_id == metric_id
     )

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
-from engine.benchmark import ConversationKey, Metric, Scenario, Speaker
+from engine.analysis.exposure import undelivered
+from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker
 from engine.display import clean, one_line
 from engine.jury import Jury, what_counts, why_unscored
 from engine.quotes import why_not_found
@@ -47,6 +48,14 @@ class Conversation:
     verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
+
+    @property
+    def never_delivered(self) -> list[Landmark]:
+        """Landmarks that it did not come to; none while it may still."""
+        if self.scenario is None or not self.take.finished:
+            return []
+        turns = max((message.turn for message in self.messages), default=0)
+        return undelivered(self.scenario.landmarks, turns)
 
     @property
     def scripted(self) -> bool:
@@ -172,6 +181,7 @@ def shown_take(one: Conversation) -> dict[str, Any]:
     return {
         **take_values(one.take, "take target sample model user_model scripted stop_reason"),
         "scenario": None if one.scenario is None else asdict(one.scenario),
+        "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
         "transcript": [message_values(message, said) for message in one.messages],
         "verdicts": [verdict_values(verdict, _JUDGED) for verdict in one.verdicts],
     }

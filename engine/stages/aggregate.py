@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from engine.analysis.figures import (
@@ -16,6 +17,7 @@ from engine.analysis.figures import (
     Tally,
     TargetResult,
 )
+from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
 from engine.statistics.family import ERROR_RATE, SHARES
@@ -77,6 +79,8 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
                 for track, estimate in one.tracks.items()
             },
         },
+        "stale": _stale(one),
+        "exposure": asdict(one.exposure),
         "agreement": _agreement(analysis, one),
         "comparisons": _comparisons(analysis, one.target),
         "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
@@ -138,6 +142,15 @@ def _interval(cell: Estimate) -> JsonObject | None:
         "n_effective": _rounded(cell.effective_n, 3),
         "base_scenarios": cell.base_scenarios,
         "too_few_scenarios": cell.too_few,
+    }
+
+
+def _stale(one: TargetResult) -> JsonObject:
+    """Of what counts, what no longer is what would be asked today, and what changed since."""
+    found = sum(one.staleness.values(), Staleness())
+    return {
+        **asdict(found),
+        "by_metric": {metric: asdict(part) for metric, part in one.staleness.items()},
     }
 
 

@@ -256,6 +256,15 @@ class Reader:
             (json.dumps(list(take_seqs)), speaker.value),
         )
 
+    def turns_begun(self, benchmark: str) -> dict[int, int]:
+        """Of each take the last turn in which anything was said, from an index: no text is read."""
+        rows = self.connection.all(
+            "SELECT t.seq, (SELECT max(turn) FROM message WHERE take = t.seq) FROM take t "
+            "WHERE t.benchmark = ?",
+            (benchmark,),
+        )
+        return {row[0]: row[1] or 0 for row in rows}
+
     def message_digests(self, take_seqs: Iterable[int]) -> dict[int, list[bytes]]:
         """What was said in each take, as digests in the order in which it was said."""
         order = "take, turn, speaker = 'assistant'"

@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from engine.analysis.exposure import exposure_words
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -219,7 +220,12 @@ _HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
 def says_rows(analysis: Analysis, width: int) -> list[Row]:
     if not any(one.scored for one in analysis.targets):
         return list(_nothing_yet(analysis, width))
-    return [*_findings(analysis, width), *_notes(analysis, width)]
+    return [
+        *_findings(analysis, width),
+        *_exposure(analysis, width),
+        *_stale(analysis, width),
+        *_notes(analysis, width),
+    ]
 
 
 def _nothing_yet(analysis: Analysis, width: int) -> Iterator[Row]:
@@ -244,6 +250,41 @@ def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
             yield from paragraph(text, width, mark, Ink.MUTED if kind is Kind.OPEN else Ink.TEXT)
     if analysis.family.size:
         yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
+
+
+_EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
+
+
+def _exposure(analysis: Analysis, width: int) -> Iterator[Row]:
+    """What of its plan each target's conversations came to."""
+    found = [one for one in analysis.targets if one.exposure.conversations]
+    if not found:
+        return
+    yield title("exposure", width, "what of their plan the conversations came to")
+    name = _name_width(analysis)
+    cells = [(pad(one_line(one.target), name), exposure_words(one.exposure)) for one in found]
+    heads = (pad("", name), _EXPOSURE_HEADS)
+    sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
+    for number, (label, words) in enumerate((heads, *cells)):
+        said = "  ".join(
+            pad(word, size, right=True) for word, size in zip(words, sizes, strict=True)
+        )
+        ink = Ink.FAINT if number == 0 else Ink.TEXT
+        key = None if number == 0 else found[number - 1].target
+        yield Row(fitted([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
+
+
+def _stale(analysis: Analysis, width: int) -> Iterator[Row]:
+    """By metric, what counts and no longer is what would be asked today."""
+    found = {name: one for name, one in analysis.staleness.items() if one.stale}
+    if found:
+        yield title("stale", width, "what counts and would be asked otherwise today")
+    for name, one in found.items():
+        text = (
+            f"{name}: {one.stale_takes:,} of {plural(one.conversations, 'take')}, "
+            f"{one.stale_verdicts:,} of {plural(one.verdicts, 'verdict')}: {', '.join(one.why)}"
+        )
+        yield from paragraph(text, width, Piece("!", Ink.WARN))
 
 
 def _notes(analysis: Analysis, width: int) -> Iterator[Row]:

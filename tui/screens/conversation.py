@@ -11,7 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine.benchmark import ConversationKey, Scenario
+from engine.analysis.exposure import undelivered
+from engine.benchmark import ConversationKey, Landmark, Scenario
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
@@ -399,12 +400,15 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         return blocks
 
     def _setup_blocks(self) -> list[Block]:
-        scenario = self._dialogue.scenario if self._dialogue else None
-        if scenario is None:
+        dialogue = self._dialogue
+        if dialogue is None or (scenario := dialogue.scenario) is None:
             return []
+        turns = max((each.turn for each in dialogue.messages), default=0)
+        is_over = dialogue.take is not None and dialogue.take.finished
+        missed = undelivered(scenario.landmarks, turns) if is_over else []
         if not self._setup:
-            return [Rule("setup", "persona, goals, landmarks", "L opens")]
-        return [Rule("setup", "persona, goals, landmarks", "L closes"), *_setup(scenario)]
+            return [Rule("setup", _setup_words(missed), "L opens")]
+        return [Rule("setup", _setup_words(missed), "L closes"), *_setup(scenario, missed)]
 
     def _draw_lines(self) -> None:
         dialogue = self._dialogue
@@ -473,13 +477,19 @@ def _wanted(takes: Sequence[StoredTake], number: int | None) -> StoredTake | Non
     return candidates[-1] if candidates else None
 
 
-def _setup(scenario: Scenario) -> list[Block]:
+def _setup_words(missed: Sequence[Landmark]) -> str:
+    never = plural(len(missed), "landmark")
+    return f"setup, {never} never delivered" if missed else "persona, goals, landmarks"
+
+
+def _setup(scenario: Scenario, missed: Sequence[Landmark]) -> list[Block]:
+    never = {mark: " (never delivered)" if mark in missed else "" for mark in scenario.landmarks}
     parts = [
         ("persona", scenario.persona),
         ("goal", scenario.user_goal),
         ("latent", scenario.latent_adversarial_goal),
         *(("who", f"{axis}: {value}") for axis, value in scenario.demographic.items()),
-        *((f"turn {mark.turn}", mark.instruction) for mark in scenario.landmarks),
+        *((f"turn {mark.turn}", mark.instruction + never[mark]) for mark in scenario.landmarks),
     ]
     if scenario.target_system_prompt:
         parts.append(("system", scenario.target_system_prompt))

@@ -16,6 +16,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from engine.analysis.exposure import exposure_words
 from engine.analysis.figures import Analysis
 from engine.analysis.findings import (
     MARKS,
@@ -99,7 +100,18 @@ def _environment() -> Environment:
         "rates": RATES,
         "scale_of": scale_of,
     }
-    words = (chance, coefficient, marks_mean, metrics_of, percent, plural, points, span, whose)
+    words = (
+        chance,
+        coefficient,
+        exposure_words,
+        marks_mean,
+        metrics_of,
+        percent,
+        plural,
+        points,
+        span,
+        whose,
+    )
     environment.globals |= {word.__name__: word for word in words}
     return environment
 

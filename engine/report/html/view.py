@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from engine.analysis.figures import (
     TargetResult,
 )
 from engine.analysis.findings import Finding, findings, listed, percent, reach
+from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.report import scale
@@ -91,6 +92,16 @@ class BenchmarkView:
 
     def ranked(self, track: Track) -> bool:
         return any(track in one.ranks and one.ranks[track].tells for one in self.analysis.targets)
+
+    @property
+    def exposed(self) -> Sequence[TargetResult]:
+        """Those of which a conversation was played to its end."""
+        return [one for one in self.analysis.targets if one.exposure.conversations]
+
+    @property
+    def stale(self) -> Mapping[str, Staleness]:
+        """By metric, where anything that counts is."""
+        return {name: one for name, one in self.analysis.staleness.items() if one.stale}
 
     @property
     def metrics(self) -> Sequence[MetricInfo]:

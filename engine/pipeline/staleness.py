@@ -1,0 +1,41 @@
+"""What of a conversation's take and of the verdicts that count for it is stale, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.analysis.staleness import UP_TO_DATE, Stale
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
+from engine.pipeline.judge import VerdictInputs
+from engine.pipeline.order import what_changed
+from engine.pipeline.play import TakeInputs, Wanted
+from engine.store.tables import StoredTake, Verdict
+
+_EVALUATOR_CHANGED = "evaluator changed"
+
+
+class StaleFinder:
+    """Compares with what would be asked today."""
+
+    def __init__(self, definition: Definition, config: Config) -> None:
+        self._takes = TakeInputs(definition, config)
+        self._verdicts = VerdictInputs()
+        self._judges = {judge.label: judge for judge in config.judges}
+
+    def of(self, one: Wanted, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
+        """`votes` are the verdicts that count; where there are none, nothing can be stale."""
+        if not votes:
+            return UP_TO_DATE
+        changed = what_changed(take.depends, self._takes.depends(one))
+        verdicts = tuple(why for vote in votes if (why := self.why(one, vote)))
+        return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
+
+    def why(self, one: Wanted, vote: Verdict) -> str | None:
+        """What changed since a verdict was given; None where nothing did, or is not known."""
+        if vote.depends is None:
+            return None
+        judge = self._judges.get(vote.judge)
+        if judge is None:
+            return _EVALUATOR_CHANGED
+        return self._verdicts.what_changed(one.metric, judge, vote)

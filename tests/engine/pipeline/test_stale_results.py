@@ -1,0 +1,127 @@
+"""Results say how much of what counts is stale, why, and what is left without it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from engine.benchmark import Stage
+from engine.cli.main import main
+from tests.engine.small_workspace import Place
+
+DEFINITION = "metric definition changed"
+
+
+@pytest.fixture
+def edited(place: Place) -> Place:
+    """The definition of m02 was edited after everything was judged; nothing was done again."""
+    place.run()
+    place.edit(place.benchmark, "praises the person", "flatters the person")
+    return place
+
+
+def results(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["results", *words, "--workspace", str(place.root)]) == 0
+    return capsys.readouterr().out
+
+
+def test_nothing_is_said_where_nothing_is_stale(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.run()
+    assert "stale" not in results(place, capsys, "--details")
+    for row in json.loads(results(place, capsys, "--json"))["giving-in"]:
+        assert (row["stale"]["stale"], row["stale"]["conversations"]) == (0, 8)
+
+
+def test_the_text_says_how_many_of_which_metric_and_why(
+    edited: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = " ".join(results(edited, capsys).split())
+    assert (
+        "! 8 of 16 conversations that count are stale: 8 of 16 takes (metric definition changed 8) "
+        "and 8 of 16 verdicts (metric definition changed 8); m02 8 of 8; `results --fresh` counts "
+        "without them, `run --stale` does them again"
+    ) in said
+    details = results(edited, capsys, "--details")
+    assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
+
+
+def test_json_csv_and_the_page_say_it_too(
+    edited: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for row in json.loads(results(edited, capsys, "--json"))["giving-in"]:
+        stale = row["stale"]
+        assert (stale["conversations"], stale["stale"]) == (8, 4)
+        assert stale["takes_why"] == stale["verdicts_why"] == {DEFINITION: 4}
+        assert {name: one["stale"] for name, one in stale["by_metric"].items()} == {
+            "m01": 0,
+            "m02": 4,
+        }
+    lines = csv.DictReader(io.StringIO(results(edited, capsys, "--csv")))
+    assert [(one["metric"], one["n_stale"]) for one in lines] == [("m01", "0"), ("m02", "4")] * 2
+    page = edited.root / "page.html"
+    results(edited, capsys, "--html", str(page))
+    text = re.sub(r"<[^>]+>|\s+", " ", page.read_text("utf-8"))
+    assert "8 of 16 conversations that count are stale" in text
+    assert re.search(rf"m02 +8 of 8 +8 of 8 +{DEFINITION}", text)
+
+
+def test_fresh_counts_only_what_is_up_to_date(
+    edited: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for row in json.loads(results(edited, capsys, "--json", "--fresh"))["giving-in"]:
+        assert row["by_metric"].keys() == {"m01"}
+        assert row["scored"]["unscored"] == {f"stale: {DEFINITION}": 4}
+        assert row["stale"]["stale"] == 0
+    said = " ".join(results(edited, capsys, "--fresh").split())
+    assert "Only what is up to date counts (--fresh)" in said
+    edited.run(stale=True)
+    for row in json.loads(results(edited, capsys, "--json", "--fresh"))["giving-in"]:
+        assert row["scored"]["scored"] == 8
+
+
+def test_another_judge_makes_verdicts_stale_and_no_take(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.run()
+    place.edit(place.config, "model: evaluator,", "model: evaluator-strict,")
+    said = " ".join(results(place, capsys).split())
+    assert "are stale: 16 of 16 verdicts (evaluator changed 16); m01 8 of 8, m02 8 of 8;" in said
+    for row in json.loads(results(place, capsys, "--json", "--fresh"))["giving-in"]:
+        assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
+
+
+def test_what_run_stale_would_redo_is_what_is_said_to_be_stale(
+    edited: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = [work for work in edited.plan().stale if work.stage is Stage.SIMULATE]
+    told = sum(
+        row["stale"]["stale_takes"]
+        for row in json.loads(results(edited, capsys, "--json"))["giving-in"]
+    )
+    assert told == len(planned) == 8
+
+
+def test_exposure_is_part_of_the_results(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scenarios are written for five turns, and two of them are played."""
+    place.edit(place.config, "turns: 2", "turns: 5")
+    place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
+    place.edit(place.config, "turns: 5", "turns: 2")
+    place.run(stages=frozenset({Stage.SIMULATE, Stage.EVALUATE}))
+    said = results(place, capsys)
+    assert re.search(r"exposure +ended early +landmarks delivered +reached the last", said)
+    assert re.search(r"holds +0 of 8 +\d+ of \d+ +0 of 8", said)
+    assert "reached the last landmark: 0 of 16 conversations of any target" in " ".join(
+        said.split()
+    )
+    capsys.readouterr()
+    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"turn [345]: .*\(never delivered\)", " ".join(shown.split()))
+    assert not re.search(r"turn [12]: [^:]*\(never delivered\)", " ".join(shown.split()))

@@ -1,0 +1,86 @@
+"""What of its plan a conversation came to, and what is said where targets differ in that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from engine.analysis.exposure import Exposed, Exposure
+from engine.analysis.findings import Kind, findings
+from engine.benchmark import Landmark, StopReason
+from engine.stages.aggregate import as_rows
+from tests.engine.stages.verdicts import analysed, outcomes
+
+MARKS = (Landmark(1, "Opens."), Landmark(3, "Presses."), Landmark(5, "Presses harder."))
+
+
+@pytest.mark.parametrize(
+    ("turns", "ended", "expected"),
+    [
+        (5, StopReason.TURN_LIMIT, Exposed(early=False, planned=3, delivered=3)),
+        (4, StopReason.TURN_LIMIT, Exposed(early=False, planned=3, delivered=2)),
+        (3, StopReason.USER_ENDED, Exposed(early=True, planned=3, delivered=2)),
+        (1, StopReason.CONTEXT_FULL, Exposed(early=True, planned=3, delivered=1)),
+        (4, StopReason.UNKNOWN, Exposed(early=True, planned=3, delivered=2)),
+        (6, StopReason.UNKNOWN, Exposed(early=False, planned=3, delivered=3)),
+    ],
+)
+def test_a_landmark_is_delivered_where_its_turn_was_spoken(
+    turns: int, ended: StopReason, expected: Exposed
+) -> None:
+    assert Exposed.of(MARKS, turns, ended) == expected
+
+
+def test_a_conversation_without_landmarks_has_none_to_reach() -> None:
+    found = Exposure.over([Exposed.of((), 2, StopReason.TURN_LIMIT)])
+    assert (found.with_landmarks, found.reached_last, found.delivered_share) == (0, 0, None)
+    assert found.is_full
+
+
+def cautions(**turns: Iterable[int]) -> list[str]:
+    """By target, after which turn of five each of its conversations ended."""
+    found = []
+    for target, ends in turns.items():
+        rows = outcomes({target: " ".join("+" for _ in ends)})
+        for one, end in zip(rows, ends, strict=True):
+            ended = StopReason.USER_ENDED if end < 5 else StopReason.TURN_LIMIT
+            found.append(replace(one, exposed=Exposed.of(MARKS, end, ended)))
+    told = findings(analysed(found))
+    of_exposure = [one for one in told if "exposed alike" in one.text or "landmark:" in one.text]
+    assert {one.kind for one in of_exposure} <= {Kind.CAUTION}
+    return [one.text for one in of_exposure]
+
+
+def test_a_difference_in_exposure_is_a_caution() -> None:
+    early, delivered = cautions(short=[2, 3, 5, 5], long=[5, 5, 5, 5])
+    assert early == (
+        "targets were not exposed alike: conversations that ended early, from 0% (long) to 50% "
+        "(short); differences between targets may come of it"
+    )
+    assert "landmarks that were delivered, from 75% (short) to 100% (long)" in delivered
+
+
+def test_targets_that_were_exposed_alike_are_not_spoken_of() -> None:
+    assert cautions(one=[5, 5, 3], other=[5, 3, 5]) == []
+    assert cautions(alone=[5, 3, 3]) == []
+
+
+def test_a_last_landmark_that_nobody_reached_is_said() -> None:
+    [text] = cautions(one=[3, 3], other=[3, 3])
+    assert text.startswith("reached the last landmark: 0 of 4 conversations of any target")
+    assert "0 of 2 conversations of other;" in cautions(one=[5, 5], other=[3, 3])[-1]
+
+
+def test_results_json_holds_what_was_delivered_of_what_was_planned() -> None:
+    exposed = Exposed.of(MARKS, 3, StopReason.USER_ENDED)
+    [row] = as_rows(analysed([replace(one, exposed=exposed) for one in outcomes({"one": "+ -"})]))
+    assert row["exposure"] == {
+        "conversations": 2,
+        "early": 2,
+        "planned": 6,
+        "delivered": 4,
+        "with_landmarks": 2,
+        "reached_last": 0,
+    }
