@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from engine.errors import InputError, Problem
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 
 _CHUNK: Final = 1 << 20
 _NO_FILE: Final = "it is a pipe or a device, expected a regular file"

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
 
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
-from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.store.mirror import EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
 from engine.config.benchmark_file import write_metrics
 from engine.facts import NoteKind
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (

@@ -10,11 +10,11 @@ from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
 from engine.store.tables import Quote, Verdict
 

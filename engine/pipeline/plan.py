@@ -18,6 +18,7 @@ from engine.benchmark import (
     variant_id,
 )
 from engine.config.schema import Config, ModelSpec, Target
+from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.estimate import NOTHING, CostEstimate, Estimator
 from engine.pipeline.generate import (
     ScenarioPlan,
@@ -33,7 +34,6 @@ from engine.pipeline.play import ConversationPlanner, Playing, wanted_conversati
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import BenchmarkContext
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import combinations
 

@@ -21,10 +21,10 @@ from engine.config.schema import Config
 from engine.errors import AnswerError, ModelError
 from engine.facts import Speech
 from engine.identity import seed_from
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.standing import Standing
-from engine.pipeline.workbench import BenchmarkContext, RunContext
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn

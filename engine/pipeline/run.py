@@ -18,6 +18,7 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.budget import Budget, BudgetLimit
+from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.estimate import Estimator, Measured, measured
 from engine.pipeline.fault_log import FaultLog
@@ -34,7 +35,6 @@ from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import plan_run
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.pipeline.workbench import BenchmarkContext, LiveBoard, RunContext
 from engine.providers.accounts import Accounts
 from engine.providers.clock import Clock
 from engine.providers.retry import RetryPolicy

@@ -11,7 +11,7 @@ from engine.benchmark import Scenario
 from engine.errors import InputError, Problem
 from engine.facts import NoteKind
 from engine.files import digest_on_disk
-from engine.pipeline.workbench import BenchmarkContext, RunContext
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.store.reader import EditedScenariosReader
 from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import ScenarioRow

@@ -14,6 +14,7 @@ from engine.benchmark import ConversationKey, Stage, State
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec
 from engine.facts import NoteKind
+from engine.pipeline.context import RunContext
 from engine.pipeline.control import StopRequested, side_by_side, together
 from engine.pipeline.files import write_files
 from engine.pipeline.generate import (
@@ -33,7 +34,6 @@ from engine.pipeline.play import (
 )
 from engine.pipeline.scenarios_file import take_in_edits
 from engine.pipeline.standing import Standing, settled
-from engine.pipeline.workbench import RunContext
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
 from engine.providers.http.transport import ConnectionFailedError, OnBody, Transport
 from engine.providers.model import Finish, OnText

@@ -22,8 +22,8 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Board, Request, Response
-from engine.service.hearing import LinkState
-from engine.service.outlook import ConnectionState, Holding, LinkTimeouts
+from engine.service.connection_state import ConnectionState, Holding, LinkTimeouts
+from engine.service.link_state import LinkState
 from engine.service.protocol import (
     LONGEST_LINE,
     CommandAsked,
@@ -88,8 +88,8 @@ class SocketLink:
         self._uid_of = uid_of
         self._lock = threading.Lock()
         """Guards what follows; held for moments."""
-        self._hearing = LinkState(hertz)
-        self._outlook = ConnectionState(self._patience, time.monotonic())
+        self._link_state = LinkState(hertz)
+        self._connection = ConnectionState(self._patience, time.monotonic())
         self._errands: deque[_Errand] = deque()
         """Commands that are not sent yet."""
         self._pending: dict[int, _Pending] = {}
@@ -111,18 +111,18 @@ class SocketLink:
     def board(self) -> Board:
         now = time.monotonic()
         with self._lock:
-            if self._hearing.want_board(now):
+            if self._link_state.want_board(now):
                 self._wake()
             waited = now - min((each.sent for each in self._pending.values()), default=now)
-            hearing = self._hearing
-            return self._outlook.board(hearing.board, waited, now, parted=hearing.parted)
+            hearing = self._link_state
+            return self._connection.board(hearing.board, waited, now, parted=hearing.parted)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
         now, conversation = time.monotonic(), (benchmark, key)
         with self._lock:
-            if self._hearing.want_text(conversation, now):
+            if self._link_state.want_text(conversation, now):
                 self._wake()
-            return self._hearing.text(conversation, cursor)
+            return self._link_state.text(conversation, cursor)
 
     def ask(self, request: Request) -> Response:
         errand = _Errand(request)
@@ -144,7 +144,7 @@ class SocketLink:
     def is_connected(self) -> bool:
         """Whether the engine was reached when it was last spoken to."""
         with self._lock:
-            return self._outlook.connected
+            return self._connection.connected
 
     def close(self) -> None:
         with self._lock:
@@ -162,7 +162,9 @@ class SocketLink:
         waited = f"waited {self._patience.answer:.0f} s"
         if errand.sent:
             return f"the engine does not answer ({waited}); it may still do it when it comes back"
-        return f"the engine cannot be reached ({waited}): {self._outlook.why or 'it is starting'}"
+        return (
+            f"the engine cannot be reached ({waited}): {self._connection.why or 'it is starting'}"
+        )
 
     def _wake(self) -> None:
         if self._waker is not None:
@@ -216,12 +218,12 @@ class SocketLink:
 
     def _talk(self, line: LineSocket, now: float) -> float | None:
         """Ask for what is due. When there is more to ask; None where nothing is."""
-        for asked in self._hearing.due(now):
+        for asked in self._link_state.due(now):
             self._send(line, _Pending(asked, now))
         while self._errands:
             errand = self._errands.popleft()
             self._send(line, _Pending(CommandAsked(errand.request), now, errand))
-        return self._hearing.next_due(now)
+        return self._link_state.next_due(now)
 
     def _send(self, line: LineSocket, pending: _Pending) -> None:
         number = next(self._numbers)
@@ -236,8 +238,8 @@ class SocketLink:
 
     def _take_in(self, said: Said, now: float) -> None:
         if said.goodbye is not None:
-            self._hearing.hear_goodbye(said.goodbye)
-            self._outlook.part()
+            self._link_state.hear_goodbye(said.goodbye)
+            self._connection.part()
             return
         pending = self._pending.pop(said.id, None)
         if pending is not None and pending.errand is not None:
@@ -246,9 +248,9 @@ class SocketLink:
             raise BrokenLineError(said.error)
         if pending is None:
             return
-        self._hearing.hear(pending.asked, said, now)
-        if self._hearing.board is not None and not isinstance(pending.asked, HelloAsked):
-            self._outlook.silent_since = None
+        self._link_state.hear(pending.asked, said, now)
+        if self._link_state.board is not None and not isinstance(pending.asked, HelloAsked):
+            self._connection.silent_since = None
             self._pause = self._patience.first_look
             self._settled.set()
 
@@ -261,7 +263,7 @@ class SocketLink:
             return due is not None and now >= due
 
     def _next_look_due(self, now: float) -> float | None:
-        wanted = self._errands or self._hearing.interested(now)
+        wanted = self._errands or self._link_state.interested(now)
         return self._next_look if wanted else None
 
     def _look(self) -> None:
@@ -278,12 +280,12 @@ class SocketLink:
         with self._lock:
             if line is not None:
                 self._line = line
-                self._outlook.connect(holder)
-                self._hearing.begin_anew(now)
+                self._connection.connect(holder)
+                self._link_state.begin_anew(now)
                 self._send(line, _Pending(HelloAsked(), now))
                 return
-            self._outlook.find(holder, why, now)
-            hopeless = self._outlook.hopeless(now)
+            self._connection.find(holder, why, now)
+            hopeless = self._connection.hopeless(now)
             if hopeless is not None:
                 self._settled.set()
                 while self._errands:
@@ -296,8 +298,8 @@ class SocketLink:
             if self._line is not None:
                 self._line.close()
             self._line = None
-            self._outlook.lose(why, now)
-            self._hearing.fall_silent()
+            self._connection.lose(why, now)
+            self._link_state.fall_silent()
             lost, self._pending = list(self._pending.values()), {}
             for pending in lost:
                 if pending.errand is not None:

@@ -21,8 +21,8 @@ from typing import Final, Protocol, cast
 from engine.benchmark import ConversationKey
 from engine.errors import CrosswindError
 from engine.facts import LiveText
+from engine.kill_points import KillPoint, reached
 from engine.link import Board, Request, Response
-from engine.moments import KillPoint, reached
 from engine.service.protocol import (
     LONGEST_LINE,
     VERSION,

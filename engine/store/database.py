@@ -15,7 +15,7 @@ from sqlite_utils import Database, Migrations
 
 from engine.errors import CrosswindError, StoreError
 from engine.files import sync
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
 from engine.store.filesystem import keep_private, mounts_text, refuse_network

@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import Final
 
 from engine.errors import StoreError, WorkspaceBusyError
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.store.process import Process, ProcessState, fate, this_process
 
 LOCK_NAME: Final = "crosswind.lock"

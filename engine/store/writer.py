@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from engine.display import plural
 from engine.errors import CrosswindError, StoreError
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import Acknowledgements
 from engine.store.bulk import Bulk
 from engine.store.events import keep_sums

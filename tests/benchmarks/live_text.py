@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Board, Command, EngineState, Identity, Request, Response
-from engine.pipeline.workbench import LiveBoard
+from engine.pipeline.context import LiveBoard
 from engine.service.client import SocketLink, connect
 from engine.service.server import Server
 from engine.store.database import open_store

@@ -44,7 +44,7 @@ from engine.benchmark import (
 )
 from engine.facts import LiveText, NoteKind, Speech
 from engine.link import Board, EngineState, Identity, Request, Response
-from engine.pipeline.workbench import LiveBoard, LiveMessage
+from engine.pipeline.context import LiveBoard, LiveMessage
 from engine.service.client import connect
 from engine.service.server import Server
 from engine.store.database import Store, open_store

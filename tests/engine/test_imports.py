@@ -28,7 +28,7 @@ LAYERS = [
     ["jury"],
     ["progress", "statistics"],
     ["facts", "branches", "files"],
-    ["benchmark", "errors", "identity", "display", "moments", "quotes", "scripted"],
+    ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from engine.moments import VARIABLE
+from engine.kill_points import VARIABLE
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 

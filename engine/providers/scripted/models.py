@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.benchmark import Usage
 from engine.errors import InputError, Problem
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.providers.scripted.evaluator import judgement
 from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState, Identity, Request, Response
-from engine.pipeline.workbench import LiveBoard, LiveMessage
+from engine.pipeline.context import LiveBoard, LiveMessage
 from engine.service.client import SocketLink
-from engine.service.outlook import LinkTimeouts
+from engine.service.connection_state import LinkTimeouts
 from engine.service.server import Server
 from engine.service.socket import Socket, peer_uid
 

@@ -11,7 +11,7 @@ from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Command, EngineState, Request, Response, Row
 from engine.service.client import SocketLink, connect
-from engine.service.outlook import LOST, NOBODY, LinkTimeouts
+from engine.service.connection_state import LOST, NOBODY, LinkTimeouts
 from tests.engine.service.staging import (
     BENCHMARK,
     ENGINE,
@@ -132,9 +132,9 @@ def test_only_what_is_looked_at_is_asked_for(stage: Stage) -> None:
     link = stage.link()
     until(lambda: link.board().engine)
     with link._lock:
-        assert link._hearing.interested(time.monotonic())
-        assert not link._hearing.interested(time.monotonic() + 2.1)
-        assert link._hearing.next_due(time.monotonic() + 2.1) is None
+        assert link._link_state.interested(time.monotonic())
+        assert not link._link_state.interested(time.monotonic() + 2.1)
+        assert link._link_state.next_due(time.monotonic() + 2.1) is None
 
 
 def test_two_watchers_see_the_same_at_paces_of_their_own(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from engine.moments import KillPoint
+from engine.kill_points import KillPoint
 from tests.killing.case import (
     AT_ONCE,
     Death,

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StoreError
+from engine.kill_points import KillPoint
 from engine.link import Command, EngineState, Request, Response
-from engine.moments import KillPoint
 from engine.service import server
 from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD

@@ -14,7 +14,7 @@ from engine.config.schema import Config, ModelSpec
 from engine.config.workspace import LOG_FILE, Workspace
 from engine.errors import CrosswindError, DamagedError, ModelError
 from engine.facts import LiveText, NoteKind, Speech
-from engine.moments import KillPoint, reached
+from engine.kill_points import KillPoint, reached
 from engine.pipeline.budget import Budget
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.fault_log import FaultLog

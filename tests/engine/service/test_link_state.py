@@ -10,7 +10,7 @@ import pytest
 
 from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState
-from engine.service.hearing import BOARD_HERTZ, INTEREST_SECONDS, ConversationId, LinkState
+from engine.service.link_state import BOARD_HERTZ, INTEREST_SECONDS, ConversationId, LinkState
 from engine.service.protocol import (
     BoardAsked,
     MessageError,
