@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from engine.cli.session import Session
-from engine.pipeline.run import Pipeline, Planner
+from engine.pipeline.planner import Planner
+from engine.pipeline.run import Pipeline
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.reading import empty_reader, open_reader

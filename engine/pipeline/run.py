@@ -13,14 +13,13 @@ from typing import Final
 
 from engine.benchmark import Role, Stage
 from engine.config.benchmark_file import Definition, load_definition
-from engine.config.schema import Config, ModelSpec, config_of
+from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.facts import NoteKind, RunEnd
 from engine.pipeline.budget import Budget, BudgetLimit
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control, StopRequested
-from engine.pipeline.estimate import Estimator, Measured, measured
 from engine.pipeline.fault_log import FaultLog
 from engine.pipeline.files import write_files
 from engine.pipeline.models import (
@@ -28,11 +27,10 @@ from engine.pipeline.models import (
     Models,
     Opener,
     StoredMemory,
-    endpoint_of,
     prices_of,
 )
 from engine.pipeline.order import Order, PriceRange
-from engine.pipeline.plan import plan_run
+from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
 from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.providers.accounts import Accounts
@@ -54,7 +52,6 @@ class RunResult:
     """Whether it was stopped before its end; the next run goes on from there."""
 
 
-RUN_BUDGET, WORKSPACE_BUDGET = "run.budget", "workspace_budget"
 UNATTENDED_SECONDS: Final = 60.0
 """For so long a run that waits for an answer stays when nobody is there any more."""
 ARRIVING_SECONDS: Final = 10.0
@@ -99,91 +96,6 @@ class BudgetQuestion:
             "quotes the rest and goes on from there, and `--yes` or `run.budget` lets it go on "
             "unasked"
         )
-
-
-@dataclass(slots=True)
-class Planner:
-    """Works out what an order would do and cost, on one workspace. Writes nothing, calls nobody."""
-
-    workspace: Workspace
-    config: Config
-    reader: Reader
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    opener: Opener | None = None
-    """Another way to open models than the usual one."""
-    models: Models = field(init=False)
-    _environment: Environment = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._environment = Environment(self.workspace.root, self.environ)
-        opener = self.opener or ModelOpener(self._environment, Accounts(), lambda _note: None)
-        self.models = Models(self.config, opener)
-
-    def context(self, definition: Definition) -> BenchmarkContext:
-        config = config_of(self.config, definition.name)
-        return BenchmarkContext(self.workspace, config, self.reader, definition)
-
-    def check(self, order: Order) -> list[BenchmarkContext]:
-        """Everything that can be known to be wrong before anything is done.
-
-        Raises `InputError` with all of it.
-        """
-        found = [
-            self.context(load_definition(self.workspace.definition_path(name)))
-            for name in order.benchmarks
-        ]
-        for one in found:
-            check_scenarios(one)
-        judge = self.judge(order)
-        others = () if judge is None else (judge,)
-        for config in [one.config for one in found] or [self.config]:
-            roles = (config.user_model, *config.judges, config.generator)
-            for spec in (*roles, *config.targets, *others):
-                self.models.open(spec)
-            for key in self._limited:
-                self.estimator(*roles).require_prices(config, key)
-        return found
-
-    @property
-    def _limited(self) -> list[str]:
-        """The keys of the budgets that there are."""
-        usd = {RUN_BUDGET: self.config.run.budget, WORKSPACE_BUDGET: self.config.workspace_budget}
-        return [key for key, most in usd.items() if most is not None]
-
-    def judge(self, order: Order) -> ModelSpec | None:
-        """Another judge than those of the configuration, where the order names one."""
-        return None if order.evaluator is None else self.config.model_named(order.evaluator)
-
-    def estimator(self, *others: ModelSpec) -> Estimator:
-        """Prices calls before they are made, also those of other models than the usual ones."""
-        specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
-        real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
-        addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
-        return Estimator(
-            prices_of(self.config),
-            addresses,
-            turns=self.config.generation.turns,
-            measured=measured(self.reader) if real else Measured(),
-        )
-
-    def left(
-        self, context: BenchmarkContext, order: Order
-    ) -> dict[tuple[Role, str], tuple[float, float]]:
-        """How many calls are left of a benchmark, and what each will cost in US dollars, by role
-        and label."""
-        judge = self.judge(order)
-        estimator = self.estimator(*(() if judge is None else (judge,)))
-        found: dict[tuple[Role, str], tuple[float, float]] = {}
-        for stage in plan_run(context, order, judge).calls:
-            for part in stage.parts:
-                one = estimator.estimate([part])
-                if one.usd.expected and one.calls.expected:
-                    kind = part.role, part.spec.label
-                    calls, usd = found.get(kind, (0.0, 0.0))
-                    total = calls * usd + one.usd.expected
-                    calls += one.calls.expected
-                    found[kind] = calls, total / calls
-        return found
 
 
 @dataclass(slots=True)

@@ -37,9 +37,9 @@ from engine.pipeline.plan import (
     plan_run,
     price_plan,
 )
+from engine.pipeline.planner import Planner
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
-from engine.pipeline.run import Planner
 from engine.pipeline.standing import Standing
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader

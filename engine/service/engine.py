@@ -29,7 +29,8 @@ from engine.link import (
     Wait,
 )
 from engine.pipeline.order import Order
-from engine.pipeline.run import Pipeline, Planner, RunResult
+from engine.pipeline.planner import Planner
+from engine.pipeline.run import Pipeline, RunResult
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 """Stages whose concurrency can be changed."""

@@ -14,7 +14,8 @@ from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.plan import RunPlan, plan_run
-from engine.pipeline.run import Pipeline, Planner, RunResult
+from engine.pipeline.planner import Planner
+from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.model import Model
 from engine.store.database import open_store
 from engine.store.reader import Reader

@@ -14,7 +14,7 @@ from engine.identity import digest
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why
 from engine.pipeline.plan import plan_run
-from engine.pipeline.run import Planner
+from engine.pipeline.planner import Planner
 from tests.engine.wire import audit
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault

@@ -20,8 +20,9 @@ from engine.config.workspace import Workspace
 from engine.pipeline.estimate import CostEstimate
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.plan import PricedPlan, plan_run, price_plan
+from engine.pipeline.planner import Planner
 from engine.pipeline.ranges import Range
-from engine.pipeline.run import Planner, RunResult
+from engine.pipeline.run import RunResult
 from engine.store.reading import empty_reader, open_reader
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault, nth
