@@ -27,7 +27,7 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["progress", "statistics"],
-    ["facts", "branches", "files"],
+    ["facts", "branches", "files", "user_audit"],
     ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
