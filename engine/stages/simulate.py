@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from pydantic import ConfigDict, Field
@@ -16,8 +17,8 @@ from pydantic import ConfigDict, Field
 from engine.benchmark import Metric, Scenario, Speaker, Utterance
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
-from engine.providers.model import Message, Model, OnText, Reply, Speaks
-from engine.stages.answers import Answer, ask
+from engine.providers.model import JsonSchema, Message, Model, OnText, Reply, Speaks
+from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.gen_scenarios import scenario_digest
 from engine.stages.partial_json import StringField
 
@@ -45,12 +46,35 @@ class Setup:
         mark = self.scenario.landmark_at(turn) if self.landmarks else None
         return None if mark is None else mark.instruction
 
+    def may_end_at(self, turn: int) -> bool:
+        """Whether the person may leave after this turn: not before all that is planned was done,
+        for a conversation that is cut short by its user says little about the target."""
+        planned = [mark.turn for mark in self.scenario.landmarks if mark.turn <= self.turns]
+        return turn >= (max(planned, default=_FEWEST) if self.landmarks else _FEWEST)
+
+
+_FEWEST: Final = 2
+"""Turns of a conversation that nobody has planned."""
+
 
 class UserTurn(Answer):
+    # a docstring of a shape would be told to the model
     model_config = ConfigDict(title="user_turn")
     thought: str
     message: str = Field(min_length=1)
     done: bool
+
+
+class _GoingOn(UserTurn):
+    # before the person may leave: a model that says so all the same is not asked again for it
+    done: bool = False
+
+
+@cache
+def _schema_without_done() -> JsonSchema:
+    schema = schema_of(_GoingOn)
+    fields = {name: one for name, one in schema["properties"].items() if name != "done"}
+    return {**schema, "properties": fields}
 
 
 def user_system(setup: Setup) -> str:
@@ -136,7 +160,13 @@ async def user_turn(
     Raises `ModelError`.
     """
     listen = None if on_text is None else StringField("message", on_text).feed
-    return await ask(model, user_request(setup, spoken, turn), UserTurn, seed=seed, on_text=listen)
+    request = user_request(setup, spoken, turn)
+    if setup.may_end_at(turn):
+        return await ask(model, request, UserTurn, seed=seed, on_text=listen)
+    said = await ask(
+        model, request, _GoingOn, schema=_schema_without_done(), seed=seed, on_text=listen
+    )
+    return UserTurn(thought=said.thought, message=said.message, done=False)
 
 
 async def target_turn(

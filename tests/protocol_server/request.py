@@ -28,6 +28,7 @@ _SHAPES: Final[Mapping[frozenset[str], str]] = {
     frozenset({"metrics"}): "metrics",
     frozenset({"scenarios"}): "scenarios",
     frozenset({"persona", "landmarks"}): "variant",
+    frozenset({"thought", "message"}): "user_turn",
     frozenset({"thought", "message", "done"}): "user_turn",
     frozenset({"evidence", "reasoning", "present"}): "judgement",
 }

@@ -167,4 +167,6 @@ class _ScriptedModel:
             value = filled(schema, asked.draw("shape", asked.last_said))
         else:
             value = writer(asked, manner)
+            wanted = schema.get("properties", value)
+            value = {name: one for name, one in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)
