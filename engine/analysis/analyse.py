@@ -20,12 +20,14 @@ from engine.analysis.figures import (
     ServedByOthers,
     Tally,
     TargetResult,
+    UserAuditResult,
 )
 from engine.analysis.staleness import Stale, Staleness
 from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
 from engine.benchmark import Track
 from engine.statistics.clusters import Stratum, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
+from engine.user_audit import UserAuditMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class About:
     """How many conversations count by judges that are not the configuration's, by judge."""
     silent_judges: Mapping[str, int] = field(default_factory=dict)
     """How many conversations count without all the verdicts that were to be had of a judge."""
+    user_audit: UserAuditMode = UserAuditMode.OFF
+    user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
+    """By target."""
 
 
 def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = False) -> Analysis:
@@ -92,6 +97,8 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
         left_out=about.left_out,
         notes=_notes(about),
         cost=about.cost,
+        user_audit=about.user_audit,
+        user_audits=about.user_audits,
     )
 
 

@@ -12,6 +12,7 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
 from engine.progress import others_in_words
 from engine.statistics.ranks import RankRange
+from engine.user_audit import FaultKind, UserAuditMode
 
 ENOUGH_SCENARIOS: Final = 8
 """Base scenarios below which a rate is marked as resting on too little, and no ranking is given."""
@@ -321,6 +322,20 @@ class ServedByOthers:
 
 
 @dataclass(frozen=True, slots=True)
+class UserAuditResult:
+    """In how many conversations of one target the user model did not do its part."""
+
+    of: int
+    """Conversations of the benchmark that were played to their end."""
+    looked_at: int
+    """Of those: what came from files, or an older version played, nobody has looked at."""
+    invalid: int
+    """With one fault or more."""
+    faults: Mapping[FaultKind, int]
+    """By each kind, the conversations that have it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """What a benchmark's verdicts say."""
 
@@ -354,6 +369,9 @@ class Analysis:
     """What a reader should know before the figures are used."""
     cost: str | None = None
     """Where the cost of the calls is known from, in a sentence."""
+    user_audit: UserAuditMode = UserAuditMode.OFF
+    user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
+    """By target; none where nobody looks."""
 
     def target(self, name: str) -> TargetResult | None:
         return next((one for one in self.targets if one.target == name), None)

@@ -23,6 +23,7 @@ from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE
 from engine.statistics.ranks import RankRange
+from engine.user_audit import FaultKind, UserAuditMode
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""
@@ -64,6 +65,7 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_agreement(analysis),
         *_no_signal(analysis),
         *_unscored(analysis),
+        *_user_audit(analysis),
         *_judges(analysis),
     ]
 
@@ -455,6 +457,33 @@ def _bounds(one: TargetResult) -> str:
 
 def _opens(estimate: Estimate) -> bool:
     return bool(estimate.scored and estimate.missing)
+
+
+def _user_audit(analysis: Analysis) -> Iterator[Finding]:
+    audits = analysis.user_audits
+    of = sum(one.of for one in audits.values())
+    invalid = sum(one.invalid for one in audits.values())
+    if invalid:
+        kinds = sum((Counter(one.faults) for one in audits.values()), Counter[FaultKind]())
+        said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        counted = (
+            "counted as unscored"
+            if analysis.user_audit is UserAuditMode.INVALIDATE
+            else "counted all the same"
+        )
+        yield Finding(
+            Kind.CAUTION,
+            f"the user model did not do its part in {invalid:,} of "
+            f"{plural(of, 'conversation')} ({said}): {counted}; `crosswind simulate --invalid` "
+            "plays them again",
+        )
+    unseen = sum(one.of - one.looked_at for one in audits.values())
+    if unseen:
+        yield Finding(
+            Kind.CAUTION,
+            "whether the user model did its part is not known of "
+            f"{plural(unseen, 'conversation')}, from files or played while nobody looked",
+        )
 
 
 def several_verdicts(analysis: Analysis) -> bool:

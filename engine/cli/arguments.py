@@ -256,7 +256,12 @@ def _once_more(command: AddCommand) -> None:
     evaluate.add_argument("--json", action="store_true", help="for a script")
 
     simulate = command("simulate", "play these conversations again, as a new take, and judge it")
-    simulate.add_argument("ids", metavar="ID", nargs="+")
+    simulate.add_argument("ids", metavar="ID", nargs="*")
+    simulate.add_argument(
+        "--invalid",
+        action="store_true",
+        help="those in which the user model did not do its part; of the ids, or of all",
+    )
     simulate.add_argument("--benchmark", metavar="NAME", help="where several have this id")
     simulate.add_argument("--json", action="store_true", help="for a script")
     for again in (evaluate, simulate):

@@ -197,6 +197,20 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 def simulate(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
+    if arguments.invalid:
+        keys = _invalid(session, arguments)
+        if not keys:
+            tell("no conversation is known in which the user model did not do its part")
+            return DONE
+        return _again(session, arguments, Command.SIMULATE, keys)
+    if not arguments.ids:
+        raise InputError(
+            Problem(
+                "no conversation is named",
+                hint="name some by their ids, or `--invalid` for those whose user model did not "
+                "do its part",
+            )
+        )
     keys = _asked(session, arguments)
     gone = {key.target_id for found in keys.values() for key in found} - {
         target.id for target in session.config.targets
@@ -214,6 +228,30 @@ def simulate(arguments: argparse.Namespace) -> int:
 
 
 Keys = Mapping[str, frozenset[ConversationKey]]
+
+
+def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
+    """What counts of the present targets and has a fault of the user model's, among what is named,
+    or all of it."""
+    targets = {target.id for target in session.config.targets}
+    with closing(open_reader(session.store_path)) as reader:
+        asked: Keys | None = None
+        names = session.benchmarks([arguments.benchmark] if arguments.benchmark else [])
+        if arguments.ids:
+            asked = conversations(reader, arguments.ids, benchmark=arguments.benchmark)
+            names = list(asked)
+        takes = {name: reader.counting_takes(name) for name in names}
+    found = {
+        name: frozenset(
+            take.key
+            for take in of_benchmark
+            if take.user_faults
+            and take.key.target_id in targets
+            and (asked is None or take.key in asked[name])
+        )
+        for name, of_benchmark in takes.items()
+    }
+    return {name: keys for name, keys in found.items() if keys}
 
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Keys:

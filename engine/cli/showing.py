@@ -145,6 +145,8 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         scripted = f" · {some}" if some else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
+        for fault in take.user_faults or ():
+            yield from _wrapped(f"user model, {fault}", "  ! ")
         counts = counted is not None and take.seq == counted.seq
         if counts:
             yield f"  counts: {_counts(one.verdicts, jury)}"

@@ -27,6 +27,7 @@ from engine.config.values import (
     Shape,
     SourceName,
     Url,
+    UserAudit,
     Words,
 )
 from engine.config.wording import did_you_mean, shown
@@ -34,6 +35,7 @@ from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury
 from engine.scripted import Pace
+from engine.user_audit import UserAuditMode
 
 ONE: Final = "evaluator_model"
 SEVERAL: Final = "evaluators"
@@ -272,6 +274,10 @@ class Config(Shape):
     )
     perfunctory: bool = Field(default=False, description="true or false")
     landmarks: bool = Field(default=True, description="true or false")
+    user_audit: UserAudit = Field(
+        default=UserAuditMode.FLAG, description="`off`, `flag` or `invalidate`"
+    )
+    """What is done about a user model that did not do its part."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
     models: Section[Mapping[Name, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"

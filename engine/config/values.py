@@ -18,6 +18,7 @@ from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.scripted import Pace
+from engine.user_audit import UserAuditMode
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SERVED: Final = ("any", "same")
@@ -77,6 +78,14 @@ def _whom_to_take(word: str) -> str:
     return word
 
 
+def _audit_mode(value: object) -> object:
+    """YAML 1.1 reads a bare `off` as no."""
+    word = "off" if value is False else value
+    if isinstance(word, str) and word in set(UserAuditMode):
+        return UserAuditMode(word)
+    raise ValueError(f"found `{shown(str(value))}`, expected `off`, `flag` or `invalidate`")
+
+
 def _names_of_models(value: object) -> object:
     """One name, or a list of them. Checked whole, as with a pace."""
     names: list[Any] = [value] if isinstance(value, str) else []
@@ -116,6 +125,7 @@ Effort = Annotated[str, AfterValidator(_known_effort)]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
+UserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")

@@ -320,7 +320,12 @@ class Conversations:
             return
         for message in take.transcript.messages[len(there.digests) :]:
             yield replace(message, take=there.seq)
-        yield TakeEndRow(take=there.seq, stop_reason=take.stop_reason, detail=take.detail)
+        yield TakeEndRow(
+            take=there.seq,
+            stop_reason=take.stop_reason,
+            detail=take.detail,
+            user_faults=take.user_faults,
+        )
 
     def verdicts_on(
         self, take: KnownTake, verdicts: list[Verdict] | tuple[Verdict, ...]

@@ -25,6 +25,7 @@ from engine.store.digest import message_digest
 from engine.store.inserts import storable_message
 from engine.store.mirror_rows import is_scripted
 from engine.store.tables import Depends, MessageRow, TakeRow, Verdict
+from engine.user_audit import FaultKind, UserFault
 
 NO_CONTENT: Final = "no content"
 """How a message ended whose content is null in the file."""
@@ -169,6 +170,7 @@ class FileTake:
     ended_at: int | None = None
     depends: Depends | None = None
     """What it was made from, where that is known."""
+    user_faults: tuple[UserFault, ...] | None = None
 
     @property
     def finished(self) -> bool:
@@ -200,6 +202,7 @@ class FileTake:
             messages=self.transcript.messages,
             stop_reason=self.stop_reason,
             detail=self.detail,
+            user_faults=self.user_faults,
             ended_at=self.ended_at,
             verdicts=self.verdicts,
         )
@@ -249,6 +252,7 @@ def _counting(
         model=label,
         scripted=is_scripted((user, label)),
         counts=True,
+        user_faults=_user_faults(told, secrets),
     )
 
 
@@ -265,6 +269,7 @@ def listed_takes(
             user_model=text(one, "user_model") or UNKNOWN,
             model=text(one, "model") or UNKNOWN,
             scripted=one.get("scripted") is True,
+            user_faults=_user_faults(one, secrets),
         )
         given = verdicts_of(objects(one.get("verdicts")), metric_id, rules)
         yield take.judged(given) if take.finished else take
@@ -275,6 +280,20 @@ def _number(told: Mapping[str, Any]) -> int:
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31:
         return number
     return 0
+
+
+def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[UserFault, ...] | None:
+    """As our own files tell them; None where they do not."""
+    if not isinstance(told.get("user_faults"), list):
+        return None
+    return tuple(
+        UserFault(FaultKind(kind), turn, cleaned(detail, secrets))
+        for one in objects(told["user_faults"])
+        if (kind := one.get("kind")) in set(FaultKind)
+        and type(turn := one.get("turn")) is int
+        and 0 < turn < 2**31
+        and (detail := text(one, "detail")) is not None
+    )
 
 
 def _detail(told: Mapping[str, Any], secrets: frozenset[str]) -> str | None:

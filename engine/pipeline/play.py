@@ -30,6 +30,7 @@ from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, ScenarioRow, StoredTake, TakeEndRow, TakeRow
+from engine.user_audit import UserAudit, UserAuditMode, UserFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, s
         end = TakeEndRow(take=take, stop_reason=failure.reason, detail=str(failure))
         await bench.store.write(end)
         raise
-    await bench.store.write(TakeEndRow(take=take, stop_reason=reason, detail=None))
+    faults = table.user_faults(reason)
+    await bench.store.write(TakeEndRow(take=take, stop_reason=reason, user_faults=faults))
     return take if table.complete_turns else None
 
 
@@ -228,6 +230,16 @@ class _Player:
     @property
     def complete_turns(self) -> int:
         return len(self._said) // 2
+
+    def user_faults(self, reason: StopReason) -> tuple[UserFault, ...] | None:
+        """What the user model did wrong in it; None where nobody is to look."""
+        if self._bench.config.user_audit is UserAuditMode.OFF:
+            return None
+        said = [one.text for one in self._said if one.speaker is Speaker.USER]
+        audit = UserAudit(self._setup.scenario)
+        return audit.faults(
+            list(enumerate(said, start=1)), turns=self._setup.turns, stop_reason=reason
+        )
 
     async def play(self) -> StopReason:
         """Raises `TurnFailedError`, and `Drained` between two messages."""

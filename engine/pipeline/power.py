@@ -47,7 +47,7 @@ def detectable_differences(
     if len(config.targets) < 2:
         return []
     wanted = list(wanted_conversations(definition, config, reader))
-    outcomes = outcomes_of(wanted, Standing.of(reader, definition.name), config.jury)
+    outcomes = outcomes_of(wanted, Standing.of(reader, definition.name), config)
     tallies = tally(outcomes, [target.id for target in config.targets])
     removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
     sizes = _sizes(definition, config, wanted, removed)

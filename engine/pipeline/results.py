@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from engine.analysis.analyse import About, analyse
 from engine.analysis.exposure import Exposed
-from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, Vote
+from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, UserAuditResult, Vote
 from engine.analysis.staleness import UP_TO_DATE
 from engine.benchmark import ConversationKey, Landmark, StopReason
 from engine.config.benchmark_file import Definition
@@ -34,6 +34,7 @@ from engine.stages.aggregate import JsonObject, as_rows
 from engine.stages.evaluate import ANSWERED
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
+from engine.user_audit import FaultKind, UserAuditMode
 
 _WORDS: Final = {
     StopReason.USER_FAILED: "user model failed",
@@ -59,14 +60,28 @@ def analysis_of(
     if standing is None:
         standing = Standing.of(reader, definition.name)
     look = _Look(definition, config, reader, fresh=fresh)
-    outcomes = [_outcome(one, standing, config.jury, look) for one in wanted]
+    found = (_outcome(one, standing, config.jury, look) for one in wanted)
+    outcomes = [_unless_invalid(one, standing, config) for one in found]
     about = _about(definition, config, reader, standing, outcomes)
     return analyse(outcomes, replace(about, fresh=fresh), exploratory=exploratory)
 
 
-def outcomes_of(wanted: Iterable[Wanted], standing: Standing, jury: Jury) -> list[Outcome]:
+def outcomes_of(wanted: Iterable[Wanted], standing: Standing, config: Config) -> list[Outcome]:
     """What counts for each of these conversations, and no more of them."""
-    return [_outcome(one, standing, jury) for one in wanted]
+    found = (_outcome(one, standing, config.jury) for one in wanted)
+    return [_unless_invalid(one, standing, config) for one in found]
+
+
+def _unless_invalid(outcome: Outcome, standing: Standing, config: Config) -> Outcome:
+    """Unscored where the user model did not do its part in the take that counts, and the
+    configuration asks for that."""
+    if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
+        return outcome
+    faults = standing.counting[outcome.key][0].user_faults
+    if not faults:
+        return outcome
+    why = f"user model: {faults[0].kind}"
+    return replace(outcome, passed=None, unscored=why, stale=UP_TO_DATE)
 
 
 class _Look:
@@ -184,7 +199,31 @@ def _about(
         silent_judges=_silent_judges(outcomes, config.jury),
         others=served_by_others(reader, definition.name, standing, asked),
         cost=reader.cost_origins(definition.name).in_words(),
+        user_audit=config.user_audit,
+        user_audits=_user_audits(config, standing, asked),
     )
+
+
+def _user_audits(
+    config: Config, standing: Standing, asked: set[ConversationKey]
+) -> dict[str, UserAuditResult]:
+    """By target, over the takes that count."""
+    if config.user_audit is UserAuditMode.OFF:
+        return {}
+    of: Counter[str] = Counter()
+    looked_at: Counter[str] = Counter()
+    invalid: Counter[str] = Counter()
+    faults: defaultdict[str, Counter[FaultKind]] = defaultdict(Counter)
+    for key in standing.counting.keys() & asked:
+        found = standing.counting[key][0].user_faults
+        of[key.target_id] += 1
+        looked_at[key.target_id] += found is not None
+        invalid[key.target_id] += bool(found)
+        faults[key.target_id].update({one.kind for one in found or ()})
+    return {
+        target: UserAuditResult(of[target], looked_at[target], invalid[target], faults[target])
+        for target in sorted(of)
+    }
 
 
 def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -> dict[str, int]:

@@ -179,7 +179,9 @@ def shown_take(one: Conversation) -> dict[str, Any]:
     """As `crosswind show --json` prints it."""
     said = "turn role content thought landmark finish reasoning served_by"
     return {
-        **take_values(one.take, "take target sample model user_model scripted stop_reason"),
+        **take_values(
+            one.take, "take target sample model user_model scripted stop_reason user_faults"
+        ),
         "scenario": None if one.scenario is None else asdict(one.scenario),
         "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
         "transcript": [message_values(message, said) for message in one.messages],

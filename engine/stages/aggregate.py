@@ -85,6 +85,7 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         "comparisons": _comparisons(analysis, one.target),
         "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
         **_others(analysis, one.target),
+        **_user_model(analysis, one.target),
     }
 
 
@@ -102,6 +103,22 @@ def _others(analysis: Analysis, target: str) -> JsonObject:
     }
     of = sum(other.of for other in analysis.others if other.target == target)
     return {"served_by_others": {"replies": served, "of": of}} if served else {}
+
+
+def _user_model(analysis: Analysis, target: str) -> JsonObject:
+    """Whether it did its part; left out where nobody looks."""
+    audit = analysis.user_audits.get(target)
+    if audit is None:
+        return {}
+    return {
+        "user_audit": {
+            "mode": analysis.user_audit.value,
+            "of": audit.of,
+            "looked_at": audit.looked_at,
+            "invalid": audit.invalid,
+            "faults": {str(kind): count for kind, count in sorted(audit.faults.items())},
+        }
+    }
 
 
 def _cells(cells: Mapping[str, Estimate] | Mapping[str, Tally]) -> JsonObject:

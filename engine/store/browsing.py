@@ -41,7 +41,8 @@ class Field(StrEnum):
     END = "end"
     """Why the conversation ended."""
     IS = "is"
-    """`split`: its judges do not agree; `replayed`: it was played more than once."""
+    """`split`: its judges do not agree; `replayed`: it was played more than once; `invalid`: its
+    user model did not do its part."""
     ID = "id"
     TEXT = "text"
     """In a justification, a quote or the id."""
@@ -50,7 +51,8 @@ class Field(StrEnum):
 OUTCOMES: Final = ("pass", "fail", "unscored")
 SPLIT: Final = "split"
 REPLAYED: Final = "replayed"
-KINDS: Final = (SPLIT, REPLAYED)
+INVALID: Final = "invalid"
+KINDS: Final = (SPLIT, REPLAYED, INVALID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +375,8 @@ def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
         case Field.WHO:
             return _who(value)
         case Field.IS:
-            again = "t.number > 0"
-            return {SPLIT: _SPLIT, REPLAYED: again}.get(value, "0"), []
+            kinds = {SPLIT: _SPLIT, REPLAYED: "t.number > 0", INVALID: "e.user_faults <> '[]'"}
+            return kinds.get(value, "0"), []
         case Field.JUDGE:
             return (
                 "EXISTS (SELECT 1 FROM verdict w WHERE w.take = t.seq AND "

@@ -25,6 +25,7 @@ from engine.store.tables import (
     TakeRow,
     Verdict,
 )
+from engine.user_audit import UserFault
 
 GIVEN_LATER: Final = 0
 """Stands where a row names the take that is written together with it."""
@@ -46,6 +47,7 @@ class WholeTake:
     stop_reason: StopReason | None = None
     """None where it was interrupted."""
     detail: str | None = None
+    user_faults: tuple[UserFault, ...] | None = None
     ended_at: int | None = None
     """When, where that is known."""
     verdicts: Sequence[Verdict] = ()
@@ -58,6 +60,7 @@ class WholeTake:
                 take=GIVEN_LATER,
                 stop_reason=self.stop_reason,
                 detail=self.detail,
+                user_faults=self.user_faults,
                 at=self.ended_at,
             )
         yield from self.verdicts

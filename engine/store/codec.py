@@ -153,8 +153,10 @@ def _decoder(hint: Any) -> Convert | None:
         return {one.value: one for one in hint}.__getitem__
     if get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
         item: Any = get_args(hint)[0]
-        keys = [one.name for one in fields(item)]
-        return lambda text: tuple(item(*(one[key] for key in keys)) for one in json.loads(text))
+        names: dict[str, Any] = {}
+        parts = [_call(_decoder(of), f"row[{name!r}]", names) for name, of in _fields(item)]
+        made = _compiled(f"lambda row: {_named(item, names)}({', '.join(parts)})", names)
+        return lambda text: tuple(made(one) for one in json.loads(text))
     return None
 
 

@@ -264,7 +264,13 @@ def create_store(path: Path) -> None:
         ) from error
 
 
-_NAMES: Final = ("1 everything", "2 whose it is", "3 found quickly", "4 whom one spoke with")
+_NAMES: Final = (
+    "1 everything",
+    "2 whose it is",
+    "3 found quickly",
+    "4 whom one spoke with",
+    "5 whether the user did its part",
+)
 MIGRATIONS: Final = Migrations("crosswind")
 
 
@@ -287,6 +293,11 @@ def _found_quickly(database: Database) -> None:
 @MIGRATIONS(name=_NAMES[3])
 def _whom_one_spoke_with(database: Database) -> None:
     take_step(database.conn, STEPS[3])
+
+
+@MIGRATIONS(name=_NAMES[4])
+def _whether_the_user_did_its_part(database: Database) -> None:
+    take_step(database.conn, STEPS[4])
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:

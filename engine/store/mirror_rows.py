@@ -31,6 +31,7 @@ from engine.scripted import (
     scripted_note,
 )
 from engine.store.tables import MessageRow, ScenarioRow, StoredTake, Verdict
+from engine.user_audit import UserFault
 
 JsonObject = dict[str, Any]
 Metrics = Mapping[str, Metric]
@@ -129,6 +130,7 @@ _TAKE: Final[Mapping[str, Callable[[StoredTake], object]]] = {
     "scripted": attrgetter("scripted"),
     "stop_reason": attrgetter("stop_reason"),
     "detail": attrgetter("detail"),
+    "user_faults": lambda take: None if take.user_faults is None else _faults(take.user_faults),
 }
 _MESSAGE: Final[Mapping[str, Callable[[MessageRow], object]]] = {
     "turn": attrgetter("turn"),
@@ -217,8 +219,12 @@ def conversation_row(
 
 
 def _take(played: PlayedTake) -> JsonObject:
-    told = take_values(played.take, "take stop_reason detail user_model model")
-    return {**told, "turns": _turns(played.messages)}
+    values = take_values(played.take, "take stop_reason detail user_model model user_faults")
+    return {**known(values, "user_faults"), "turns": _turns(played.messages)}
+
+
+def _faults(faults: Iterable[UserFault]) -> list[JsonObject]:
+    return [{"kind": one.kind, "turn": one.turn, "detail": one.detail} for one in faults]
 
 
 def conversation_id(key: ConversationKey) -> JsonObject:

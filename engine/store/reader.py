@@ -47,7 +47,7 @@ from engine.store.tables import (
 _T = TypeVar("_T")
 
 _TAKES: Final = (
-    "SELECT t.*, e.stop_reason, e.finished, e.detail FROM take t "
+    "SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults FROM take t "
     "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
 )
 _BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"

@@ -17,6 +17,7 @@ from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
 from engine.store.codec import FieldColumn, columns, without_none
 from engine.store.digest import digest_of
 from engine.store.tables import TABLES, Depends, Quote, RareFlag
+from engine.user_audit import FaultKind, UserFault
 
 ColumnCheck = Callable[[object], object]
 """The value as it is to stand; raises `ValueError` where the row is of no use without it."""
@@ -111,6 +112,16 @@ def _is_quotes(value: object) -> bool:
     )
 
 
+def _is_user_faults(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict)
+        and one.get("kind") in set(FaultKind)
+        and type(one.get("turn")) is int
+        and isinstance(one.get("detail"), str)
+        for one in value
+    )
+
+
 def _as_it_is(value: object) -> object:
     return value
 
@@ -139,6 +150,7 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     tuple[Quote, ...]: partial(_json, fits=_is_quotes),
     Mapping[str, str]: partial(_json, fits=_is_named_text),
     Mapping[str, object]: partial(_json, fits=_is_object),
+    tuple[UserFault, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_user_faults)),
     Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),
     str | None: partial(_or_nothing, check=_text),
 }

@@ -25,6 +25,7 @@ from engine.benchmark import (
 )
 from engine.facts import NoteKind
 from engine.jury import Jury
+from engine.user_audit import UserFault
 
 Depends = Mapping[str, str]
 """What a result was made from: the name of each input, such as `metric definition`, and its
@@ -159,6 +160,8 @@ class StoredTake(TakeRow):
     finished: bool = False
     """Whether it was played to an end that may be judged."""
     detail: str | None = None
+    user_faults: tuple[UserFault, ...] | None = None
+    """What the user model did wrong in it; None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,8 @@ class TakeEndRow(StoredRow):
     finished: bool = False
     """Whether it may be judged, which the writer decides."""
     detail: str | None = None
+    user_faults: tuple[UserFault, ...] | None = None
+    """What the user model did wrong; None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, StopReason
 from engine.link import EngineState
 from engine.store.browsing import Browser
-from engine.store.tables import MessageRow, Quote
+from engine.store.tables import MessageRow, Quote, TakeEndRow
+from engine.user_audit import FaultKind, UserFault
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
@@ -75,6 +76,27 @@ def test_after_another_judge_its_headline_is_what_counts_everywhere_else(theatre
         assert re.search(verdicts, said)
         in_table = Browser(theatre.watch.reader).find()
         assert (in_table.passed, in_table.failed) == (0, 1)
+
+    theatre.perform(script, WIDE)
+
+
+def test_what_the_user_model_did_wrong_stands_below_the_end(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        for turn in (1, 2):
+            await theatre.said(take, turn, Speaker.USER, "are you quite sure of that?")
+            await theatre.said(take, turn, Speaker.TARGET, "I am.")
+        fault = UserFault(FaultKind.REPEATED, 2, "says again what was said in turn 1")
+        reason = StopReason.TURN_LIMIT
+        await theatre.write(
+            TakeEndRow(take=take.seq, stop_reason=reason, user_faults=(fault, fault))
+        )
+        await open_on(theatre, pilot, take)
+        line = (
+            "fault of the user model, turn 2: message repeated: says again what was said in turn 1"
+        )
+        assert told(pilot).count(line) == 2
 
     theatre.perform(script, WIDE)
 

@@ -85,7 +85,7 @@ def test_a_line_that_is_only_begun_lets_everything_through() -> None:
         ("t:x", "there is no `t:`"),
         ("outcome:maybe", "outcome: takes pass, fail, unscored, not `maybe`"),
         ("sample:one", "sample: takes a number"),
-        ("is:odd", "is: takes split, replayed"),
+        ("is:odd", "is: takes split, replayed, invalid"),
     ],
 )
 def test_a_line_that_means_nothing_says_why(line: str, said: str) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -148,6 +148,7 @@ class Dialogue:
             blocks.append(_spoken(live.turn, live.speaker, said, growing=not self._over))
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
+            blocks += _user_faults(self.take)
         return blocks
 
     @property
@@ -237,6 +238,12 @@ def _ending(take: StoredTake, reason: StopReason) -> Passage:
     if take.detail:
         text = f"{text}: {drawn(take.detail)}"
     return Passage("ending", "ended", text, Ink.MUTED, Ink.MUTED if take.finished else Ink.WARN)
+
+
+def _user_faults(take: StoredTake) -> Iterator[Passage]:
+    for number, fault in enumerate(take.user_faults or ()):
+        text = drawn(f"of the user model, {fault}")
+        yield Passage(("user fault", number), "fault", text, Ink.WARN, Ink.WARN)
 
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:

@@ -9,6 +9,6 @@ INSERT INTO "scenario" VALUES(4,6,'giving-in','m01_s001_v01','m01','Somebody who
 INSERT INTO "state" VALUES(11,13,'giving-in','simulate','c','steady',NULL,'queued',NULL);
 INSERT INTO "state" VALUES(12,14,'giving-in','simulate','c','steady','queued','failed','out of order');
 INSERT INTO "take" VALUES(5,7,'giving-in','m01_s001_v01','steady',1,0,4,'u','m',1,'{"s":"3"}');
-INSERT INTO "take_end" VALUES(8,10,5,'turn_limit',1,'told');
+INSERT INTO "take_end" (seq, at, take, stop_reason, finished, detail) VALUES(8,10,5,'turn_limit',1,'told');
 INSERT INTO "verdict" VALUES(9,11,5,'m01','positive','j','model',0,1,1,NULL,'Because.','[{"text":"No.","turn":1},{"text":"never","turn":null}]',NULL,1,'{"c":"4"}','k');
 INSERT INTO "verdict" VALUES(10,12,5,'m01','positive','j','model',0,NULL,NULL,'no JSON','','[]',1,1,NULL,NULL);

@@ -1,0 +1,207 @@
+"""A user model that did not do its part: kept, shown, counted, left out where that is asked, and
+played again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import main
+from engine.config.schema import ModelSpec
+from engine.pipeline.models import open_offline
+from engine.providers.model import Message, Model, Speaks
+from engine.store.browsing import Browser, Condition, Field
+from engine.user_audit import FaultKind
+from tests.engine.small_workspace import Place, small_workspace
+from tests.models import ScriptedModel
+
+INVALID = {
+    f"m0{metric}_s00{number}_v01__{target}"
+    for metric in (1, 2)
+    for number in (1, 2)
+    for target in ("holds", "wavers")
+}
+"""The user model says everything twice where it plays somebody younger: half of 16."""
+
+
+def says_it_twice(messages: Sequence[Message]) -> str:
+    turn = sum(message.role is Speaks.ASSISTANT for message in messages)
+    younger = "younger" in messages[0].text
+    said = "I have thought about it for a long time" + ("" if younger else f", {turn} weeks now")
+    words = said if younger else f"{said} and {'my sister agrees' if turn else 'I am tired of it'}"
+    return json.dumps({"thought": "", "message": f"{words}.", "done": False})
+
+
+def opener(spec: ModelSpec) -> Model:
+    return ScriptedModel(says_it_twice) if spec.model == "user" else open_offline(spec)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = small_workspace(tmp_path_factory.mktemp("user_audit")).heard_by(opener)
+    place.run()
+    return place
+
+
+def crosswind(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main([*words, "--workspace", str(place.root)])
+    found = capsys.readouterr()
+    return code, found.out + found.err
+
+
+def with_mode(place: Place, mode: str) -> None:
+    lines = [one for one in place.config.read_text().splitlines() if "user_audit" not in one]
+    place.config.write_text("\n".join([*lines, f"user_audit: {mode}", ""]))
+
+
+def test_what_is_found_is_kept_with_the_end_of_the_take(played: Place) -> None:
+    with played.reader() as reader:
+        takes = reader.takes("giving-in")
+    assert len(takes) == 16
+    assert {str(take.key) for take in takes if take.user_faults} == INVALID
+    assert all(take.user_faults is not None for take in takes)
+    for take in takes:
+        for fault in take.user_faults or ():
+            assert (fault.kind, fault.turn) == (FaultKind.REPEATED, 2)
+            assert isinstance(fault.kind, FaultKind)
+
+
+def test_a_filter_finds_them(played: Place) -> None:
+    with played.reader() as reader:
+        seqs = {take.seq: str(take.key) for take in reader.takes("giving-in")}
+        browser = Browser(reader)
+        found = browser.find((Condition(Field.IS, ("invalid",)),))
+        others = browser.find((Condition(Field.IS, ("invalid",), negated=True),))
+    assert {seqs[seq] for seq in found.takes} == INVALID
+    assert {seqs[seq] for seq in others.takes} == set(seqs.values()) - INVALID
+
+
+def test_results_count_them_and_show_says_where(
+    played: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_mode(played, "flag")
+    code, said = crosswind(played, capsys, "results")
+    assert code == 0
+    assert (
+        "the user model did not do its part in 8 of 16 conversations (message repeated 8): "
+        "counted all the same; `crosswind simulate --invalid` plays them again"
+    ) in " ".join(said.split())
+    _, shown = crosswind(played, capsys, "show", "m01_s001_v01__holds")
+    assert "! user model, turn 2: message repeated: says again what was said in turn 1" in shown
+    _, sound = crosswind(played, capsys, "show", "m01_s001_v02__holds")
+    assert "! user model" not in sound
+    _, as_json = crosswind(played, capsys, "show", "m01_s001_v01__holds", "--json")
+    [take] = json.loads(as_json)["takes"]
+    assert take["user_faults"] == [
+        {"kind": "message repeated", "turn": 2, "detail": "says again what was said in turn 1"}
+    ]
+
+
+def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(
+    played: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_mode(played, "invalidate")
+    _, said = crosswind(played, capsys, "results")
+    words = " ".join(said.split())
+    assert "holds: 4 of 8 unscored (user model: message repeated 4)" in words
+    assert "8 of 16 conversations (message repeated 8): counted as unscored" in words
+    _, as_json = crosswind(played, capsys, "results", "--json")
+    for row in json.loads(as_json)["giving-in"]:
+        assert row["n_total"] == 4
+        assert row["scored"]["unscored"] == {"user model: message repeated": 4}
+        assert row["user_audit"] == {
+            "mode": "invalidate",
+            "of": 8,
+            "looked_at": 8,
+            "invalid": 4,
+            "faults": {"message repeated": 4},
+        }
+    with played.reader() as reader:
+        assert len(reader.verdict_rows("giving-in")) == 16
+
+
+def test_they_are_in_the_files_and_come_back_from_them(
+    played: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(played.root, again, ignore=shutil.ignore_patterns("crosswind.*", "search.*"))
+    assert crosswind(Place(again), capsys, "repair", "--yes")[0] == 0
+    with played.reader() as was, Place(again).reader() as now:
+        faults = [
+            {str(take.key): take.user_faults for take in reader.takes("giving-in")}
+            for reader in (was, now)
+        ]
+    assert faults[0] == faults[1]
+    assert sum(map(bool, faults[1].values())) == len(INVALID)
+
+
+def test_where_nobody_is_to_look_nothing_is_said(
+    played: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_mode(played, "off")
+    _, said = crosswind(played, capsys, "results")
+    assert "user model" not in said
+    _, as_json = crosswind(played, capsys, "results", "--json")
+    assert all("user_audit" not in row for row in json.loads(as_json)["giving-in"])
+
+
+def test_what_was_played_unseen_is_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = small_workspace(tmp_path).heard_by(opener)
+    with_mode(place, "off")
+    place.run()
+    with place.reader() as reader:
+        assert all(take.user_faults is None for take in reader.takes("giving-in"))
+    with_mode(place, "invalidate")
+    _, said = crosswind(place, capsys, "results")
+    assert (
+        "whether the user model did its part is not known of 16 conversations, from files or "
+        "played while nobody looked"
+    ) in " ".join(said.split())
+
+
+def test_an_unknown_word_is_refused_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = small_workspace(tmp_path)
+    with_mode(place, "sometimes")
+    code, said = crosswind(place, capsys, "run", "--headless")
+    line = len(place.config.read_text().splitlines())
+    assert code == 2
+    assert f"{place.config}:{line}:13: user_audit: found `sometimes`, expected `off`" in said
+
+
+def test_they_are_played_again_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = small_workspace(tmp_path).heard_by(opener)
+    place.run()
+    code, said = crosswind(place, capsys, "simulate", "m01", "--invalid")
+    assert code == 0
+    asked = {one for one in INVALID if one.startswith("m01")}
+    assert {line.split(":")[0] for line in said.splitlines() if "on the whole" in line} == asked
+    with place.reader() as reader:
+        again = {str(take.key) for take in reader.takes("giving-in") if take.number == 1}
+        left = {str(take.key) for take in reader.counting_takes("giving-in") if take.user_faults}
+    assert again == asked
+    assert left == INVALID - asked
+    assert crosswind(place, capsys, "simulate", "--invalid")[0] == 0
+    code, said = crosswind(place, capsys, "simulate", "--invalid")
+    assert (code, said) == (
+        0,
+        "no conversation is known in which the user model did not do its part\n",
+    )
+
+
+def test_simulate_without_a_name_says_what_it_needs(
+    played: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = crosswind(played, capsys, "simulate")
+    assert code == 2
+    assert "no conversation is named (name some by their ids, or `--invalid`" in said
