@@ -33,6 +33,7 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.providers.attempts import Cause, describe, transport_failure
 from engine.providers.http.connector import no_trust
+from engine.providers.http.transport import Fault
 
 LONGEST_S: Final = 4.0
 KEPT_S: Final = 3600.0
@@ -200,7 +201,7 @@ def _judged(
     host, failure = place.subject, said.failure
     if failure is not None:
         what = describe(failure)
-        if failure.cause in {Cause.NO_TRUST, Cause.CERTIFICATE}:
+        if failure.cause in _CERTIFICATES:
             return [Problem(f"{host}: {what}", hint=_CERTIFICATES[failure.cause])], []
         return [], [f"{host} was not reached ({what}): the run waits for it"]
     status = said.status or 0
@@ -226,10 +227,10 @@ def _judged(
     ]
 
 
-_CERTIFICATES: Final = {
-    Cause.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
+_CERTIFICATES: Final[Mapping[Cause | Fault, str]] = {
+    Fault.NO_TRUST: "let SSL_CERT_FILE name a file of certificates, or unset it to trust the "
     "system's",
-    Cause.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
+    Fault.CERTIFICATE: "add it to those that this system trusts, or name a file in SSL_CERT_FILE, "
     "if it is known to be right",
 }
 

@@ -22,7 +22,7 @@ from engine.providers.attempts import Cause, Failure, describe, transport_failur
 from engine.providers.endpoint import NO_KEY, Wire, address, checked_headers
 from engine.providers.http.connector import no_trust
 from engine.providers.http.proxies import proxy_for
-from engine.providers.http.transport import HostPort
+from engine.providers.http.transport import Fault, HostPort
 from engine.providers.protocols.anthropic import VERSION
 from engine.providers.redaction import Redactor
 
@@ -149,10 +149,12 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
                 location = response.headers.get("location", "")
                 return _answered(place, response.status_code, location, took)
     except (TimeoutError, httpx.TimeoutException):
-        sentence, cause = f"{way.silence} within {longest_s:g} s", Cause.NO_CONNECTION
+        sentence = f"{way.silence} within {longest_s:g} s"
+        remedy = _remedy(Fault.NO_CONNECTION, place, proxy)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         sentence, cause = _failed(error, way)
-    return _finding(place, Severity.PROBLEM, redact(sentence), _remedy(cause, place, proxy))
+        remedy = _remedy(cause, place, proxy)
+    return _finding(place, Severity.PROBLEM, redact(sentence), remedy)
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
@@ -184,21 +186,21 @@ def _client(trust: ssl.SSLContext, proxy: str | None, longest_s: float) -> httpx
     return client
 
 
-def _failed(error: Exception, way: _Way) -> tuple[str, Cause]:
+def _failed(error: Exception, way: _Way) -> tuple[str, Cause | Fault]:
     """What became of it, in words that hold nothing of the request."""
     failure = _failure(error, way)
-    return (_NO_TLS, Cause.TLS) if failure is None else (describe(failure), failure.cause)
+    return (_NO_TLS, Fault.TLS) if failure is None else (describe(failure), failure.cause)
 
 
 def _failure(error: Exception, way: _Way) -> Failure | None:
     """None where the two sides could not agree on TLS."""
     if isinstance(error, httpx.ProxyError):
-        return Failure(Cause.PROXY, status=way.status)
+        return Failure(Fault.PROXY, status=way.status)
     beneath = list(_beneath(error))
     for fault in beneath:
         match fault:
             case ssl.SSLCertVerificationError():
-                return Failure(Cause.CERTIFICATE)
+                return Failure(Fault.CERTIFICATE)
             case ssl.SSLEOFError():
                 # no disagreement: the other side hung up
                 continue
@@ -206,12 +208,12 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
                 return None
             case socket.gaierror():
                 again = fault.errno == socket.EAI_AGAIN
-                return Failure(Cause.NETWORK if again else Cause.UNKNOWN_HOST)
+                return Failure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
     if not isinstance(error, httpx.ConnectError):
-        return Failure(Cause.BROKEN, _broken(error, beneath))
+        return Failure(Fault.BROKEN, _broken(error, beneath))
     numbers = _numbers(beneath)
     no_way = bool(numbers) and _NO_WAY.issuperset(numbers)
-    return Failure(Cause.NETWORK if no_way else Cause.NO_CONNECTION, _word(numbers))
+    return Failure(Fault.NETWORK if no_way else Fault.NO_CONNECTION, _word(numbers))
 
 
 def _beneath(error: BaseException) -> Iterator[BaseException]:
@@ -308,14 +310,14 @@ def _answered_otherwise(place: Destination, status: int, location: str, reached:
     return _finding(place, state, f"{reached}, but it answers with {status}")
 
 
-def _remedy(cause: Cause, place: Destination, proxy: str | None) -> str:
-    if cause is Cause.PROXY:
+def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
+    if cause is Fault.PROXY:
         return "look at HTTPS_PROXY and NO_PROXY, and ask whoever runs the proxy"
-    if cause is Cause.CERTIFICATE:
+    if cause is Fault.CERTIFICATE:
         return "add the certificate to those that this system trusts, if it is known to be right"
-    if cause is Cause.TLS:
+    if cause is Fault.TLS:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
-    if cause is Cause.BROKEN and place.base_url.startswith("http://"):
+    if cause is Fault.BROKEN and place.base_url.startswith("http://"):
         return "write https:// in base_url, if the server speaks TLS, or see what it logs"
     if HostPort.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
@@ -354,7 +356,7 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
     try:
         proxy = proxy_for(url)
     except InputError:
-        return ModelListing(failure=Failure(Cause.PROXY))
+        return ModelListing(failure=Failure(Fault.PROXY))
     way = _Way(tunnelled=proxy is not None and urlsplit(url).scheme == "https")
     body = bytearray()
     try:
@@ -367,6 +369,6 @@ async def listed(place: Destination, trust: ssl.SSLContext, *, longest_s: float)
                         break
                 return ModelListing(response.status_code, bytes(body[:LONGEST_LIST]))
     except (TimeoutError, httpx.TimeoutException):
-        return ModelListing(failure=Failure(Cause.NO_CONNECTION, f"not within {longest_s:g} s"))
+        return ModelListing(failure=Failure(Fault.NO_CONNECTION, f"not within {longest_s:g} s"))
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        return ModelListing(failure=_failure(error, way) or Failure(Cause.BROKEN, _NO_TLS))
+        return ModelListing(failure=_failure(error, way) or Failure(Fault.BROKEN, _NO_TLS))

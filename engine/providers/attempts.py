@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from engine.providers.http.transport import SPEAKS_TLS, TransportFailure
+from engine.providers.http.transport import SPEAKS_TLS, Fault, TransportFailure
 
 _LONGEST_LOCATION: Final = 500
 LONGEST_RETRY_AFTER_S: Final = 300.0
@@ -24,28 +24,12 @@ _LONGEST_DATE: Final = 100
 
 
 class Cause(StrEnum):
-    """How a request failed, where the status alone does not say it."""
+    """How a request failed, where neither the status nor the connection says it (`Fault`)."""
 
     STATUS = "status"
     """The server answered with a status that is no success."""
     IN_STREAM = "in_stream"
     """The server began to answer, and then reported an error."""
-    UNKNOWN_HOST = "unknown_host"
-    NETWORK = "network"
-    """There is no way to any host: no route, or nobody who resolves names."""
-    NO_CONNECTION = "no_connection"
-    """The host refuses, or does not answer the door in time."""
-    NO_FILES = "no_files"
-    """This machine lets no more files be open: no fault of the host's."""
-    PROXY = "proxy"
-    """The proxy on the way answered in place of the server, and lets nothing through."""
-    CERTIFICATE = "certificate"
-    NO_TRUST = "no_trust"
-    """What certificates are checked against cannot be read here."""
-    TLS = "tls"
-    """One side speaks TLS and the other does not, or they do not agree on it."""
-    BROKEN = "broken"
-    """The connection broke, or what came over it was not the protocol."""
     UNFINISHED = "unfinished"
     """The stream ended without saying that the reply is whole."""
     NO_STREAM = "no_stream"
@@ -66,7 +50,7 @@ class Cause(StrEnum):
 class Failure:
     """One request that brought no reply, as the server or the connection put it."""
 
-    cause: Cause
+    cause: Cause | Fault
     message: str = ""
     """Not to be shown before it is redacted."""
     status: int | None = None
@@ -81,8 +65,8 @@ class Failure:
 
 
 def transport_failure(failure: TransportFailure) -> Failure:
-    """What a connection says, as what became of a request: its faults are causes by name."""
-    return Failure(Cause(failure.fault), failure.message, failure.status)
+    """What a connection says, as what became of a request."""
+    return Failure(failure.fault, failure.message, failure.status)
 
 
 class FailureKind(StrEnum):
@@ -170,15 +154,15 @@ _NO_CREDIT: Final = re.compile(
     r"credit balance is too low|insufficient (credit|balance)", re.IGNORECASE
 )
 
-_BY_CAUSE: Final[Mapping[Cause, FailureKind]] = {
-    Cause.UNKNOWN_HOST: FailureKind.UNREACHABLE,
-    Cause.NETWORK: FailureKind.UNREACHABLE,
-    Cause.NO_FILES: FailureKind.UNREACHABLE,
-    Cause.NO_CONNECTION: FailureKind.UNREACHABLE,
-    Cause.CERTIFICATE: FailureKind.FATAL_TARGET,
-    Cause.NO_TRUST: FailureKind.FATAL_TARGET,
-    Cause.TLS: FailureKind.FATAL_TARGET,
-    Cause.BROKEN: FailureKind.TRANSIENT,
+_BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
+    Fault.UNKNOWN_HOST: FailureKind.UNREACHABLE,
+    Fault.NETWORK: FailureKind.UNREACHABLE,
+    Fault.NO_FILES: FailureKind.UNREACHABLE,
+    Fault.NO_CONNECTION: FailureKind.UNREACHABLE,
+    Fault.CERTIFICATE: FailureKind.FATAL_TARGET,
+    Fault.NO_TRUST: FailureKind.FATAL_TARGET,
+    Fault.TLS: FailureKind.FATAL_TARGET,
+    Fault.BROKEN: FailureKind.TRANSIENT,
     Cause.UNFINISHED: FailureKind.TRANSIENT,
     Cause.NO_STREAM: FailureKind.TRANSIENT,
     Cause.STALLED: FailureKind.STALLED,
@@ -195,7 +179,7 @@ def sort(failure: Failure) -> FailureKind:
     kind = _BY_CAUSE.get(failure.cause)
     if kind is not None:
         return kind
-    if failure.cause is Cause.PROXY:
+    if failure.cause is Fault.PROXY:
         # who it is that was refused is the machine here, and no model: none is parked for it
         return (
             FailureKind.UNREACHABLE if (failure.status or 0) >= 500 else FailureKind.FATAL_REQUEST
@@ -283,7 +267,7 @@ def status_failure(
     """A status that is no success, with what its body says. `headers` are looked up in lower case;
     `body` is parsed JSON, or text where it was none."""
     # only proxies ask for a password of their own; Squid says so of all that it refuses itself
-    cause = Cause.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
+    cause = Fault.PROXY if status == 407 or "x-squid-error" in headers else Cause.STATUS
     failure = failure_in(body, cause, status)
     # what stands in the body of a redirect is for people: where it leads is in a header
     where = _place(headers.get("location", "")) if 300 <= status < 400 else ""
@@ -308,7 +292,7 @@ def _place(location: str) -> str:
     return f"{parts.scheme}:{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
 
 
-def failure_in(body: object, cause: Cause, status: int | None = None) -> Failure:
+def failure_in(body: object, cause: Cause | Fault, status: int | None = None) -> Failure:
     """What a body, or an event in a stream, says went wrong. Every provider has its own shape."""
     if isinstance(body, list) and body:
         body = body[0]
@@ -402,16 +386,16 @@ def _sane_wait(seconds: float) -> float | None:
     return None if seconds < 0 else min(seconds, LONGEST_RETRY_AFTER_S)
 
 
-_PLAIN_WORDS: Final[Mapping[Cause, str]] = {
-    Cause.UNKNOWN_HOST: "there is no such host",
-    Cause.NETWORK: "the network is down",
-    Cause.NO_FILES: "this machine lets no more files be open",
-    Cause.NO_CONNECTION: "no connection",
-    Cause.PROXY: "the proxy does not let it through",
-    Cause.CERTIFICATE: "the server's certificate is not trusted",
-    Cause.NO_TRUST: "the certificates that this system trusts cannot be read",
-    Cause.TLS: "the two sides do not agree on TLS",
-    Cause.BROKEN: "the connection broke",
+_PLAIN_WORDS: Final[Mapping[Cause | Fault, str]] = {
+    Fault.UNKNOWN_HOST: "there is no such host",
+    Fault.NETWORK: "the network is down",
+    Fault.NO_FILES: "this machine lets no more files be open",
+    Fault.NO_CONNECTION: "no connection",
+    Fault.PROXY: "the proxy does not let it through",
+    Fault.CERTIFICATE: "the server's certificate is not trusted",
+    Fault.NO_TRUST: "the certificates that this system trusts cannot be read",
+    Fault.TLS: "the two sides do not agree on TLS",
+    Fault.BROKEN: "the connection broke",
     Cause.UNFINISHED: "the reply broke off before its end",
     Cause.NO_STREAM: "the server sent something that is no reply",
     Cause.STALLED: "the model fell silent",
@@ -455,8 +439,8 @@ def describe(failure: Failure) -> str:
     return f"{status}{plain}" + (f" ({said})" if said else "")
 
 
-def _plain(cause: Cause, status: int | None) -> str:
-    if cause is Cause.PROXY:
+def _plain(cause: Cause | Fault, status: int | None) -> str:
+    if cause is Fault.PROXY:
         if (status or 0) >= 500:
             return "the proxy found no way to the server"
         return _STATUS_WORDS[407] if status == 407 else _PLAIN_WORDS[cause]

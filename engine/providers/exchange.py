@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.kill_points import KillPoint, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
-from engine.providers.http.transport import ConnectionFailedError, OnBody, Transport
+from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
 from engine.providers.model import Finish, OnText
 from engine.providers.protocols.base import InStreamError, ReplyParser
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
@@ -214,7 +214,7 @@ async def exchange(
     except ConnectionFailedError as error:
         result.failure = transport_failure(error.failure)
     except BrokenStreamError as error:
-        result.failure = Failure(Cause.BROKEN, str(error))
+        result.failure = Failure(Fault.BROKEN, str(error))
     except OversizedError as error:
         result.failure = Failure(Cause.OVERSIZED, str(error))
     except InStreamError as error:
@@ -224,7 +224,7 @@ async def exchange(
         result.reply.ended()
 
 
-_TOO_LATE: Final = frozenset({Cause.STALLED, Cause.BROKEN})
+_TOO_LATE: Final = frozenset({Cause.STALLED, Fault.BROKEN})
 """Once a reply has said that it is whole, it does not matter how the connection ends."""
 
 

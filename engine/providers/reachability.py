@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.providers.attempts import Cause
-from engine.providers.http.transport import HostPort
+from engine.providers.http.transport import Fault, HostPort
 
 Probe = Callable[[HostPort], Awaitable[bool]]
 
@@ -56,7 +56,7 @@ class Reachability:
         if not host_port.local:
             self._down = None
 
-    def failed(self, host_port: HostPort, cause: Cause) -> int:
+    def failed(self, host_port: HostPort, cause: Cause | Fault) -> int:
         """Take note of a connection that did not come about; gives how many it were in a row."""
         known = self._of(host_port)
         if not known.strikes:
@@ -64,7 +64,7 @@ class Reachability:
         known.strikes += 1
         others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
         # a host that was found before and is unknown now: nobody resolves names any more
-        network = cause is Cause.NETWORK or (cause is Cause.UNKNOWN_HOST and known.has_worked)
+        network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
         if network and not host_port.local and not others_work:
             if known.strikes >= STRIKES_NETWORK and self._down is None:
                 self._down = host_port

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.display import plural
-from engine.providers.attempts import Cause, Failure, FailureKind, describe
+from engine.providers.attempts import Failure, FailureKind, describe
+from engine.providers.http.transport import Fault
 
 _UNKNOWN_HOST_TRIES: Final = 3
 _ADDRESS: Final = "base_url"
@@ -99,7 +100,7 @@ class RetryState:
         """
         words = describe(failure)
         match kind:
-            case FailureKind.FATAL_TARGET if failure.cause is Cause.CERTIFICATE:
+            case FailureKind.FATAL_TARGET if failure.cause is Fault.CERTIFICATE:
                 return GiveUp(words, retryable=False, parks=True, look_at=_CERTIFICATES)
             case FailureKind.FATAL_TARGET:
                 return GiveUp(words, retryable=False, parks=True)
@@ -115,7 +116,7 @@ class RetryState:
                 if self.empties > self.patience.empties:
                     return GiveUp(f"{words}, {self.empties} times", retryable=True)
                 return Retry(0.0, words)
-            case FailureKind.UNREACHABLE if failure.cause is Cause.UNKNOWN_HOST and not known:
+            case FailureKind.UNREACHABLE if failure.cause is Fault.UNKNOWN_HOST and not known:
                 if strikes >= _UNKNOWN_HOST_TRIES:
                     return GiveUp(words, retryable=False, parks=True, look_at=_ADDRESS)
                 return self._again(failure, words, now)

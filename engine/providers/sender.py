@@ -16,7 +16,7 @@ from engine.providers.attempts import Cause, Failure, FailureKind, concerns_acco
 from engine.providers.capabilities import Learned, Lesson, Step, lesson
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
-from engine.providers.http.transport import HostPort
+from engine.providers.http.transport import Fault, HostPort
 from engine.providers.limiter import Limiter, Signal
 from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import ChatRequest, Dialect
@@ -147,7 +147,7 @@ class _Call:
                 self.account.unanswered[self.ask.model] = None
                 self._settle(result)
                 return self._reply(result)
-            if failure.cause is Cause.NO_FILES:
+            if failure.cause is Fault.NO_FILES:
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
                 continue
             kind = sort(failure)
@@ -247,7 +247,7 @@ class _Call:
         return sort(result.failure).outcome
 
     def _tell(self, outcome: str, result: CallResult, began: float) -> None:
-        if self.on_attempt is None or (result.failure and result.failure.cause is Cause.NO_FILES):
+        if self.on_attempt is None or (result.failure and result.failure.cause is Fault.NO_FILES):
             return
         failure, first = result.failure, result.reply.first_token_at
         self.on_attempt(

@@ -38,7 +38,7 @@ class Fault(StrEnum):
     TLS = "tls"
     """One side speaks TLS and the other does not, or they do not agree on it."""
     BROKEN = "broken"
-    """The connection broke, or what came over it was not HTTP."""
+    """The connection broke, or what came over it was not the protocol."""
 
 
 @dataclass(frozen=True, slots=True)

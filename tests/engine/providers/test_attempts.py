@@ -19,6 +19,7 @@ from engine.providers.attempts import (
     sort,
     status_failure,
 )
+from engine.providers.http.transport import Fault
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -60,22 +61,22 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
     status: int, headers: dict[str, str]
 ) -> None:
     failure = status_failure(status, headers, "<title>no</title>", now=NOW)
-    for one in (failure, Failure(Cause.PROXY, status=status)):
-        assert one.cause is Cause.PROXY
+    for one in (failure, Failure(Fault.PROXY, status=status)):
+        assert one.cause is Fault.PROXY
         assert sort(one) is FailureKind.FATAL_REQUEST
         assert "proxy" in describe(one)
         assert "key" not in describe(one)
-    assert sort(Failure(Cause.PROXY, status=502)) is FailureKind.UNREACHABLE
+    assert sort(Failure(Fault.PROXY, status=502)) is FailureKind.UNREACHABLE
 
 
 @pytest.mark.parametrize(
     ("cause", "kind"),
     [
-        (Cause.UNKNOWN_HOST, FailureKind.UNREACHABLE),
-        (Cause.NETWORK, FailureKind.UNREACHABLE),
-        (Cause.NO_CONNECTION, FailureKind.UNREACHABLE),
-        (Cause.CERTIFICATE, FailureKind.FATAL_TARGET),
-        (Cause.BROKEN, FailureKind.TRANSIENT),
+        (Fault.UNKNOWN_HOST, FailureKind.UNREACHABLE),
+        (Fault.NETWORK, FailureKind.UNREACHABLE),
+        (Fault.NO_CONNECTION, FailureKind.UNREACHABLE),
+        (Fault.CERTIFICATE, FailureKind.FATAL_TARGET),
+        (Fault.BROKEN, FailureKind.TRANSIENT),
         (Cause.UNFINISHED, FailureKind.TRANSIENT),
         (Cause.NO_STREAM, FailureKind.TRANSIENT),
         (Cause.STALLED, FailureKind.STALLED),
@@ -83,7 +84,9 @@ def test_what_a_proxy_refuses_is_the_proxy_s_and_parks_nobody(
         (Cause.EMPTY, FailureKind.EMPTY),
     ],
 )
-def test_what_breaks_without_a_status_has_its_class(cause: Cause, kind: FailureKind) -> None:
+def test_what_breaks_without_a_status_has_its_class(
+    cause: Cause | Fault, kind: FailureKind
+) -> None:
     assert sort(Failure(cause)) is kind
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.providers.attempts import Cause
-from engine.providers.http.transport import HostPort
+from engine.providers.http.transport import Fault, HostPort
 from engine.providers.reachability import Reachability
 from tests.engine.providers.conftest import FakeTime
 
@@ -35,9 +35,9 @@ def reach(time: FakeTime, *answers: bool) -> tuple[Reachability, Knocking]:
     return Reachability(clock=time.clock, sleep=time.sleep, probe=knocking), knocking
 
 
-@pytest.mark.parametrize("cause", [Cause.NETWORK, Cause.UNKNOWN_HOST])
+@pytest.mark.parametrize("cause", [Fault.NETWORK, Fault.UNKNOWN_HOST])
 def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machine(
-    fake_time: FakeTime, cause: Cause
+    fake_time: FakeTime, cause: Cause | Fault
 ) -> None:
     known, _ = reach(fake_time)
     known.worked(ONE)
@@ -52,7 +52,7 @@ def test_no_way_from_a_host_that_worked_means_no_network_for_all_but_this_machin
 def test_a_host_that_nobody_knows_is_a_wrong_name_and_no_lost_network(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time)
     for strikes in (1, 2, 3, 4):
-        assert known.failed(ONE, Cause.UNKNOWN_HOST) == strikes
+        assert known.failed(ONE, Fault.UNKNOWN_HOST) == strikes
     assert known.trouble(ONE) is None
     assert not known.has_worked(ONE)
 
@@ -62,7 +62,7 @@ def test_while_another_host_works_the_network_is_not_down(fake_time: FakeTime) -
     known.worked(ONE)
     fake_time.seconds += 1
     for _ in range(3):
-        known.failed(ONE, Cause.NETWORK)
+        known.failed(ONE, Fault.NETWORK)
         fake_time.seconds += 1
         known.worked(TWO)
     assert known.trouble(TWO) is None
@@ -73,7 +73,7 @@ def test_a_server_that_was_there_and_refuses_is_waited_for_alone(fake_time: Fake
     known, _ = reach(fake_time)
     known.worked(HERE)
     for _ in range(3):
-        known.failed(HERE, Cause.NO_CONNECTION)
+        known.failed(HERE, Fault.NO_CONNECTION)
     assert known.trouble(HERE) == "127.0.0.1 does not answer, probing"
     assert known.trouble(ONE) is None
 
@@ -82,7 +82,7 @@ def test_one_caller_knocks_for_all_who_wait_ever_more_slowly(fake_time: FakeTime
     known, knocking = reach(fake_time, False, False, False, False, False, True)
     known.worked(ONE)
     for _ in range(2):
-        known.failed(ONE, Cause.NETWORK)
+        known.failed(ONE, Fault.NETWORK)
 
     async def run() -> list[bool]:
         waiting = [known.wait(host_port, longest_s=3600) for host_port in (ONE, TWO, ONE)]
@@ -98,7 +98,7 @@ def test_another_takes_over_where_the_one_who_knocks_is_cancelled(fake_time: Fak
     known, _ = reach(fake_time, False, False, True)
     known.worked(ONE)
     for _ in range(2):
-        known.failed(ONE, Cause.NETWORK)
+        known.failed(ONE, Fault.NETWORK)
 
     async def run() -> bool:
         tasks = [asyncio.create_task(known.wait(ONE, longest_s=3600)) for _ in range(2)]
@@ -113,5 +113,5 @@ def test_waiting_has_an_end(fake_time: FakeTime) -> None:
     known, _ = reach(fake_time, *[False] * 10)
     known.worked(ONE)
     for _ in range(2):
-        known.failed(ONE, Cause.NETWORK)
+        known.failed(ONE, Fault.NETWORK)
     assert not asyncio.run(known.wait(ONE, longest_s=20))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.providers.attempts import Cause, Failure, FailureKind, sort
+from engine.providers.http.transport import Fault
 from engine.providers.retry import GiveUp, Retry, RetryPolicy, RetryState
 
-BROKEN = Failure(Cause.BROKEN)
+BROKEN = Failure(Fault.BROKEN)
 STALLED = Failure(Cause.STALLED)
 EMPTY = Failure(Cause.EMPTY)
 REFUSED = Failure(Cause.STATUS, status=429)
@@ -84,7 +85,7 @@ def test_what_cannot_succeed_is_not_tried_again(status: int, *, parks: bool) -> 
 
 
 def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
-    one, failure = retries(), Failure(Cause.UNKNOWN_HOST)
+    one, failure = retries(), Failure(Fault.UNKNOWN_HOST)
     steps = [
         one.next(failure, FailureKind.UNREACHABLE, 0.0, strikes=strikes, known=False)
         for strikes in (1, 2, 3)
@@ -96,7 +97,7 @@ def test_a_name_that_was_never_found_is_given_up_after_three() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_server_that_never_answered_parks_its_models(*, known: bool) -> None:
-    last = follow(Failure(Cause.NO_CONNECTION, "econnrefused"), 8, known=known)[-1]
+    last = follow(Failure(Fault.NO_CONNECTION, "econnrefused"), 8, known=known)[-1]
     assert isinstance(last, GiveUp)
     assert last.message == "no connection (econnrefused), after 8 tries"
     assert last.parks is not known
