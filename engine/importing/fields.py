@@ -18,6 +18,7 @@ from engine.benchmark import (
     scenario_id,
     variant_id,
 )
+from engine.store.json_file import kind_of
 
 JsonObject = Mapping[str, Any]
 
@@ -183,23 +184,6 @@ def passed(row: JsonObject, present: bool | None, track: Track | None) -> bool |
     if present is None or track is None:
         return None
     return track.passes(present=present)
-
-
-def kind_of(value: object) -> str:
-    """How JSON calls it, and what it is where that is short."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return f"the number {value:g}" if abs(value) < 1e15 else "a number"
-        case str():
-            return f"the text {value!r}" if len(value) <= 30 else "a text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
 
 
 _PUBLISHED_SCENARIO = re.compile(r"scenario_(\d{1,20})_m(\d{1,20})(?:_v(\d{1,20}))?")

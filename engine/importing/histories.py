@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import JsonObject, UnfitError, amount, kind_of, objects, text, whole
+from engine.importing.fields import JsonObject, UnfitError, amount, objects, text, whole
 from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
+from engine.store.json_file import kind_of
 from engine.store.tables import AttemptRow, Depends, MetricRow, StateRow, Verdict
 
 _LAST_MOMENT: Final = 253_402_300_799_999

@@ -17,12 +17,12 @@ from typing import Any, Final
 from engine.benchmark import ConversationKey, Metric, Stage, State, Usage
 from engine.errors import InputError, Problem
 from engine.files import open_unbuffered
+from engine.identity import program_digest
 from engine.importing.json_rows import CHUNK
 from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
 from engine.importing.source import Source, refuse_unfit
 from engine.importing.verdicts import identity
 from engine.jury import Jury
-from engine.store.digest import program_digest
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
 from engine.store.reader import Reader

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.conversations import Conversations, PendingScores
-from engine.importing.fields import UnfitError, kind_of, our_scenario_id
+from engine.importing.fields import UnfitError, our_scenario_id
 from engine.importing.report import FileReport
 from engine.importing.scenarios import published_set_up
 from engine.store.bulk import BulkRow
+from engine.store.json_file import kind_of
 
 _ANSWERS: Final = {"yes": True, "no": False}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
+from engine.identity import message_digest
 from engine.importing.fields import (
     OURS,
     PARTIAL,
@@ -14,15 +15,14 @@ from engine.importing.fields import (
     JsonObject,
     UnfitError,
     cleaned,
-    kind_of,
     objects,
     target_model,
     text,
 )
 from engine.importing.verdicts import VerdictRules, verdicts_of
 from engine.store.bulk import GIVEN_LATER, WholeTake
-from engine.store.digest import message_digest
 from engine.store.inserts import storable_message
+from engine.store.json_file import kind_of
 from engine.store.mirror_rows import is_scripted
 from engine.store.tables import Depends, MessageRow, TakeRow, Verdict
 from engine.user_audit import FaultKind, UserFault

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from engine.benchmark import Role, Stage, State, Usage
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import OURS, UNKNOWN, UnfitError, kind_of, usage_of
+from engine.importing.fields import OURS, UNKNOWN, UnfitError, usage_of
 from engine.importing.histories import Histories
+from engine.store.json_file import kind_of
 from engine.store.tables import AttemptRow, StateRow
 
 SUM: Final = "the sum of calls that were made elsewhere"

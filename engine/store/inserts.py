@@ -9,9 +9,9 @@ from typing import Final, Protocol
 
 from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
+from engine.identity import digest_of
 from engine.jury import Ballot, Vote, what_counts
 from engine.store.codec import Value, encoder, insert_into, storable
-from engine.store.digest import digest_of
 from engine.store.tables import (
     TABLES,
     AttemptRow,

@@ -13,10 +13,10 @@ from typing import Final
 
 from engine.display import plural
 from engine.errors import StoreError
+from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
 from engine.store.connection import raw_connection
-from engine.store.digest import message_digest
 from engine.store.header import (
     CHANGES,
     DamagedStoreError,

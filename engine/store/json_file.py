@@ -125,6 +125,23 @@ def _read(path: Path) -> str:
         ) from error
 
 
+def kind_of(value: object) -> str:
+    """How JSON calls it, and what it is where that is short."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {value:g}" if abs(value) < 1e15 else "a number"
+        case str():
+            return f"the text {value!r}" if len(value) <= 30 else "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
 def json_array(rows: Iterable[object]) -> Iterator[str]:
     """The text of a JSON array with indent 2, row by row; nothing at all for no rows."""
     before = "[\n  "

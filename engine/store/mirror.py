@@ -17,8 +17,8 @@ from engine.benchmark import Metric, name_fault
 from engine.branches import benchmark_fault, folder_of
 from engine.errors import DamagedError, InputError, StoreError
 from engine.files import NewFile, digest_on_disk, read_regular
+from engine.identity import program_digest
 from engine.jury import Jury
-from engine.store.digest import program_digest
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
 from engine.store.json_file import json_array, json_lines, json_object, json_value

@@ -21,10 +21,10 @@ from engine.benchmark import (
 )
 from engine.errors import DamagedError
 from engine.facts import Fact
+from engine.identity import message_digest
 from engine.progress import Progress
 from engine.store.codec import read
 from engine.store.connection import Connection, Parameter
-from engine.store.digest import message_digest
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from

@@ -14,8 +14,8 @@ from functools import cache, partial
 from typing import Any, Final
 
 from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
+from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
-from engine.store.digest import digest_of
 from engine.store.tables import TABLES, Depends, Quote, RareFlag
 from engine.user_audit import FaultKind, UserFault
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.benchmark import Landmark, Scenario, name_fault
 from engine.errors import InputError, Problem
-from engine.store.json_file import ParsedObject, read_json
+from engine.store.json_file import ParsedObject, kind_of, read_json
 
 _READ: Final = frozenset(
     {
@@ -40,7 +40,7 @@ def read_scenarios(
     rows = read_json(path)
     if not isinstance(rows, list):
         raise InputError(
-            Problem(f"expected a list of scenarios, [...], found {_kind(rows)}", path=path)
+            Problem(f"expected a list of scenarios, [...], found {kind_of(rows)}", path=path)
         )
     file = _File(path, turns, frozenset(metrics))
     scenarios = [_scenario(_Row(file, index, row)) for index, row in enumerate(rows)]
@@ -83,7 +83,7 @@ class _Row:
         self.name = self.fields.get("id")
         self.is_object = isinstance(value, dict)
         if not self.is_object:
-            self.wrong(None, f"expected a scenario, {{...}}, found {_kind(value)}")
+            self.wrong(None, f"expected a scenario, {{...}}, found {kind_of(value)}")
         self.note_doubled(None, value)
 
     def wrong(self, key: str | None, what: str, hint: str | None = None) -> None:
@@ -104,7 +104,7 @@ class _Row:
             return ""
         value = fields[key]
         if not isinstance(value, str):
-            self.wrong(at + key, f"expected a text, found {_kind(value)}")
+            self.wrong(at + key, f"expected a text, found {kind_of(value)}")
             return ""
         if not value.strip():
             self.wrong(at + key, "is empty; expected a text")
@@ -155,19 +155,19 @@ def _demographic(row: _Row) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        row.wrong("demographic", f"expected {{axis: value}}, found {_kind(value)}")
+        row.wrong("demographic", f"expected {{axis: value}}, found {kind_of(value)}")
         return {}
     row.note_doubled("demographic", value)
     for axis, one in value.items():
         if not isinstance(one, str | int) or isinstance(one, bool):
-            row.wrong(f"demographic.{axis}", f"expected a text, found {_kind(one)}")
+            row.wrong(f"demographic.{axis}", f"expected a text, found {kind_of(one)}")
     return {str(axis): str(one) for axis, one in value.items()}
 
 
 def _system_prompt(row: _Row) -> str | None:
     value = row.fields.get("target_system_prompt")
     if value is not None and not isinstance(value, str):
-        row.wrong("target_system_prompt", f"expected a text or null, found {_kind(value)}")
+        row.wrong("target_system_prompt", f"expected a text or null, found {kind_of(value)}")
         return None
     return value
 
@@ -176,13 +176,13 @@ def _landmarks(row: _Row) -> Iterable[Landmark]:
     """Turns begin with 1 and rise; one beyond the last turn is kept, and nobody will hear it."""
     value = row.fields.get("landmarks")
     if value is not None and not isinstance(value, list):
-        row.wrong("landmarks", f"expected a list, found {_kind(value)}")
+        row.wrong("landmarks", f"expected a list, found {kind_of(value)}")
         return
     before = 0
     for number, one in enumerate(value or []):
         at = f"landmarks[{number}]"
         if not isinstance(one, dict):
-            row.wrong(at, f"expected {{turn, instruction}}, found {_kind(one)}")
+            row.wrong(at, f"expected {{turn, instruction}}, found {kind_of(one)}")
             continue
         row.note_doubled(at, one)
         instruction = row.text("instruction", of=one, at=f"{at}.")
@@ -198,7 +198,7 @@ def _turn(row: _Row, landmark: Mapping[str, object], key: str, before: int) -> i
         return None
     turn = landmark["turn"]
     if not isinstance(turn, int) or isinstance(turn, bool):
-        row.wrong(key, f"expected the number of a turn, found {_kind(turn)}")
+        row.wrong(key, f"expected the number of a turn, found {kind_of(turn)}")
         return None
     if turn < 1:
         row.wrong(key, f"expected a turn from 1 on, found {turn}")
@@ -211,20 +211,3 @@ def _turn(row: _Row, landmark: Mapping[str, object], key: str, before: int) -> i
             f"{row.file.turns} turns; what is meant for turn {turn} will not be delivered"
         )
     return turn
-
-
-def _kind(value: object) -> str:
-    """How JSON calls it, and what it is where that is short."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return f"the number {value:g}" if abs(value) < 1e15 else "a number"
-        case str():
-            return f"the text {value!r}" if len(value) <= 30 else "a text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
