@@ -20,7 +20,7 @@ from engine.importing.report import BenchmarkReport, FileReport
 from engine.importing.source import Source, refuse_unfit
 from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
-from engine.store.mirror import HISTORY, Mirror
+from engine.store.mirror import HISTORY, Mirror, MirrorSources
 from engine.store.reading import open_reader
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
@@ -175,7 +175,8 @@ async def place_scenarios(
         if on_disk is not None and (known is None or known.digest != on_disk):
             return []
         mirror = Mirror(workspace.root, with_store)
-        report = mirror.write_benchmark(name, metrics=metrics, targets=[], results=None)
+        sources = MirrorSources(metrics=metrics, targets=[], results=None)
+        report = mirror.write_benchmark(name, sources)
         await store.set_mirrored(report.digests, through=report.through)
         mirror.settle(name)
     finally:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.results import benchmark_results
-from engine.store.mirror import EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
+from engine.store.mirror import (
+    EditPolicy,
+    LazyResults,
+    Mirror,
+    MirrorReport,
+    MirrorSources,
+    TargetName,
+)
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
@@ -50,14 +57,14 @@ def differences(bench: BenchmarkContext) -> Iterator[str]:
     """Lines that tell, for each file that a person changed, what would be written over it."""
     with contextlib.closing(open_reader(bench.reader.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
-        yield from mirror.differences(bench.name, **_content(bench, reader))
+        yield from mirror.differences(bench.name, _sources(bench, reader))
 
 
 def _mirror(bench: RunContext, edits: EditPolicy) -> MirrorReport:
     """On a thread of its own, so with a reader of its own."""
     with contextlib.closing(open_reader(bench.store.path)) as reader:
         mirror = Mirror(bench.workspace.root, reader)
-        return mirror.write_benchmark(bench.name, **_content(bench, reader), edits=edits)
+        return mirror.write_benchmark(bench.name, _sources(bench, reader), edits=edits)
 
 
 def _settle(bench: RunContext) -> None:
@@ -65,7 +72,7 @@ def _settle(bench: RunContext) -> None:
         Mirror(bench.workspace.root, reader).settle(bench.name)
 
 
-def _content(bench: BenchmarkContext, reader: Reader) -> dict[str, Any]:
+def _sources(bench: BenchmarkContext, reader: Reader) -> MirrorSources:
     """What the files of a benchmark are made from, beside the store."""
     definition, config = bench.definition, bench.config
 
@@ -73,9 +80,9 @@ def _content(bench: BenchmarkContext, reader: Reader) -> dict[str, Any]:
         wanted = list(wanted_conversations(definition, config, reader))
         return benchmark_results(definition, config, reader, wanted) if wanted else None
 
-    return {
-        "metrics": definition.metrics,
-        "targets": [TargetName(target.id, target.model) for target in config.targets],
-        "results": LazyResults(repr((definition, config)), results),
-        "jury": config.jury,
-    }
+    return MirrorSources(
+        metrics=definition.metrics,
+        targets=[TargetName(target.id, target.model) for target in config.targets],
+        results=LazyResults(repr((definition, config)), results),
+        jury=config.jury,
+    )

@@ -27,7 +27,7 @@ from engine.store.mirror_history import file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
 
-__all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "TargetName"]
+__all__ = ["EditPolicy", "LazyResults", "Mirror", "MirrorReport", "MirrorSources", "TargetName"]
 
 _ONE_AT_A_TIME: Final = threading.Lock()
 """A mirror that was begun on a thread goes on when nobody waits for it any more, and the next must
@@ -59,6 +59,19 @@ class LazyResults:
     work_out: Callable[[], object | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSources:
+    """What the files of a benchmark are made from, beside the store."""
+
+    metrics: Sequence[Metric]
+    targets: Sequence[TargetName]
+    """Those whose files are written."""
+    results: object | None
+    """What `results.json` holds, or what works it out; None to leave it."""
+    jury: Jury | None = None
+    """Whose verdicts count in `scores.json`."""
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
     """What became of the files; paths are relative to the workspace."""
@@ -87,33 +100,24 @@ class Mirror:
         self._reader = reader
 
     def write_benchmark(
-        self,
-        benchmark: str,
-        *,
-        metrics: Sequence[Metric],
-        targets: Sequence[TargetName],
-        results: object | None,
-        jury: Jury | None = None,
-        edits: EditPolicy = EditPolicy.LEAVE,
+        self, benchmark: str, sources: MirrorSources, *, edits: EditPolicy = EditPolicy.LEAVE
     ) -> MirrorReport:
         """Write every file of a benchmark that is not as it should be, each in one step.
 
-        `results` is what `results.json` holds, or works it out; None to leave it. `jury` decides
-        which verdicts count in `scores.json`, `edits` what becomes of files that a person changed.
-        Raises `InputError` and `StoreError`.
+        `edits` says what becomes of files that a person changed. Raises `InputError` and
+        `StoreError`.
 
         Where neither the rows of the benchmark nor its files are others than when all was as it
         should be, nothing of the store is read but how many rows there are.
         """
         with _ONE_AT_A_TIME:
             through = self._reader.last_seq()
-            _refuse_names(benchmark, [target.id for target in targets])
+            _refuse_names(benchmark, sources.targets)
             files = _Files(self._root, self._root / folder_of(benchmark), self._reader, edits)
-            made_from = self._made_from(benchmark, metrics, targets, results, jury)
-            if files.stand(made_from, _names(targets)):
+            made_from = self._made_from(benchmark, sources)
+            if files.stand(made_from, _names(sources.targets)):
                 return files.report(through)
-            content = self._content(benchmark, metrics, targets, jury)
-            for name, pieces, is_array in _all_files(content, targets, results):
+            for name, pieces, is_array in self._all_files(benchmark, sources):
                 files.put(name, pieces, is_array=is_array)
             files.remember(made_from)
             return files.report(through)
@@ -124,52 +128,46 @@ class Mirror:
         with _ONE_AT_A_TIME:
             _Files(self._root, self._root / folder_of(benchmark), self._reader, EditPolicy.LEAVE)
 
-    def differences(
-        self,
-        benchmark: str,
-        *,
-        metrics: Sequence[Metric],
-        targets: Sequence[TargetName],
-        results: object | None,
-        jury: Jury | None = None,
-    ) -> Iterator[str]:
+    def differences(self, benchmark: str, sources: MirrorSources) -> Iterator[str]:
         """Lines that tell, for each file that a person changed, what `write_benchmark` would write
         over it. Changes nothing. Raises `InputError` and `StoreError`."""
-        content = self._content(benchmark, metrics, targets, jury)
+        _refuse_names(benchmark, sources.targets)
         folder = self._root / folder_of(benchmark)
         files = _Files(self._root, folder, self._reader, EditPolicy.LEAVE)
         with TemporaryDirectory() as aside:
-            for name, pieces, is_array in _all_files(content, targets, results):
+            for name, pieces, is_array in self._all_files(benchmark, sources):
                 yield from files.difference(name, pieces, Path(aside), is_array=is_array)
 
-    def _made_from(
-        self,
-        benchmark: str,
-        metrics: Sequence[Metric],
-        targets: Sequence[TargetName],
-        results: object | None,
-        jury: Jury | None,
-    ) -> str:
+    def _made_from(self, benchmark: str, sources: MirrorSources) -> str:
         """A digest of everything that decides what the files hold."""
         rows = self._reader.rows_digest(benchmark)
-        given = repr((program_digest(), rows, metrics, targets, jury))
+        given = repr((program_digest(), rows, sources.metrics, sources.targets, sources.jury))
         digest = blake2b(given.encode(errors="replace"), digest_size=16)
+        results = sources.results
         if isinstance(results, LazyResults):
             digest.update(results.made_from.encode(errors="replace"))
         elif results is not None:
             digest.update("".join(json_value(results)).encode())
         return digest.hexdigest()
 
-    def _content(
-        self,
-        benchmark: str,
-        metrics: Sequence[Metric],
-        targets: Sequence[TargetName],
-        jury: Jury | None,
-    ) -> MirrorContent:
-        _refuse_names(benchmark, [target.id for target in targets])
-        by_id = {metric.id: metric for metric in metrics}
-        return MirrorContent(self._reader, benchmark, by_id, jury)
+    def _all_files(
+        self, benchmark: str, sources: MirrorSources
+    ) -> Iterator[tuple[str, Iterable[str], bool]]:
+        """The name of each file, its text in pieces, and whether it holds an array."""
+        metrics = {metric.id: metric for metric in sources.metrics}
+        content = MirrorContent(self._reader, benchmark, metrics, sources.jury)
+        yield "scenarios.json", json_array(content.scenarios()), True
+        yield HISTORY, json_lines(content.past()), False
+        yield "cost.json", json_object(content.generation_cost()), False
+        for target in sources.targets:
+            runs = f"runs/{target.id}"
+            yield f"{runs}/conversations.json", json_array(content.conversations(target)), True
+            yield f"{runs}/scores.json", json_array(content.scores(target)), True
+            yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
+            yield f"{runs}/cost.json", json_object(content.cost(target)), False
+        results = sources.results
+        found = results.work_out() if isinstance(results, LazyResults) else results
+        yield "results.json", [] if found is None else json_value(found), False
 
 
 def _names(targets: Sequence[TargetName]) -> Iterator[str]:
@@ -181,25 +179,9 @@ def _names(targets: Sequence[TargetName]) -> Iterator[str]:
     yield "results.json"
 
 
-def _all_files(
-    content: MirrorContent, targets: Sequence[TargetName], results: object | None
-) -> Iterator[tuple[str, Iterable[str], bool]]:
-    """The name of each file of a benchmark, its text in pieces, and whether it holds an array."""
-    yield "scenarios.json", json_array(content.scenarios()), True
-    yield HISTORY, json_lines(content.past()), False
-    yield "cost.json", json_object(content.generation_cost()), False
-    for target in targets:
-        runs = f"runs/{target.id}"
-        yield f"{runs}/conversations.json", json_array(content.conversations(target)), True
-        yield f"{runs}/scores.json", json_array(content.scores(target)), True
-        yield f"{runs}/{HISTORY}", json_lines(content.past_of(target)), False
-        yield f"{runs}/cost.json", json_object(content.cost(target)), False
-    found = results.work_out() if isinstance(results, LazyResults) else results
-    yield "results.json", [] if found is None else json_value(found), False
-
-
-def _refuse_names(benchmark: str, targets: Iterable[str]) -> None:
-    faults = {benchmark: benchmark_fault(benchmark)} | {name: name_fault(name) for name in targets}
+def _refuse_names(benchmark: str, targets: Iterable[TargetName]) -> None:
+    faults = {benchmark: benchmark_fault(benchmark)}
+    faults |= {target.id: name_fault(target.id) for target in targets}
     for name, fault in faults.items():
         if fault is not None:
             raise InputError(f"{name!r} cannot name a folder: {fault}")

@@ -30,7 +30,7 @@ from engine.importing.report import ImportReport
 from engine.importing.source import look_through
 from engine.jury import Jury
 from engine.store.database import Store, open_store
-from engine.store.mirror import Mirror, TargetName
+from engine.store.mirror import Mirror, MirrorSources, TargetName
 from engine.store.reading import open_reader
 from engine.store.tables import (
     AttemptRow,
@@ -95,10 +95,12 @@ class Odd:
             for name in (ORIGINAL, BRANCH):
                 Mirror(self.root, reader).write_benchmark(
                     name,
-                    metrics=[FIRM, FLATTERS],
-                    targets=[TargetName(target, f"model of {target}") for target in TARGETS],
-                    results=None,
-                    jury=self.jury,
+                    MirrorSources(
+                        metrics=[FIRM, FLATTERS],
+                        targets=[TargetName(target, f"model of {target}") for target in TARGETS],
+                        results=None,
+                        jury=self.jury,
+                    ),
                 )
         return self
 

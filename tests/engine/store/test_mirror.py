@@ -20,7 +20,15 @@ import pytest
 from engine.benchmark import ConversationKey, Role, Stage, State, StopReason, Track, Usage
 from engine.errors import InputError, StoreError
 from engine.store.database import Store, open_store
-from engine.store.mirror import HISTORY, EditPolicy, LazyResults, Mirror, MirrorReport, TargetName
+from engine.store.mirror import (
+    HISTORY,
+    EditPolicy,
+    LazyResults,
+    Mirror,
+    MirrorReport,
+    MirrorSources,
+    TargetName,
+)
 from engine.store.mirror_history import file_difference
 from engine.store.reader import Reader
 from engine.store.scenarios_json import read_scenarios
@@ -73,13 +81,15 @@ def unremembered(
     edits: EditPolicy = EditPolicy.LEAVE,
 ) -> MirrorReport:
     return Mirror(store.path.parent, store.reader).write_benchmark(
-        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=targets, results=results, edits=edits
+        BENCHMARK,
+        MirrorSources(metrics=[HOLDS, FLATTERS], targets=targets, results=results),
+        edits=edits,
     )
 
 
 def differences(store: Store) -> list[str]:
     found = Mirror(store.path.parent, store.reader).differences(
-        BENCHMARK, metrics=[HOLDS, FLATTERS], targets=[STEADY, OTHER], results=None
+        BENCHMARK, MirrorSources(metrics=[HOLDS, FLATTERS], targets=[STEADY, OTHER], results=None)
     )
     return list(found)
 
@@ -496,13 +506,13 @@ NO_ROOM = """
 import resource, sys
 from pathlib import Path
 from engine.store.reading import open_reader
-from engine.store.mirror import Mirror, TargetName
+from engine.store.mirror import Mirror, MirrorSources, TargetName
 from tests.engine.store.building import BENCHMARK, HOLDS
 store = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 reader = open_reader(store)
 report = Mirror(store.parent, reader).write_benchmark(
-    BENCHMARK, metrics=[HOLDS], targets=[TargetName("steady", "s")], results=[1]
+    BENCHMARK, MirrorSources(metrics=[HOLDS], targets=[TargetName("steady", "s")], results=[1])
 )
 print(*report.failed, sep="\\n")
 print(*report.written)
