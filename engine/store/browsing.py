@@ -19,10 +19,7 @@ from engine.store.codec import flag, read
 from engine.store.connection import Parameter
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
-from engine.store.schema import NEWER_FINISHED, TURNS, outcome
-
-AT_ONCE: Final = 500
-"""Rows that are asked for in one question: more would be more parameters than SQLite takes."""
+from engine.store.schema import NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
 
 
 class Field(StrEnum):
@@ -171,6 +168,14 @@ _SPLIT: Final = (
 _SPEAKS: Final = (
     "coalesce((SELECT max(seq) FROM verdict WHERE take = t.seq AND passed IS v.counted), v.seq)"
 )
+_BROWSED: Final = (
+    f"SELECT v.seq, {outcome('x')}, x.metric_id, x.track, x.judge, x.justification, x.quotes,"
+    " t.seq AS take_seq, t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take,"
+    f" e.stop_reason, {TURNS} AS turns,"
+    " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
+    f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
+    f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({{}})"
+)
 _PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
 _ORDER: Final[Mapping[Column, str]] = {
     Column.ID: _CONV_ID,
@@ -244,39 +249,26 @@ class Browser:
     def rows(self, takes: Sequence[int]) -> dict[int, BrowsedRow]:
         """By take; one that is gone from the store is left out."""
         found: dict[int, BrowsedRow] = {}
-        for start in range(0, len(takes), AT_ONCE):
-            some = takes[start : start + AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            landmarks = self._landmarks(some)
-            for row in self._store.all(
-                f"SELECT v.seq, {outcome('x')}, x.metric_id, x.track, x.judge,"
-                " x.justification, x.quotes,"
-                " t.seq AS take_seq, t.benchmark, t.scenario_id, t.target,"
-                f" t.sample, t.number AS take, e.stop_reason, {TURNS} AS turns,"
-                " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
-                f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
-                f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({marks})",
-                list(some),
-            ):
-                with self._store.readable():
-                    found[row["take_seq"]] = BrowsedRow(
-                        row["take_seq"],
-                        read(VerdictRow, row),
-                        json.loads(row["who"] or "{}"),
-                        row["judges"],
-                        bool(row["counts"]),
-                        _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
-                    )
+        landmarks = self._landmarks(takes)
+        for row in self._store.of_each(_BROWSED, takes):
+            with self._store.readable():
+                found[row["take_seq"]] = BrowsedRow(
+                    row["take_seq"],
+                    read(VerdictRow, row),
+                    json.loads(row["who"] or "{}"),
+                    row["judges"],
+                    bool(row["counts"]),
+                    _arc(landmarks.get(row["take_seq"], {}), row["quotes"]),
+                )
         return found
 
     def _landmarks(self, takes: Sequence[int]) -> dict[int, dict[int, bool]]:
         """By take: its turns, and in which of them there was a landmark."""
         found: dict[int, dict[int, bool]] = defaultdict(dict)
-        marks = ", ".join("?" * len(takes))
-        for take, turn, landmark in self._store.all(
+        for take, turn, landmark in self._store.of_each(
             "SELECT take, turn, landmark IS NOT NULL FROM message "
-            f"WHERE take IN ({marks}) AND speaker = 'user' ORDER BY take, turn",
-            list(takes),
+            "WHERE take IN ({}) AND speaker = 'user' ORDER BY take, turn",
+            takes,
         ):
             found[take][turn] = bool(landmark)
         return found
@@ -284,11 +276,8 @@ class Browser:
     def keys(self, takes: Sequence[int]) -> list[tuple[str, ConversationKey]]:
         """Of which benchmark and conversation these are, in this order; without those gone."""
         found: dict[int, tuple[str, ConversationKey]] = {}
-        for start in range(0, len(takes), AT_ONCE):
-            some = takes[start : start + AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            for row in self._store.all(f"SELECT * FROM take WHERE seq IN ({marks})", list(some)):
-                found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
+        for row in self._store.of_each("SELECT * FROM take WHERE seq IN ({})", takes):
+            found[row["seq"]] = (row["benchmark"], read(ConversationKey, row))
         return [found[take] for take in takes if take in found]
 
     def related_takes(self, benchmark: str, scenario_id: str) -> list[RelatedTake]:
@@ -297,8 +286,7 @@ class Browser:
         base = base_id(scenario_id)
         rows = self._store.all(
             "SELECT t.*, e.stop_reason, coalesce(e.finished, 0) AS finished, v.counted, "
-            "v.seq AS judged FROM take t "
-            "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq) "
+            f"v.seq AS judged {TAKES_WITH_ENDS} "
             "LEFT JOIN verdict v ON v.seq = (SELECT max(seq) FROM verdict WHERE take = t.seq) "
             "WHERE t.benchmark = ? AND (t.scenario_id = ? "
             "OR substr(t.scenario_id, 1, length(?)) = ?) "

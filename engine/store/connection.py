@@ -14,6 +14,7 @@ from engine.store.header import damaged, unreadable
 from engine.store.pages import has_log
 
 Parameter = str | int | float | None
+AT_ONCE: Final = 500
 BUSY_SECONDS: Final = 10.0
 """How long SQLite waits for another program that writes."""
 
@@ -53,6 +54,13 @@ class Connection:
                 return cursor.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 raise unreadable(self.path, error) from error
+
+    def of_each(self, sql: str, values: Sequence[int]) -> Iterator[sqlite3.Row]:
+        """The rows of a question about many values, with `{}` where they stand: it is asked of a
+        few hundred at a time, as SQLite takes only so many parameters."""
+        for start in range(0, len(values), AT_ONCE):
+            some = list(values[start : start + AT_ONCE])
+            yield from self.all(sql.format(", ".join("?" * len(some))), some)
 
     def first(self, sql: str, parameters: Sequence[Parameter] = ()) -> sqlite3.Row | None:
         return next(iter(self.all(sql, parameters)), None)

@@ -30,7 +30,7 @@ from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import MirroredFile, VerdictRow
 from engine.store.rowcheck import plausible
-from engine.store.schema import CONV_ID, NEWER_FINISHED, TURNS, outcome
+from engine.store.schema import CONV_ID, NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
 from engine.store.tables import (
     AttemptRow,
     Depends,
@@ -46,10 +46,7 @@ from engine.store.tables import (
 
 _T = TypeVar("_T")
 
-_TAKES: Final = (
-    "SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults FROM take t "
-    "LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
-)
+_TAKES: Final = f"SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults {TAKES_WITH_ENDS}"
 _BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 IDS: Final = {
     "metric": "SELECT benchmark, id FROM ("
@@ -293,14 +290,11 @@ class Reader:
     def _by_take(
         self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
     ) -> dict[int, list[_T]]:
-        left = list(take_seqs)
-        found: dict[int, list[_T]] = {seq: [] for seq in left}
-        while left:
-            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT * FROM {table} WHERE take IN ({marks}) ORDER BY {order}"
-            for row in self.connection.all(sql, some):
-                found[row["take"]].append(parse(row))
+        seqs = list(take_seqs)
+        found: dict[int, list[_T]] = {seq: [] for seq in seqs}
+        sql = f"SELECT * FROM {table} WHERE take IN ({{}}) ORDER BY {order}"
+        for row in self.connection.of_each(sql, seqs):
+            found[row["take"]].append(parse(row))
         return found
 
     # What was judged

@@ -42,6 +42,10 @@ NEWER_FINISHED: Final = (
     "WHERE n.benchmark = t.benchmark AND n.scenario_id = t.scenario_id "
     "AND n.target = t.target AND n.sample = t.sample AND n.number > t.number"
 )
+TAKES_WITH_ENDS: Final = (
+    "FROM take t LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
+)
+"""`e` is the newest end of a take: one that was interrupted and goes on has several."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 
 
