@@ -36,6 +36,20 @@ def raw_connection(path: Path, how: str | None = None) -> sqlite3.Connection:
     )
 
 
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything in the block is written, or nothing. Raises `sqlite3.Error`."""
+    # a writer from the start: a reader that becomes one might be refused in the middle
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 class Connection:
     """Speaks SQL for a reader. A cursor left open would keep the writer's log from shrinking."""
 

@@ -18,6 +18,7 @@ from engine.files import sync
 from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
+from engine.store.connection import transaction
 from engine.store.filesystem import keep_private, mounts_text, refuse_network
 from engine.store.header import APPLICATION_ID, SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.integrity import check_newest
@@ -217,8 +218,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if _is_up_to_date(connection):
         return  # an engine that starts again is in a hurry
-    # imported here because sqlite-utils takes longer to load than the app has to open a reader
-
     apply_migrations(connection, path)
 
 
@@ -311,14 +310,9 @@ def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
         )
     if applied.issuperset(_NAMES):
         return
-    # a writer from the start: sqlite-utils alone would begin as a reader and might be refused
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    # sqlite-utils alone would begin as a reader
+    with transaction(connection):
         MIGRATIONS.apply(database)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         reached(KillPoint.MIGRATING)
-    except sqlite3.Error:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
     reached(KillPoint.MIGRATED)

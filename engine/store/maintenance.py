@@ -15,6 +15,7 @@ from typing import Final
 
 from engine.display import plural
 from engine.facts import NoteKind
+from engine.store.connection import transaction
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.tables import NoteRow
@@ -123,23 +124,13 @@ def _fold_in(connection: sqlite3.Connection) -> None:
 
 def _take_away(connection: sqlite3.Connection, takes: Sequence[int]) -> None:
     marks = ", ".join("?" * len(takes))
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for part in ("verdict", "message", "take_end"):
             connection.execute(f"DELETE FROM {part} WHERE take IN ({marks})", takes)
         connection.execute(f"DELETE FROM take WHERE seq IN ({marks})", takes)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _delete(connection: sqlite3.Connection, rows: dict[str, Sequence[int]]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for table, seqs in rows.items():
             connection.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq in seqs])
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import ConversationKey, Speaker
 from engine.errors import StoreError
 from engine.store.codec import storable
+from engine.store.connection import transaction
 from engine.store.filesystem import keep_private
 
 INDEX_NAME: Final = "search.db"
@@ -159,7 +160,7 @@ class Search:
     def _extend_once(self, batch: int, hold_s: float) -> int:
         """One transaction."""
         connection = self._writing.connection
-        with self._writing.lock, _translated(self._index), _transaction(connection):
+        with self._writing.lock, _translated(self._index), transaction(connection):
             began = time.monotonic()
             through, added = _through(connection), 0
             while some := _batch(connection, through, batch):
@@ -256,7 +257,7 @@ def _opened(store: Path, index: Path) -> sqlite3.Connection:
     keep_private(index)
     connection = _connected(store, index)
     try:
-        with _transaction(connection):
+        with transaction(connection):
             _prepare(connection)
     except BaseException:
         connection.close()
@@ -305,18 +306,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if found != made_from:
         raise _OtherIndexError
     connection.execute("SELECT rowid FROM said WHERE said MATCH 'a' LIMIT 1").fetchone()
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from engine.errors import CrosswindError, StoreError
 from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import Acknowledgements
 from engine.store.bulk import Bulk
+from engine.store.connection import transaction
 from engine.store.events import keep_sums
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.header import damage_in, damaged
@@ -323,25 +324,17 @@ class Writer:
     def _beat(self) -> None:
         """Say that this engine is there, while there is nothing else to say. Raises `StoreError`
         where the store is not its any more."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
+        # what is wrong is told by the next row that is written
+        with contextlib.suppress(sqlite3.Error), transaction(self._connection):
             self._lease.keep(self._connection, every_s=0)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error:  # the next row that is written tells what is wrong
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
 
     def _sum(self) -> None:
         """Keep what all rows add up to. Raises `StoreError` as `_beat` does."""
         self._summed = self._seq
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
+        # where that fails, whoever comes adds up more
+        with contextlib.suppress(sqlite3.Error), transaction(self._connection):
             self._lease.keep(self._connection, every_s=BUSY_BEAT_S)
             keep_sums(self._connection, self._path)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error:  # whoever comes adds up more
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
 
     # A disk without room
 
