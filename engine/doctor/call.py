@@ -39,7 +39,7 @@ async def call(
 ) -> list[Diagnostic]:
     """Asks each model once, in the form and with the limit that a run will use. Calls all at once;
     the findings come in the order of the models."""
-    accounts = Accounts(patience=_ONCE, prices=prices)
+    accounts = Accounts(retry_policy=_ONCE, prices=prices)
     try:
         calls = [
             _call(model, model.endpoint, accounts, longest_s)

@@ -230,7 +230,7 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
     """Judge one take as often as is asked, and store what came of each.
 
     Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
-    stored, as an unscored verdict. Raises `Drained` between two of them.
+    stored, as an unscored verdict. Raises `StopRequested` between two of them.
     """
     messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]

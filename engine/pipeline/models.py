@@ -275,7 +275,7 @@ class Recorded:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """Raises `ModelError`, and `Drained` where the budget has no room for the call."""
+        """Raises `ModelError`, and `StopRequested` where the budget has no room for the call."""
         await self.budget.covered(self.role, self.label)
         with self.budget.call(self.role, self.label, self.benchmark) as spend:
 

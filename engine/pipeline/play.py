@@ -154,7 +154,7 @@ class ConversationPlanner:
 async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, str]) -> int | None:
     """Play to the end; the take's `seq` where it may be judged.
 
-    Raises `ModelError` where a model failed, after the take's end is on disk, and `Drained`.
+    Raises `ModelError` where a model failed, after the take's end is on disk, and `StopRequested`.
     """
     take, messages = await _open(bench, playing, take_depends)
     table = _Player(bench, playing, take, messages)
@@ -242,7 +242,7 @@ class _Player:
         )
 
     async def play(self) -> StopReason:
-        """Raises `TurnFailedError`, and `Drained` between two messages."""
+        """Raises `TurnFailedError`, and `StopRequested` between two messages."""
         while self.complete_turns < self._setup.turns:
             turn = self.complete_turns + 1
             if len(self._said) % 2 == 0:
@@ -256,7 +256,7 @@ class _Player:
         return StopReason.TURN_LIMIT
 
     async def _next_call(self) -> None:
-        """Raises `Drained`."""
+        """Raises `StopRequested`."""
         control, left = self._bench.control, 2 * self._setup.turns - len(self._said)
         if self._begun:
             await control.next_call(Stage.SIMULATE, self._key.target_id, left)

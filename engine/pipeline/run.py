@@ -112,7 +112,7 @@ class Pipeline:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock | None = None
     """Another clock, sleep and chance than the usual ones, for tests."""
-    patience: RetryPolicy | None = None
+    retry_policy: RetryPolicy | None = None
     """What a call to a real model may take, where that is not the usual."""
     attended: Callable[[], bool] = lambda: False
     """Whether somebody is there who can be asked."""
@@ -143,7 +143,7 @@ class Pipeline:
         self._faults = FaultLog(self.workspace.root)
         self._accounts = Accounts(
             clock=self.clock,
-            patience=self.patience,
+            retry_policy=self.retry_policy,
             memory=StoredMemory(self.reader, self.store.tell),
             prices=prices_of(self.config),
         )

@@ -102,14 +102,14 @@ class Accounts:
         self,
         *,
         clock: Clock | None = None,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         memory: CapabilityMemory | None = None,
         prices: Prices | None = None,
         open_transport: OpenTransport = _open_transport,
         probe: Probe = _probe,
     ) -> None:
         self.clock = clock or Clock()
-        self.patience = patience or RetryPolicy()
+        self.retry_policy = retry_policy or RetryPolicy()
         self.memory = memory or InMemoryCapabilities()
         self.prices = prices or Prices()
         self.throttle = StartThrottle()

@@ -99,40 +99,40 @@ class Deadlines:
     """The deadlines of one request. Only words and thoughts move them: what servers send to keep a
     connection alive would keep it alive for ever."""
 
-    __slots__ = ("_ending", "_moves_at", "_now", "_patience", "_spoken", "_whole_at", "alarm")
+    __slots__ = ("_ending", "_moves_at", "_now", "_retry_policy", "_spoken", "_whole_at", "alarm")
 
-    def __init__(self, patience: RetryPolicy) -> None:
+    def __init__(self, retry_policy: RetryPolicy) -> None:
         self._now = asyncio.get_running_loop().time
-        self._patience = patience
+        self._retry_policy = retry_policy
         began = self._now()
-        self._whole_at = began + patience.whole_s
+        self._whole_at = began + retry_policy.whole_s
         self._moves_at = began
         self._spoken = False
         self._ending = False
-        self.alarm = asyncio.timeout_at(min(began + patience.first_token_s, self._whole_at))
+        self.alarm = asyncio.timeout_at(min(began + retry_policy.first_token_s, self._whole_at))
 
     def moved(self) -> None:
         now = self._now()
         # moving an alarm costs as much as decoding a word, so it is moved now and then
         if now >= self._moves_at and not self._ending:
             self._spoken = True
-            self._moves_at = now + self._patience.between_s / 16
-            self.alarm.reschedule(min(now + self._patience.between_s, self._whole_at))
+            self._moves_at = now + self._retry_policy.between_s / 16
+            self.alarm.reschedule(min(now + self._retry_policy.between_s, self._whole_at))
 
     def ends(self) -> None:
         """The reply is whole: what is left are formalities."""
         if not self._ending:
             self._ending = True
-            self.alarm.reschedule(min(self._now() + self._patience.ending_s, self._whole_at))
+            self.alarm.reschedule(min(self._now() + self._retry_policy.ending_s, self._whole_at))
 
     @property
     def words(self) -> str:
         """What ran out."""
         if self._now() >= self._whole_at:
-            return f"not finished within {self._patience.whole_s:g} s"
+            return f"not finished within {self._retry_policy.whole_s:g} s"
         if self._spoken:
-            return f"no further word within {self._patience.between_s:g} s"
-        return f"no first word within {self._patience.first_token_s:g} s"
+            return f"no further word within {self._retry_policy.between_s:g} s"
+        return f"no first word within {self._retry_policy.first_token_s:g} s"
 
 
 @dataclass(slots=True)
@@ -194,13 +194,13 @@ async def exchange(
     body: bytes,
     result: CallResult,
     *,
-    patience: RetryPolicy,
+    retry_policy: RetryPolicy,
     now: Callable[[], datetime],
     accepted: Callable[[], None],
 ) -> None:
     """Send the request and read its reply into `result`, with its `failure` where there is one.
     `accepted` is called when the server begins to answer."""
-    deadlines = Deadlines(patience)
+    deadlines = Deadlines(retry_policy)
     handler = _ResponseHandler(result, deadlines, accepted)
     reached(KillPoint.SENDING)
     try:

@@ -76,8 +76,8 @@ class GiveUp:
 class RetryState:
     """One call's way through its failures."""
 
-    patience: RetryPolicy
-    chance: Callable[[], float]
+    retry_policy: RetryPolicy
+    random: Callable[[], float]
     tries: int = 0
     stalls: int = 0
     empties: int = 0
@@ -108,12 +108,12 @@ class RetryState:
                 return self._refused(failure, words, now)
             case FailureKind.STALLED:
                 self.stalls += 1
-                if self.stalls >= self.patience.stalls:
+                if self.stalls >= self.retry_policy.stalls:
                     return GiveUp(f"{words}, {self.stalls} times", retryable=True)
                 return self._again(failure, words, now)
             case FailureKind.EMPTY:
                 self.empties += 1
-                if self.empties > self.patience.empties:
+                if self.empties > self.retry_policy.empties:
                     return GiveUp(f"{words}, {self.empties} times", retryable=True)
                 return Retry(0.0, words)
             case FailureKind.UNREACHABLE if failure.cause is Fault.UNKNOWN_HOST and not known:
@@ -143,17 +143,17 @@ class RetryState:
         if self._first_failure_at is None:
             self._first_failure_at = now
         spent = now - self._first_failure_at
-        if self.tries >= self.patience.tries or spent >= self.patience.trying_s:
+        if self.tries >= self.retry_policy.tries or spent >= self.retry_policy.trying_s:
             return GiveUp(f"{words}, after {plural(self.tries, 'try', 'tries')}", retryable=True)
         asked = failure.retry_after_s or 0.0
-        step = f" (try {self.tries + 1} of {self.patience.tries})"
+        step = f" (try {self.tries + 1} of {self.retry_policy.tries})"
         return Retry(max(asked, self._jitter(self.tries)), words + step, asked)
 
     def _refused(self, failure: Failure, words: str, now: float) -> Retry | GiveUp:
         self.refusals += 1
         if self._first_refusal_at is None:
             self._first_refusal_at = now
-        if now - self._first_refusal_at >= self.patience.refused_s:
+        if now - self._first_refusal_at >= self.retry_policy.refused_s:
             return GiveUp(
                 f"{words}, refused {plural(self.refusals, 'try', 'tries')}", retryable=True
             )
@@ -164,5 +164,5 @@ class RetryState:
         return Retry(max(asked, self._jitter(self.refusals)), words, asked)
 
     def _jitter(self, number: int) -> float:
-        ceiling = self.patience.first_pause_s * 2.0 ** min(number - 1, 30)
-        return self.chance() * min(ceiling, self.patience.longest_pause_s)
+        ceiling = self.retry_policy.first_pause_s * 2.0 ** min(number - 1, 30)
+        return self.random() * min(ceiling, self.retry_policy.longest_pause_s)

@@ -137,7 +137,7 @@ class _Call:
 
     async def through(self) -> Reply:
         accounts = self.sender.accounts
-        retries = RetryState(accounts.patience, accounts.clock.random)
+        retries = RetryState(accounts.retry_policy, accounts.clock.random)
         ticket = self._limiter.ticket()
         while True:
             await self._reachable()
@@ -160,7 +160,7 @@ class _Call:
     async def _reachable(self) -> None:
         """Wait while there is no way to the host."""
         accounts, host_port = self.sender.accounts, self.sender.host_port
-        longest = accounts.patience.unreachable_s
+        longest = accounts.retry_policy.unreachable_s
         if not await accounts.reachability.wait(host_port, longest_s=longest):
             words = f"{host_port.host} could not be reached for {longest:g} s"
             raise ModelError(f"{self.sender.label}: {words}", retryable=True)
@@ -218,7 +218,7 @@ class _Call:
                 # half a character that a model left behind would not encode
                 body.encode("utf-8", "replace"),
                 result,
-                patience=self.sender.accounts.patience,
+                retry_policy=self.sender.accounts.retry_policy,
                 now=clock.now,
                 accepted=self._limiter.accepted,
             )
@@ -442,9 +442,9 @@ class _Call:
         if failure.status != _BROKE or (met.times and met.words != words):
             account.unanswered[model] = None
             return False
-        patience = self.sender.accounts.patience
+        retry_policy = self.sender.accounts.retry_policy
         met.words, met.times = words, met.times + 1
-        return met.times > patience.in_vain and now - met.since >= patience.in_vain_s
+        return met.times > retry_policy.in_vain and now - met.since >= retry_policy.in_vain_s
 
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)

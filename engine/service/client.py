@@ -79,24 +79,24 @@ class SocketLink:
         holder: Callable[[], Holding | None],
         *,
         hertz: float = HERTZ,
-        patience: LinkTimeouts | None = None,
+        timeouts: LinkTimeouts | None = None,
         uid_of: Callable[[Socket], int | None] = peer_uid,
     ) -> None:
         self._path = path
         self._holder = holder
-        self._patience = patience or LinkTimeouts()
+        self._timeouts = timeouts or LinkTimeouts()
         self._uid_of = uid_of
         self._lock = threading.Lock()
         """Guards what follows; held for moments."""
         self._link_state = LinkState(hertz)
-        self._connection = ConnectionState(self._patience, time.monotonic())
+        self._connection = ConnectionState(self._timeouts, time.monotonic())
         self._errands: deque[_Errand] = deque()
         """Commands that are not sent yet."""
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
         self._line: LineSocket | None = None
         self._next_look = 0.0
-        self._pause = self._patience.first_look
+        self._pause = self._timeouts.first_look
         self._closing = False
         self._waker: int | None
         self._woken, self._waker = os.pipe()
@@ -132,7 +132,7 @@ class SocketLink:
             self._errands.append(errand)
             self._next_look = 0.0
             self._wake()
-        errand.answered.wait(self._patience.answer)
+        errand.answered.wait(self._timeouts.answer)
         with self._lock:
             if errand.answer is not None:
                 return errand.answer
@@ -151,7 +151,7 @@ class SocketLink:
             self._closing = True
             self._wake()
         if threading.current_thread() is not self._thread:
-            self._thread.join(self._patience.reach)
+            self._thread.join(self._timeouts.reach)
 
     def wait_until_settled(self, seconds: float) -> bool:
         """Wait for the first board, or for the knowledge that there is none to be had."""
@@ -159,7 +159,7 @@ class SocketLink:
         return self._settled.wait(seconds)
 
     def _silence(self, errand: _Errand) -> str:
-        waited = f"waited {self._patience.answer:.0f} s"
+        waited = f"waited {self._timeouts.answer:.0f} s"
         if errand.sent:
             return f"the engine does not answer ({waited}); it may still do it when it comes back"
         return (
@@ -251,7 +251,7 @@ class SocketLink:
         self._link_state.hear(pending.asked, said, now)
         if self._link_state.board is not None and not isinstance(pending.asked, HelloAsked):
             self._connection.silent_since = None
-            self._pause = self._patience.first_look
+            self._pause = self._timeouts.first_look
             self._settled.set()
 
     # Looking for an engine
@@ -308,7 +308,7 @@ class SocketLink:
 
     def _look_later(self, now: float) -> None:
         self._next_look = now + self._pause
-        self._pause = min(self._pause * 2, self._patience.longest_look)
+        self._pause = min(self._pause * 2, self._timeouts.longest_look)
 
 
 def connect(

@@ -47,7 +47,7 @@ class LinkTimeouts:
 class ConnectionState:
     """All times are of one monotonic clock."""
 
-    patience: LinkTimeouts
+    timeouts: LinkTimeouts
     silent_since: float | None
     """Since when no board was heard; None while boards are heard."""
     connected: bool = False
@@ -84,7 +84,7 @@ class ConnectionState:
             return None
         if self.holder is None:
             return None if self.connected else NOBODY
-        if self.connected or now - self.silent_since < self.patience.reach:
+        if self.connected or now - self.silent_since < self.timeouts.reach:
             return None
         return f"the engine cannot be reached: {self.why}"
 
@@ -95,7 +95,7 @@ class ConnectionState:
         if self.looked and self.holder is None and not self.connected:
             return _ended(last, parted=parted)
         leaving = parted and self.holder == self.parted
-        if not self.looked or leaving or now - self.silent_since < self.patience.reach:
+        if not self.looked or leaving or now - self.silent_since < self.timeouts.reach:
             return last or Board(EngineState.STARTING, ())
         known = None if last is None or parted else last
         shown = replace(known, speaking=()) if known else Board(EngineState.RUNNING, ())
@@ -103,7 +103,7 @@ class ConnectionState:
         return _noted(shown, (f"live text is not available: {why}", *self._frozen(waited)))
 
     def _frozen(self, waited: float) -> Sequence[str]:
-        if waited < self.patience.frozen:
+        if waited < self.timeouts.frozen:
             return ()
         return (f"the engine has not answered for {waited:.0f} s",)
 

@@ -65,7 +65,7 @@ class Bench:
 
     server: ProtocolServer
     time: FakeTime = field(default_factory=FakeTime)
-    patience: RetryPolicy = field(default_factory=RetryPolicy)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     key: str = CANARY
     headers: Mapping[str, str] = field(default_factory=dict)
     model: str = "words-20"
@@ -75,7 +75,7 @@ class Bench:
     notes: list[str] = field(default_factory=list)
 
     def accounts(self) -> Accounts:
-        return Accounts(clock=self.time.as_clock(), patience=self.patience)
+        return Accounts(clock=self.time.as_clock(), retry_policy=self.retry_policy)
 
     def open(self, accounts: Accounts, **changes: Any) -> RealModel:
         bench = replace(self, **changes)

@@ -124,7 +124,7 @@ def outcome(line: Recorded) -> CallResult:
             {},
             b"{}",
             result,
-            patience=RetryPolicy(),
+            retry_policy=RetryPolicy(),
             now=lambda: datetime(2026, 11, 1, tzinfo=UTC),
             accepted=lambda: None,
         )

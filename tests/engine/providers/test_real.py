@@ -134,7 +134,7 @@ def test_nothing_is_void_where_nothing_was_heard(bench: Bench) -> None:
 def test_silence_is_noticed_whatever_keeps_the_connection_alive(
     bench: Bench, fault: Fault, after: int
 ) -> None:
-    bench.patience = SHORT
+    bench.retry_policy = SHORT
     bench.server.plan(fault, when=first, detail=Detail(after=after, every_ms=20))
     done = bench.call()
     assert done.outcomes == ["stalled", "answer"]
@@ -146,7 +146,7 @@ def test_silence_is_noticed_whatever_keeps_the_connection_alive(
 
 
 def test_two_silences_are_enough(bench: Bench) -> None:
-    bench.patience = SHORT
+    bench.retry_policy = SHORT
     bench.server.plan(Fault.STALL)
     done = bench.call()
     assert done.outcomes == ["stalled", "stalled"]
@@ -156,7 +156,7 @@ def test_two_silences_are_enough(bench: Bench) -> None:
 
 
 def test_a_reply_that_drips_has_a_whole_time(bench: Bench) -> None:
-    bench.patience = RetryPolicy(first_token_s=5, between_s=5, whole_s=0.2, stalls=1)
+    bench.retry_policy = RetryPolicy(first_token_s=5, between_s=5, whole_s=0.2, stalls=1)
     bench.server.plan(Fault.DRIP, detail=Detail(every_ms=2))
     done = bench.call()
     assert "not finished within 0.2 s" in str(done.error)

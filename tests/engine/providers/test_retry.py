@@ -14,8 +14,8 @@ EMPTY = Failure(Cause.EMPTY)
 REFUSED = Failure(Cause.STATUS, status=429)
 
 
-def retries(patience: RetryPolicy | None = None, chance: float = 1.0) -> RetryState:
-    return RetryState(patience or RetryPolicy(), lambda: chance)
+def retries(retry_policy: RetryPolicy | None = None, chance: float = 1.0) -> RetryState:
+    return RetryState(retry_policy or RetryPolicy(), lambda: chance)
 
 
 def follow(failure: Failure, times: int, **known: bool) -> list[Retry | GiveUp]:

@@ -59,7 +59,7 @@ def test_no_fault_shows_the_key(
     bench: Bench, fault: Fault, everything_logged: pytest.LogCaptureFixture
 ) -> None:
     bench.server.plan(fault, detail=Detail(every_ms=10))
-    bench.patience = IMPATIENT
+    bench.retry_policy = IMPATIENT
     bench.headers = {"x-own-key": HEADER}
 
     async def run() -> str:

@@ -134,8 +134,8 @@ class Stage:
         assert frozen.wait(5)
         return thaw.set
 
-    def link(self, patience: LinkTimeouts = PATIENCE, hertz: float = 50.0) -> SocketLink:
-        link = SocketLink(self.path, lambda: self.holder, hertz=hertz, patience=patience)
+    def link(self, timeouts: LinkTimeouts = PATIENCE, hertz: float = 50.0) -> SocketLink:
+        link = SocketLink(self.path, lambda: self.holder, hertz=hertz, timeouts=timeouts)
         self._links.append(link)
         return link
 

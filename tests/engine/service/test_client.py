@@ -333,7 +333,7 @@ def test_a_frozen_engine_is_told_of_and_no_more_when_it_answers(stage: Stage) ->
 
 def test_an_engine_without_a_socket_is_shown_without_live_text(stage: Stage) -> None:
     stage.holder = Holder(None)
-    link = SocketLink(None, lambda: stage.holder, patience=PATIENCE)
+    link = SocketLink(None, lambda: stage.holder, timeouts=PATIENCE)
     [notice] = until(lambda: link.board().notices)
     assert notice == ("live text is not available: its lock file does not say where its socket is")
     assert state(link) is EngineState.RUNNING
@@ -348,7 +348,7 @@ def test_an_engine_without_a_socket_is_shown_without_live_text(stage: Stage) -> 
 
 def test_an_engine_of_another_user_is_not_spoken_to(stage: Stage) -> None:
     stage.start()
-    link = SocketLink(stage.path, lambda: stage.holder, patience=PATIENCE, uid_of=lambda _: 54321)
+    link = SocketLink(stage.path, lambda: stage.holder, timeouts=PATIENCE, uid_of=lambda _: 54321)
     [notice] = until(lambda: link.board().notices)
     assert "belongs to another user" in notice
     assert not link.ask(Request(Command.STOP)).accepted

@@ -124,7 +124,7 @@ class Outcome:
 
 def build(group: Group, root: Path, server: ProtocolServer) -> Workplace:
     place = Workplace(root, server, source=group.source)
-    place.patience = WATCHFUL if group.silent else UNHURRIED
+    place.retry_policy = WATCHFUL if group.silent else UNHURRIED
     targets = [
         {"id": name, **place.model(model, source)}
         for name, (model, source) in TARGETS.items()
@@ -158,7 +158,7 @@ def without_faults(group: Group, root: Path, server: ProtocolServer) -> Mapping[
     name = (group.kind, group.source, group.among)
     if name not in _WITHOUT and group.kind is not Kind.METRICS:
         place = build(group, root, server)
-        place.patience = UNHURRIED
+        place.retry_policy = UNHURRIED
         assert place.run(*group.benchmarks).failed == 0
         with place.reader() as reader:
             _WITHOUT[name] = audit.rows(reader, "all-cases")

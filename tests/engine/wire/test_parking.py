@@ -188,7 +188,7 @@ def test_a_server_that_goes_away_in_the_midst_is_waited_for(place: Workplace) ->
 
         with_a_server_of_its_own(place, other, Role.TARGET, come_and_go)
         other.plan(Fault.RESET_MIDWAY, when=middle)
-        place.patience = RetryPolicy()
+        place.retry_policy = RetryPolicy()
         assert place.run("bread").failed == 0
         assert place.time.slept >= 5
         assert other.counters.requests == 3

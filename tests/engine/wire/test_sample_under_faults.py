@@ -47,7 +47,7 @@ WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=4)
 
 def sample(root: Path, like: Workplace) -> Workplace:
     """The samples with every model behind the server."""
-    place = Workplace(root, like.server, like.source, patience=WATCHFUL)
+    place = Workplace(root, like.server, like.source, retry_policy=WATCHFUL)
     shutil.copytree(Path(sample_benchmarks.__path__[0]), root)
     config: dict[str, Any] = yaml.safe_load((root / "config.yaml").read_text("utf-8"))
     for spec in (

@@ -69,7 +69,7 @@ class Workplace:
     root: Path
     server: ProtocolServer
     source: str = "openai"
-    patience: RetryPolicy = UNHURRIED
+    retry_policy: RetryPolicy = UNHURRIED
     time: SleptTime = field(default_factory=SleptTime)
     headers: bool = False
 
@@ -132,7 +132,7 @@ class Workplace:
                 store,
                 environ=VARIABLES,
                 clock=self.time.as_clock(),
-                patience=self.patience,
+                retry_policy=self.retry_policy,
             )
             return asyncio.run(pipeline.run(Order(benchmarks, **order)))
 
