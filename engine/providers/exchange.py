@@ -139,7 +139,7 @@ class Deadlines:
 class CallResult:
     """What is known of a request when it is over."""
 
-    hearing: ReplyParser
+    parser: ReplyParser
     reply: ReplyBuffer
     status: int | None = None
     request_id: str | None = None
@@ -155,7 +155,7 @@ class CallResult:
     @property
     def served(self) -> str | None:
         """The model that the server says answered; the other one where it names two."""
-        named = self.hearing.named.models
+        named = self.parser.named.models
         return self.other or (named[-1] if named else None)
 
     @property
@@ -163,11 +163,11 @@ class CallResult:
         """The model that answered in place of the one that was asked; None where none did."""
         if self.meant is None:
             return None
-        return other_of(self.meant, self.hearing.named.models, self.route)
+        return other_of(self.meant, self.parser.named.models, self.route)
 
     def count_thoughts(self) -> None:
         """Raises `OversizedError`."""
-        thoughts = self.hearing.thoughts
+        thoughts = self.parser.thoughts
         while self._thoughts < len(thoughts):
             self._thought_size += len(thoughts[self._thoughts])
             self._thoughts += 1
@@ -180,12 +180,12 @@ class CallResult:
 
     @property
     def reasoning(self) -> str | None:
-        thoughts = "".join([*self.hearing.thoughts, *self.reply.splitter.thoughts]).strip()
+        thoughts = "".join([*self.parser.thoughts, *self.reply.splitter.thoughts]).strip()
         return _mended(thoughts) or None
 
     @property
     def finish(self) -> Finish:
-        return self.hearing.finish or Finish.STOP
+        return self.parser.finish or Finish.STOP
 
 
 async def exchange(
@@ -219,7 +219,7 @@ async def exchange(
         result.failure = Failure(Cause.OVERSIZED, str(error))
     except InStreamError as error:
         result.failure = error.failure
-    if result.hearing.whole and result.failure is not None and result.failure.cause in _TOO_LATE:
+    if result.parser.whole and result.failure is not None and result.failure.cause in _TOO_LATE:
         result.failure = None
         result.reply.ended()
 
@@ -259,7 +259,7 @@ class _ResponseHandler:
 
     def _spoken(self, chunk: bytes) -> None:
         result = self._result
-        if not result.hearing.ended and (events := self._decoder.feed(chunk)):
+        if not result.parser.ended and (events := self._decoder.feed(chunk)):
             self._any_event = True
             _take_events(events, result, self._deadlines)
             self._refuse_other()
@@ -267,7 +267,7 @@ class _ResponseHandler:
     def _refuse_other(self) -> None:
         """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
         result = self._result
-        named = len(result.hearing.named.models)
+        named = len(result.parser.named.models)
         if result.meant is None or not result.meant.only or named == self._named:
             return
         self._named = named
@@ -293,7 +293,7 @@ class _ResponseHandler:
             self._refuse_other()
         if not self._any_event:
             result.failure = Failure(Cause.NO_STREAM, "no event in it")
-        elif not result.hearing.whole:
+        elif not result.parser.whole:
             result.failure = Failure(Cause.UNFINISHED)
         reached(KillPoint.LAST_WORD)
         result.reply.ended()
@@ -306,13 +306,13 @@ class _EnoughError(Exception):
 def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines) -> None:
     """What came together is passed on as one piece: the later this engine is, the less it has to
     do for each word."""
-    hearing = result.hearing
+    parser = result.parser
     pieces: list[str] = []
     try:
         for data in events:
-            if hearing.ended:
+            if parser.ended:
                 break
-            piece = hearing.hear(data)
+            piece = parser.feed(data)
             if piece is not None:
                 pieces.append(piece)
     finally:
@@ -320,7 +320,7 @@ def _take_events(events: Sequence[str], result: CallResult, deadlines: Deadlines
             deadlines.moved()
             result.count_thoughts()
             result.reply.add("".join(pieces))
-        if hearing.whole:
+        if parser.whole:
             deadlines.ends()
 
 

@@ -208,7 +208,7 @@ class _Call:
         whole = {**self.ask.extra_body, **dialect.body(self.ask)}
         body = json.dumps(whole, ensure_ascii=False)
         reply = ReplyBuffer(self.on_text, clock.monotonic)
-        result = CallResult(dialect.hearing(), reply, meant=self.ask.means)
+        result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
         outcome = "bug"
         try:
@@ -260,7 +260,7 @@ class _Call:
                 None if failure is None else self.redact(_told(failure, result.request_id)),
                 None if result.served is None else self.redact(result.served),
                 result.other is not None,
-                result.route.words(result.hearing.provider),
+                result.route.words(result.parser.provider),
                 self._reported(result) is not None,
             )
         )
@@ -271,7 +271,7 @@ class _Call:
         return self._priced[1]
 
     def _usage_of(self, result: CallResult) -> Usage:
-        tokens, cost = result.hearing.tokens, self._reported(result)
+        tokens, cost = result.parser.tokens, self._reported(result)
         if cost is None:
             prices = self.sender.accounts.prices
             cost = prices.cost_usd(self.ask.model, self.sender.base_url, tokens)
@@ -280,7 +280,7 @@ class _Call:
     def _reported(self, result: CallResult) -> float | None:
         """What the provider itself says that the request costs. A gateway that knows no price says
         0, so that 0 is believed only of one that has models for nothing."""
-        said = result.hearing.tokens.cost_usd
+        said = result.parser.tokens.cost_usd
         if said is None:
             said = result.route.cost_usd
         return said if said or (said is not None and self.sender.gives_away) else None

@@ -91,7 +91,7 @@ class ServedNames:
     models: list[str] = field(default_factory=list)
     _last: str = ""
 
-    def hear(self, name: object) -> None:
+    def add(self, name: object) -> None:
         """What one event says, which is mostly what the one before it said."""
         if name == self._last or not isinstance(name, str) or not name.strip():
             return

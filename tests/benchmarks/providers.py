@@ -193,7 +193,7 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
     )
 
     async def call() -> None:
-        said, hearing, decoder = [], OpenAIReplyParser(), EventDecoder()
+        said, parser, decoder = [], OpenAIReplyParser(), EventDecoder()
         async with client.chat.completions.with_streaming_response.create(
             model=MODEL,
             messages=[
@@ -204,7 +204,7 @@ async def official_raw(origin: str, at_once: int) -> AsyncIterator[Call]:
             stream_options={"include_usage": True},
         ) as response:
             async for chunk in response.iter_bytes():
-                said += [hearing.hear(data) or "" for data in decoder.feed(chunk)]
+                said += [parser.feed(data) or "" for data in decoder.feed(chunk)]
         assert len("".join(said)) > CHUNKS
 
     async with client:

@@ -95,7 +95,7 @@ class AnthropicDialect:
             names.add("cache_control")
         return frozenset(names)
 
-    def hearing(self) -> AnthropicReplyParser:
+    def parser(self) -> AnthropicReplyParser:
         return AnthropicReplyParser()
 
 
@@ -213,7 +213,7 @@ class AnthropicReplyParser:
     def whole(self) -> bool:
         return self.ended and self.finish is not None
 
-    def hear(self, data: str) -> str | None:
+    def feed(self, data: str) -> str | None:
         event = parsed(data)
         match event.get("type"):
             case "content_block_delta":
@@ -225,7 +225,7 @@ class AnthropicReplyParser:
             case "message_start":
                 message = event.get("message")
                 if isinstance(message, dict):
-                    self.named.hear(message.get("model"))
+                    self.named.add(message.get("model"))
                     self._count(message.get("usage"))
                 return None
             case "message_delta":

@@ -93,7 +93,7 @@ class ReplyParser(Protocol):
         """Whether all that says that a reply is whole has come."""
         ...
 
-    def hear(self, data: str) -> str | None:
+    def feed(self, data: str) -> str | None:
         """The words in it, which are empty where it moved the reply without a word (a thought, a
         beginning), and None where it did not move it (a ping).
 
@@ -116,7 +116,7 @@ class Dialect(Protocol):
         """The parameters in the body, by the names under which they are configured."""
         ...
 
-    def hearing(self) -> ReplyParser: ...
+    def parser(self) -> ReplyParser: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class OpenAIDialect:
     def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
         return frozenset(body)
 
-    def hearing(self) -> OpenAIReplyParser:
+    def parser(self) -> OpenAIReplyParser:
         return OpenAIReplyParser()
 
 
@@ -174,14 +174,14 @@ class OpenAIReplyParser:
     def whole(self) -> bool:
         return self.finish is not None
 
-    def hear(self, data: str) -> str | None:
+    def feed(self, data: str) -> str | None:
         if data == "[DONE]":
             self.ended = True
             return None
         event = parsed(data)
         if event.get("error") or event.get("object") == "error" or event.get("type") == "error":
             raise InStreamError(failure_in(event, Cause.IN_STREAM))
-        self.named.hear(event.get("model"))
+        self.named.add(event.get("model"))
         provider = event.get("provider")
         if self.provider is None and isinstance(provider, str) and provider:
             self.provider = one_line(provider, LONGEST_NAME)

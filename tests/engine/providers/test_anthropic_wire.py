@@ -140,8 +140,8 @@ def test_a_lone_message_has_no_history_to_keep() -> None:
 
 
 def hear(*events: dict[str, Any]) -> tuple[AnthropicReplyParser, list[str | None]]:
-    hearing = AnthropicReplyParser()
-    return hearing, [hearing.hear(json.dumps(event)) for event in events]
+    parser = AnthropicReplyParser()
+    return parser, [parser.feed(json.dumps(event)) for event in events]
 
 
 START = {
@@ -169,10 +169,10 @@ def end(reason: str | None, output: int = 9) -> dict[str, Any]:
 
 def test_words_are_heard_and_pings_are_not() -> None:
     block = {"type": "content_block_start", "content_block": {"type": "text", "text": ""}}
-    hearing, words = hear(START, block, {"type": "ping"}, text("Hi."), end("end_turn"), STOP)
+    parser, words = hear(START, block, {"type": "ping"}, text("Hi."), end("end_turn"), STOP)
     assert words == [None, None, None, "Hi.", "", None]
-    assert (hearing.whole, hearing.finish) == (True, Finish.STOP)
-    assert hearing.tokens == Tokens(input=48, cached=40, cache_written=5, output=9)
+    assert (parser.whole, parser.finish) == (True, Finish.STOP)
+    assert parser.tokens == Tokens(input=48, cached=40, cache_written=5, output=9)
 
 
 @pytest.mark.parametrize(
@@ -199,13 +199,13 @@ def test_reasons_to_stop(reason: str, finish: Finish) -> None:
 
 def test_thoughts_are_kept_apart() -> None:
     delta = {"type": "thinking_delta", "thinking": "Hm."}
-    hearing, words = hear({"type": "content_block_delta", "delta": delta})
-    assert (words, hearing.thoughts) == ([""], ["Hm."])
+    parser, words = hear({"type": "content_block_delta", "delta": delta})
+    assert (words, parser.thoughts) == ([""], ["Hm."])
 
 
 def test_usage_that_is_not_sent_is_unknown() -> None:
-    hearing, _ = hear({"type": "message_start", "message": {}}, {"type": "message_delta"})
-    assert hearing.tokens == Tokens()
+    parser, _ = hear({"type": "message_start", "message": {}}, {"type": "message_delta"})
+    assert parser.tokens == Tokens()
 
 
 def test_an_error_in_the_stream_is_raised() -> None:
@@ -219,6 +219,6 @@ def test_an_error_in_the_stream_is_raised() -> None:
     [{}, {"type": "new"}, {"type": "message_start"}, {"type": "content_block_delta", "delta": 7}],
 )
 def test_odd_events_are_passed_over(event: dict[str, Any]) -> None:
-    hearing, words = hear(event)
+    parser, words = hear(event)
     assert words == [None]
-    assert not hearing.whole
+    assert not parser.whole

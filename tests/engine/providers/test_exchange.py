@@ -82,11 +82,11 @@ def test_thoughts_among_the_words_count_as_said() -> None:
 
 
 def test_thoughts_beside_the_words_have_a_largest_size() -> None:
-    hearing = OpenAIReplyParser()
-    result = CallResult(hearing, ReplyBuffer(None, clock=lambda: 0.0))
-    hearing.thoughts.extend(["x" * 65536] * (LONGEST_REPLY // 65536))
+    parser = OpenAIReplyParser()
+    result = CallResult(parser, ReplyBuffer(None, clock=lambda: 0.0))
+    parser.thoughts.extend(["x" * 65536] * (LONGEST_REPLY // 65536))
     result.count_thoughts()
-    hearing.thoughts.append("x")
+    parser.thoughts.append("x")
     with pytest.raises(OversizedError):
         result.count_thoughts()
 

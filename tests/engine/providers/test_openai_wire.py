@@ -168,25 +168,25 @@ def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more
 
 
 def hear(*events: str) -> tuple[OpenAIReplyParser, list[str | None]]:
-    hearing = OpenAIReplyParser()
-    return hearing, [hearing.hear(event) for event in events]
+    parser = OpenAIReplyParser()
+    return parser, [parser.feed(event) for event in events]
 
 
 def test_words_are_heard_and_the_end() -> None:
-    hearing, words = hear(
+    parser, words = hear(
         chunk({"role": "assistant", "content": ""}),
         chunk({"content": "Hel"}),
         chunk({"content": "lo."}, "stop"),
         "[DONE]",
     )
     assert words == [None, "Hel", "lo.", None]
-    assert (hearing.whole, hearing.ended, hearing.finish) == (True, True, Finish.STOP)
+    assert (parser.whole, parser.ended, parser.finish) == (True, True, Finish.STOP)
 
 
 @pytest.mark.parametrize("end", [[], ["[DONE]"]])
 def test_without_a_finish_reason_a_reply_is_not_whole(end: list[str]) -> None:
-    hearing, _ = hear(chunk({"content": "Hello."}), *end)
-    assert not hearing.whole
+    parser, _ = hear(chunk({"content": "Hello."}), *end)
+    assert not parser.whole
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_a_server_that_gave_up_has_not_finished(reason: str) -> None:
 
 
 def test_a_refusal_is_heard_as_what_is_said() -> None:
-    hearing, words = hear(chunk({"refusal": "I will not."}), chunk(finish="stop"))
+    parser, words = hear(chunk({"refusal": "I will not."}), chunk(finish="stop"))
     assert words[0] == "I will not."
-    assert hearing.finish is Finish.REFUSAL
+    assert parser.finish is Finish.REFUSAL
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_a_refusal_is_heard_as_what_is_said() -> None:
     ],
 )
 def test_thoughts_are_kept_apart(delta: dict[str, Any]) -> None:
-    hearing, words = hear(chunk(delta))
+    parser, words = hear(chunk(delta))
     assert words == [""]
-    assert hearing.thoughts == ["Hm."]
+    assert parser.thoughts == ["Hm."]
 
 
 def test_content_in_parts_is_put_together() -> None:
@@ -315,9 +315,9 @@ def test_what_is_no_event_breaks_the_stream(event: str) -> None:
     ],
 )
 def test_odd_events_are_passed_over(event: object) -> None:
-    hearing, words = hear(json.dumps(event))
+    parser, words = hear(json.dumps(event))
     assert words == [None]
-    assert not hearing.whole
+    assert not parser.whole
 
 
 @pytest.mark.parametrize(

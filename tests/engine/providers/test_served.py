@@ -64,14 +64,14 @@ def test_the_longest_name_takes_no_time(piece: str) -> None:
     served = (piece * (1_000_000 // len(piece)))[:1_000_000]
     began = time.perf_counter()
     Meant("gpt").is_other(served)
-    ServedNames().hear(served)
+    ServedNames().add(served)
     assert time.perf_counter() - began < 0.05
 
 
 def test_of_the_names_in_a_stream_each_is_kept_once_and_few_of_them() -> None:
     named = ServedNames()
     for name in ("", "alpha", "alpha", "beta", None, 7, "alpha", "x" * 10_000, "gamma", "delta"):
-        named.hear(name)
+        named.add(name)
     assert named.models[:2] == ["alpha", "beta"]
     assert len(named.models) == MOST_NAMES
     assert max(map(len, named.models)) == LONGEST_NAME
@@ -112,17 +112,17 @@ def test_a_cost_in_a_header_that_is_none_says_nothing(nonsense: str) -> None:
 
 
 def heard(*events: str) -> OpenAIReplyParser:
-    hearing = OpenAIReplyParser()
+    parser = OpenAIReplyParser()
     for event in events:
-        hearing.hear(event)
-    return hearing
+        parser.feed(event)
+    return parser
 
 
 def test_both_protocols_name_the_model() -> None:
-    hearing = heard('{"model": "beta", "provider": "Azure", "choices": []}')
-    assert (hearing.named.models, hearing.provider) == (["beta"], "Azure")
+    parser = heard('{"model": "beta", "provider": "Azure", "choices": []}')
+    assert (parser.named.models, parser.provider) == (["beta"], "Azure")
     other = AnthropicReplyParser()
-    other.hear('{"type": "message_start", "message": {"model": "beta", "usage": {}}}')
+    other.feed('{"type": "message_start", "message": {"model": "beta", "usage": {}}}')
     assert other.named.models == ["beta"]
 
 
