@@ -113,6 +113,7 @@ class Budget:
         left = self._left.get((benchmark, role, model))
         expected = usual if left is None else left.each_usd(refuted=self._refuted)
         if left is not None:
+            # counted when it begins, so that what is in the air is not expected a second time
             left.calls -= 1
         self._in_air += usual
         self._expected_in_air += expected
@@ -128,6 +129,7 @@ class Budget:
         finally:
             self._in_air -= usual
             self._expected_in_air -= expected
+            # a call whose price is not known says nothing of what calls usually cost
             if cost:
                 self._costs[role, model].append(cost)
             if left is not None:
@@ -195,6 +197,8 @@ class Budget:
         """Whether this call, or what follows it, costs more than was agreed to."""
         if self.agreed_usd is None:
             return False
+        # before a kind of call was seen only what was expected counts: `first_usd` is meant for
+        # limits, and is high on purpose
         seen = self.usual_usd(role, model) if self._costs[role, model] else 0.0
         rest = max(self._expected_in_air + seen, self.rest_usd)
         return self.spent_usd + rest > self.agreed_usd

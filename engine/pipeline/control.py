@@ -32,13 +32,17 @@ class Control:
         return not self._running.is_set()
 
     def pause(self) -> None:
+        """Let nothing new begin until `resume`. A run that is to stop is not paused: it would never
+        end."""
         if not self.draining:
             self._running.clear()
 
     def resume(self) -> None:
+        """Let what waits begin."""
         self._running.set()
 
     def drain(self) -> None:
+        """Ask the run to stop: what waits is woken, and comes to rest at its next checkpoint."""
         self.draining = True
         self._running.set()
 
@@ -87,6 +91,7 @@ class Claims:
         """Claim a row to do it once more, when whoever does it for the first time has released it;
         False where it is being done once more already."""
         row = (benchmark, stage, unit)
+        # looked at anew each time: of several who waited, one has claimed it before the others wake
         while row in self._claimed:
             hold = self._claimed[row]
             if hold.again:

@@ -157,16 +157,16 @@ async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, s
     Raises `ModelError` where a model failed, after the take's end is on disk, and `StopRequested`.
     """
     take, messages = await _open(bench, playing, take_depends)
-    table = _Player(bench, playing, take, messages)
+    player = _Player(bench, playing, take, messages)
     try:
-        reason = await table.play()
+        reason = await player.play()
     except TurnFailedError as failure:
         end = TakeEndRow(take=take, stop_reason=failure.reason, detail=str(failure))
         await bench.store.write(end)
         raise
-    faults = table.user_faults(reason)
+    faults = player.user_faults(reason)
     await bench.store.write(TakeEndRow(take=take, stop_reason=reason, user_faults=faults))
-    return take if table.complete_turns else None
+    return take if player.complete_turns else None
 
 
 async def _open(
@@ -245,6 +245,7 @@ class _Player:
         """Raises `TurnFailedError`, and `StopRequested` between two messages."""
         while self.complete_turns < self._setup.turns:
             turn = self.complete_turns + 1
+            # a take that was cut off after the user's message goes on with the target's
             if len(self._said) % 2 == 0:
                 if self._user_is_done:
                     return StopReason.USER_ENDED
@@ -258,6 +259,7 @@ class _Player:
     async def _next_call(self) -> None:
         """Raises `StopRequested`."""
         control, left = self._bench.control, 2 * self._setup.turns - len(self._said)
+        # between two calls it asks for the slot anew, as few rows may be left by now
         if self._begun:
             await control.next_call(Stage.SIMULATE, self._key.target_id, left)
         else:
@@ -278,6 +280,8 @@ class _Player:
                 raise TurnFailedError(StopReason.USER_FAILED, error) from error
             text = said.message
             if self._setup.perfunctory:
+                # by the same seed as what was shown while it was spoken, so that both are the same
+                # words
                 text = roughen(text, rough_seed)
             await self._keep(
                 turn,
@@ -302,6 +306,8 @@ class _Player:
                 raise TurnFailedError(StopReason.TARGET_FAILED, error) from error
             if reply.finish is Finish.CONTEXT_FULL:
                 if not self.complete_turns:
+                    # where nothing was said there is nothing to judge: a failure, not an end of the
+                    # conversation
                     full = AnswerError("the first message is longer than the target's context")
                     raise TurnFailedError(StopReason.CONTEXT_FULL, full)
                 return False

@@ -63,20 +63,25 @@ class FairQueue(Generic[T]):
         return here + (0 if self._source is None else self._source.left)
 
     async def put(self, lane: str, item: T) -> None:
+        """At the end of the row of its lane."""
         async with self._changed:
             self._waiting.setdefault(lane, deque()).append(item)
             self._changed.notify()
 
     async def close(self) -> None:
+        """Nothing more is put in."""
         async with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     async def next(self) -> tuple[str, T] | None:
+        """Waits while it is empty. Whoever is given an item calls `done` when it is finished."""
         async with self._changed:
             while True:
                 lanes = [lane for lane, items in self._waiting.items() if items]
                 if lanes:
+                    # of those that have equally few the first to be put in: lanes come in the order
+                    # of the configuration
                     lane = min(lanes, key=lambda name: self._in_work[name])
                     self._in_work[lane] += 1
                     return lane, self._waiting[lane].popleft()
@@ -122,6 +127,7 @@ class BenchmarkRun:
         try:
             await self._talk_and_judge()
         finally:
+            # what was not begun, where the run is asked to stop or breaks off
             for stage, unit in self._taken:
                 self.bench.claims.release(self.bench.name, stage, unit)
         add_up = Stage.AGGREGATE in self.order.stages and not self.beside
@@ -188,6 +194,7 @@ class BenchmarkRun:
         stages = self.order.stages
         playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
         playings = [one for one in playings if await self._take(Stage.SIMULATE, one.wanted.key)]
+        # a verdict on a take that is about to be replaced would be paid for in vain
         replayed = {playing.wanted.key for playing in playings}
         judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
         judgings = [one for one in judgings if await self._take(Stage.EVALUATE, one.key)]
@@ -222,6 +229,7 @@ class BenchmarkRun:
         return taken
 
     def put_down(self, stage: Stage, unit: str) -> None:
+        """Release a row, so that another order may take it on."""
         self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
 

@@ -77,6 +77,7 @@ class Slots:
         self._begun += 1
 
     def end(self) -> None:
+        """A row that `begin` let begin is over."""
         self._begun -= 1
         self._room.set()
 
@@ -105,6 +106,8 @@ class Slots:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._came += 1
         waiting = (-calls, self._came, turn)
+        # by calls to make, then by when it came: `_hand_out` takes the first of them where few are
+        # left, and else the last, which has the fewest to make and so gives its slot back soonest
         insort(self._waiting[target], waiting)
         self._hand_out()
         try:
@@ -127,6 +130,7 @@ class Slots:
             if few_left and self._taken[target] * targets * 2 >= self._number:
                 target = min(waiting, key=waiting.__getitem__)
             _, _, turn = waiting[target].pop(0 if few_left else -1)
+            # one that gave up: it is passed over, and the slot goes to the next
             if not turn.cancelled():
                 self._taken[target] += 1
                 turn.set_result(None)

@@ -67,6 +67,7 @@ class Account:
     """What came of asking in words where a model answered with no JSON, by the model's name."""
 
     def limiter(self, model: str) -> Limiter:
+        """The one that all calls of this account to a model share."""
         if model not in self.limiters:
             self.limiters[model] = Limiter(self.clock.monotonic, self.clock.sleep, self.cooldown)
         return self.limiters[model]

@@ -45,9 +45,13 @@ class Learned:
 class CapabilityMemory(Protocol):
     """Keeps what was learned, by a name for the model and its address."""
 
-    def recall(self, model: str) -> Learned: ...
+    def recall(self, model: str) -> Learned:
+        """What is known; of a model that was never learned of, that it takes everything."""
+        ...
 
-    def learn(self, model: str, learned: Learned) -> None: ...
+    def learn(self, model: str, learned: Learned) -> None:
+        """Keep what is known from now on, all of it."""
+        ...
 
 
 class InMemoryCapabilities:

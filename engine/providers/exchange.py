@@ -55,6 +55,8 @@ class ReplyBuffer:
             self._say(self.splitter.feed(piece))
 
     def ended(self) -> None:
+        """Nothing more comes. Where a mark ends a thought that none began, the words before it are
+        taken back."""
         self._say(self.splitter.close())
         if self._half:
             self._half = ""
@@ -112,6 +114,7 @@ class Deadlines:
         self.alarm = asyncio.timeout_at(min(began + retry_policy.first_token_s, self._whole_at))
 
     def moved(self) -> None:
+        """A word or a thought has come."""
         now = self._now()
         # moving an alarm costs as much as decoding a word, so it is moved now and then
         if now >= self._moves_at and not self._ending:
@@ -176,10 +179,12 @@ class CallResult:
 
     @property
     def text(self) -> str:
+        """The words of the reply so far, without thoughts."""
         return "".join(self.reply.spoken)
 
     @property
     def reasoning(self) -> str | None:
+        """What was thought, be it said apart or within marks; None where nothing was."""
         thoughts = "".join([*self.parser.thoughts, *self.reply.splitter.thoughts]).strip()
         return _mended(thoughts) or None
 
@@ -207,6 +212,7 @@ async def exchange(
         async with deadlines.alarm:
             await transport.post(headers, body, handler.answered)
             handler.ended(now())
+    # raised by our own handler to leave the rest of a long refusal unread; what was read is judged
     except _EnoughError:
         handler.ended(now())
     except TimeoutError:

@@ -57,6 +57,7 @@ class Window:
 
     @property
     def has_room(self) -> bool:
+        """Whether one more may be sent now."""
         return self.in_flight < int(self.limit)
 
     def started(self) -> int:
@@ -74,6 +75,8 @@ class Window:
             self._grow()
 
     def ended(self, mark: int, signal: Signal) -> None:
+        """Take in what became of a request. `mark` is what `started` gave for it: a refusal of one
+        that was sent before the last cut has been counted with that cut."""
         self.in_flight -= 1
         match signal:
             case Signal.WELL:
@@ -90,6 +93,8 @@ class Window:
             self.limit += OPENING
         else:
             rounds = self._patience if int(self.limit) + 1 >= self._refused_at else 1
+            # one in a round of as many acceptances as the window is wide; a narrow one is taken for
+            # wider, as it would grow with nearly each acceptance
             self.limit += 1 / (max(int(self.limit), FEWEST_PER_ROUND) * rounds)
         self.limit = min(self.limit, MOST)
         if self.limit >= self._refused_at + 1:
@@ -106,6 +111,7 @@ class Window:
     def _cut(self) -> None:
         """Once for all requests that were in the air at the same time: their refusals are one."""
         self._cuts += 1
+        # refused at the same height again: the limit stands there, so it is felt for less often
         if self.limit >= self._refused_at - 1:
             self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
         self._refused_at = float(int(self.limit))
@@ -114,6 +120,8 @@ class Window:
 
     def _troubled(self, mark: int) -> None:
         self._troubles += 1
+        # what was sent before the trouble is still answered, and says nothing of the server as it
+        # is now
         self._hold = int(self.limit)
         if self._troubles >= TROUBLES_TO_CUT:
             self._troubles = 0
@@ -141,6 +149,7 @@ class Cooldown:
         return max(0.0, self._closed_until - self._clock())
 
     def close_for(self, seconds: float) -> None:
+        """For so long from now; a longer time that was asked for before stays."""
         self._closed_until = max(self._closed_until, self._clock() + seconds)
 
 
@@ -174,12 +183,16 @@ class Limiter:
         return self._tickets
 
     def close_for(self, seconds: float) -> None:
+        """Let none of these requests through for so long."""
         self._own.close_for(seconds)
 
     async def enter(self, ticket: int) -> Slot:
+        """Wait for leave to send. Give it back with `leave`, whatever becomes of the request."""
         while True:
             while (wait := self.closed_for_s) > 0:
                 await self._sleep(wait)
+            # the wait comes first and is looked at again afterwards: a server may ask for one while
+            # this request is in the queue, and a slot that is held meanwhile would keep others out
             slot = await self._place(ticket)
             if not self.closed_for_s:
                 return slot
@@ -191,6 +204,7 @@ class Limiter:
         self._admit()
 
     def leave(self, slot: Slot, signal: Signal) -> None:
+        """The request is over. `signal` moves the window."""
         self.window.ended(slot.mark, signal)
         self._admit()
 
@@ -203,11 +217,15 @@ class Limiter:
         try:
             return await future
         except asyncio.CancelledError:
+            # cancelled in the moment between being given the slot and taking it: nobody else
+            # returns it
             if future.done() and not future.cancelled():
                 self.leave(future.result(), Signal.NOTHING)
             raise
 
     def _admit(self) -> None:
+        # those who gave up waiting are taken out when their turn comes, which is cheaper than a
+        # search
         while self._waiting and (self._waiting[0][2].done() or self.window.has_room):
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():

@@ -51,6 +51,7 @@ class Reachability:
         """Where it showed that the network is down: when that answers, it is back."""
 
     def worked(self, host_port: HostPort) -> None:
+        """A response came from there, whatever it said: there is a network, and the host exists."""
         known = self._of(host_port)
         known.worked_at, known.strikes, known.gone = self._clock(), 0, False
         if not host_port.local:

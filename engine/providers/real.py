@@ -70,6 +70,7 @@ class RealModel:
         return False
 
     def telling(self, on_attempt: OnAttempt) -> Self:
+        """The same model, each of whose attempts `on_attempt` is told of."""
         return replace(self, on_attempt=on_attempt)
 
     def caching(self, cache: PromptCache | None) -> Self:

@@ -58,6 +58,7 @@ class Waits:
         return self.outside + len(self._pending)
 
     def begin(self, until: float, words: str) -> int:
+        """A call waits until `until`, by the clock. Gives the number to `end` it by."""
         self._number += 1
         self._pending[self._number] = (until, words)
         return self._number
@@ -96,6 +97,8 @@ class Sender:
         return HostPort.of(self.base_url)
 
     def memory_key(self, model: str) -> str:
+        """What is learned holds for a model at an address: another server of the same name may
+        differ."""
         return f"{self.base_url} {model}"
 
     async def send(
@@ -147,10 +150,14 @@ class _Call:
                 self.account.unanswered[self.ask.model] = None
                 self._settle(result)
                 return self._reply(result)
+            # this machine's limit and nobody's fault: not counted as a try, and not kept as an
+            # attempt
             if failure.cause is Fault.NO_FILES:
                 await self.sender.accounts.clock.sleep(LOOK_AGAIN_S)
                 continue
             kind = sort(failure)
+            # before anything is learned: a transcript that is too long is no reason to ask
+            # differently
             if kind in _ANSWERS:
                 return self._reply(result, _ANSWERS[kind])
             if self._learn(failure, kind):
@@ -181,6 +188,8 @@ class _Call:
             signal = _signal(result)
             return result
         finally:
+            # in any case, also where the call is cancelled or refused: a slot that is kept is lost
+            # for good
             limiter.leave(slot, signal)
 
     def _refuse_parked(self) -> None:
@@ -210,6 +219,7 @@ class _Call:
         reply = ReplyBuffer(self.on_text, clock.monotonic)
         result = CallResult(dialect.parser(), reply, meant=self.ask.means)
         began = clock.monotonic()
+        # stands where neither an answer nor a failure nor a cancellation has replaced it
         outcome = "bug"
         try:
             await exchange(
@@ -243,6 +253,7 @@ class _Call:
             return "answer"
         if self._asks_too_much(result.failure):
             result.failure = replace(result.failure, cause=Cause.LIMIT)
+        # whoever watches must not go on showing words that no message will hold
         result.reply.void()
         return sort(result.failure).outcome
 
@@ -361,6 +372,7 @@ class _Call:
 
     def _settle(self, result: CallResult) -> None:
         """Draw what a reply says of the guess that it was asked by."""
+        # a guess after a refusal is confirmed by any success; one after prose only by JSON
         if self.guess is None or not self._passed_over:
             self._keep_guess()
             return
@@ -439,6 +451,8 @@ class _Call:
         if met is None:
             return False
         words = describe(failure)
+        # two different failures are an outage, and an outage ends: from then on each call tries in
+        # full
         if failure.status != _BROKE or (met.times and met.words != words):
             account.unanswered[model] = None
             return False

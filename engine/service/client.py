@@ -109,6 +109,7 @@ class SocketLink:
     # The link, from any thread
 
     def board(self) -> Board:
+        """The last that was heard, or what its silence means. Never waits."""
         now = time.monotonic()
         with self._lock:
             if self._link_state.want_board(now):
@@ -118,6 +119,7 @@ class SocketLink:
             return self._connection.board(hearing.board, waited, now, parted=hearing.parted)
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
+        """What is said of a message from `cursor` on, as far as it was heard. Never waits."""
         now, conversation = time.monotonic(), (benchmark, key)
         with self._lock:
             if self._link_state.want_text(conversation, now):
@@ -125,6 +127,7 @@ class SocketLink:
             return self._link_state.text(conversation, cursor)
 
     def ask(self, request: Request) -> Response:
+        """Send a command and wait for its answer, `LinkTimeouts.answer` seconds at most."""
         errand = _Errand(request)
         with self._lock:
             if self._closing:
@@ -137,6 +140,7 @@ class SocketLink:
             if errand.answer is not None:
                 return errand.answer
             if errand in self._errands:
+                # nobody waits for it any more, and to do it later would be a surprise
                 self._errands.remove(errand)
             return Response(accepted=False, text=self._silence(errand))
 
@@ -147,9 +151,11 @@ class SocketLink:
             return self._connection.connected
 
     def close(self) -> None:
+        """Let go of the engine, which goes on. Commands that are not sent are refused."""
         with self._lock:
             self._closing = True
             self._wake()
+        # `holder` runs on the link's thread, and may be what closes it
         if threading.current_thread() is not self._thread:
             self._thread.join(self._timeouts.reach)
 

@@ -178,9 +178,12 @@ class Engine:
         try:
             result = await work.main
             while work.beside:
+                # asked again each time: while some are waited for, others may be begun
                 failed += sum(await asyncio.gather(*work.beside))
             return RunResult(result.failed + failed, work.is_stopping)
         except asyncio.CancelledError:
+            # cancelled by ourselves, because something beside it broke: that is what there is to
+            # tell
             if work.broken is not None:
                 raise work.broken from None
             if not self._stopping:

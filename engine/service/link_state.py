@@ -96,6 +96,8 @@ class LinkState:
         return True
 
     def text(self, conversation: ConversationId, cursor: int) -> LiveText | None:
+        """What was heard of a message from `cursor` on; None where it is not being said, or was not
+        asked for yet."""
         mirror = self._mirrors.get(conversation)
         if mirror is None or mirror.speech is None:
             return None
@@ -104,6 +106,7 @@ class LinkState:
     # From whoever pulls
 
     def interested(self, now: float) -> bool:
+        """Whether anybody has looked lately, so that it is worth being connected."""
         return any(interest.alive(now) for interest in self._interests())
 
     def next_due(self, now: float) -> float | None:
@@ -120,6 +123,7 @@ class LinkState:
             asks.append(BoardAsked(self._number))
         for conversation, mirror in list(self._mirrors.items()):
             if not mirror.interest.alive(now):
+                # one that is waited for stays until its answer has come: it would be taken for news
                 if not mirror.interest.waiting:
                     del self._mirrors[conversation]
             elif _falls_due(mirror.interest, now, 1 / self.hertz):
@@ -139,6 +143,7 @@ class LinkState:
                 self.refresh_board(now)
 
     def hear_goodbye(self, board: Board) -> None:
+        """The engine ends of itself, and this is its last board."""
         self.board, self.parted = board, True
 
     def refresh_board(self, now: float) -> None:
@@ -185,6 +190,8 @@ class LinkState:
         found = read(value, SomeText)
         heard = found.heard
         follows = heard.speech == mirror.speech and found.start == mirror.cursor
+        # a part from the middle of something that is not held here: it is asked for from its
+        # beginning
         if not follows and found.start:
             mirror.forget()
             mirror.interest.due = now

@@ -236,6 +236,7 @@ class Server:
 
     def _text(self, asked: TextAsked) -> LiveText | None:
         heard = self._engine.text(asked.benchmark, asked.key, asked.cursor)
+        # the cursor is one in another message: from the middle of this one nobody could read on
         if heard is not None and asked.cursor and heard.speech != asked.speech:
             return self._engine.text(asked.benchmark, asked.key)
         return heard
@@ -249,6 +250,7 @@ class Server:
             _log.exception("a request failed")
             watcher.say(encode_error(number, f"the engine failed at it: {type(error).__name__}"))
             return
+        # whoever asked it looks next whether it happened
         self._board.forget()
         watcher.say(encode_ok(number, answer))
 
@@ -315,6 +317,8 @@ class _Watcher(asyncio.Protocol):
         if b"\n" in data:
             *lines, rest = self._unfinished.split(b"\n")
             self._unfinished = bytearray(rest)
+            # where lines are waiting, `_answer_some` is to come already: it must not run twice at
+            # once
             idle = not self._lines
             self._lines += [bytes(line) for line in lines]
             if idle:
@@ -335,6 +339,8 @@ class _Watcher(asyncio.Protocol):
         return self._transport is not None and not self._parting
 
     def say(self, line: bytes) -> None:
+        """Send it. A watcher that leaves too much unread is let go of: what it was not sent would
+        have to be kept, and it would be the engine's memory that fills."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -352,6 +358,7 @@ class _Watcher(asyncio.Protocol):
             self._transport.close()
 
     def drop(self) -> None:
+        """Hang up at once, whatever it was still to be told."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -367,6 +374,8 @@ class _Watcher(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             self._lines.clear()
         elif self._lines:
+            # a watcher that asks faster than it is answered waits in its own socket, and not in
+            # memory
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._answer_some)
         else:
@@ -384,11 +393,15 @@ def _listening_at(path: Path) -> tuple[socket.socket, int]:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise UnsafeFolderError(f"{path} is there and is not a socket: remove it")
+    # `bind` makes the file before anybody listens: a watcher that comes between would be refused,
+    # and take the engine for dead. So it is bound beside and renamed
     unfinished = path.with_suffix(".new")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         unfinished.unlink(missing_ok=True)
         listening.bind(os.fspath(unfinished))
+        # what bind makes has the rights that the umask leaves, and a watcher's own uid is checked
+        # as well
         unfinished.chmod(0o600)
         inode = unfinished.lstat().st_ino
         listening.listen(128)

@@ -95,6 +95,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return False
+        # `select` would refuse descriptors above 1,023, of which a process with many connections
+        # has some
         poll = select.poll()
         poll.register(transport.get_extra_info("socket"), select.POLLIN)
         return not poll.poll(0)
@@ -132,13 +134,16 @@ class HttpConnection(asyncio.BufferedProtocol):
     # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """By the event loop, as the four below."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """The pool's one buffer: what is read into it is handled before anything else is read."""
         del sizehint
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes have come into the buffer."""
         response = self._response
         if response is None or response.done():
             # nobody asked for it, and it must not be taken for the response to the next request
@@ -178,12 +183,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._timed(response, decoder.resume if decoder and pending else lambda: None)
 
     def eof_received(self) -> None:
+        """The server sends no more. That is the end of a body which has no other."""
         response = self._response
         if self._until_close and response is not None and not response.done():
             self._complete = True
             response.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing can be sent or received any more."""
         self._transport = None
         unanswered = self._used and not self._begun
         kind = UnansweredError if unanswered else ConnectionFailedError
@@ -199,22 +206,28 @@ class HttpConnection(asyncio.BufferedProtocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
+        """By the parser, as the three below."""
         if self._complete:
+            # comes out of the parser as its own error, and so ends the connection: whatever follows
+            # a whole response was asked for by nobody
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which is passed over: what it says comes too late to be used."""
         if not self._head_complete:
             field, text = name.decode("latin-1").lower(), value.decode("latin-1")
             known = self._headers.get(field)
             self._headers[field] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
+        """The head is whole; one with a status below 200 announces another."""
         if self._parser.get_status_code() < 200:
             self._headers.clear()
         else:
             self._head_complete = True
 
     def on_message_complete(self) -> None:
+        """The body is whole, if it was not that of an announcement."""
         if self._head_complete:
             self._complete = True
             self._reusable = self._parser.should_keep_alive()

@@ -211,12 +211,15 @@ class ProxyTunnel(asyncio.Protocol):
             raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))
 
     def data_received(self, data: bytes) -> None:
+        """What the proxy says to the request for a tunnel. Nothing behind its head is read: the
+        server speaks only when it is spoken to."""
         self._head += data
         whole = b"\r\n\r\n" in self._head or len(self._head) > LARGEST_HEAD
         if whole and not self._answer.done():
             self._answer.set_result(self._head)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """It hung up instead of an answer."""
         if not self._answer.done():
             failure = CLOSED if exc is None else TransportFailure(Fault.BROKEN, error_name(exc))
             self._answer.set_exception(ConnectionFailedError(failure))

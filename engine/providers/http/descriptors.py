@@ -60,4 +60,5 @@ def wait_words() -> str:
 
 
 def most_under(limit: int) -> int:
+    """How many connections fit under a limit of open files, with `RESERVED` left for all else."""
     return 1 << 20 if limit == resource.RLIM_INFINITY else max(limit - RESERVED, FEWEST)

@@ -114,6 +114,8 @@ class ConnectionPool:
         return await speaks_tls(HostPort.of(self._url), longest_s=self._greeting_s)
 
     async def close(self) -> None:
+        """Cut off what is in the air, and wait until the system has every socket back. A request
+        that is made afterwards opens a connection that is not kept."""
         self._closed = True
         self._idle.clear()
         if self._sweeping is not None:

@@ -101,6 +101,7 @@ class HostPort:
 
     @classmethod
     def of(cls, url: str) -> HostPort:
+        """Of a URL, whose port follows from its scheme where it names none."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -49,6 +49,7 @@ class ChatRequest:
         return self.meant or Meant(self.model)
 
     def takes(self, name: str) -> bool:
+        """Whether the model takes a parameter of this name, as far as it is known."""
         return name not in self.learned.dropped
 
 
@@ -108,7 +109,9 @@ class Dialect(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]: ...
 
-    def headers(self, ask: ChatRequest) -> Mapping[str, str]: ...
+    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
+        """Beside those of the address and those that a person wrote."""
+        ...
 
     def body(self, ask: ChatRequest) -> dict[str, Any]: ...
 
@@ -116,7 +119,9 @@ class Dialect(Protocol):
         """The parameters in the body, by the names under which they are configured."""
         ...
 
-    def parser(self) -> ReplyParser: ...
+    def parser(self) -> ReplyParser:
+        """A new one for each reply."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
