@@ -17,7 +17,7 @@ from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
-from engine.importing.verdicts import identity, read_verdicts
+from engine.importing.verdicts import NO_TYPE, identity, read_verdicts
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.tables import AttemptRow, StateRow, TakeEndRow, Verdict
@@ -252,7 +252,10 @@ class Conversations:
         there = self.context.known.takes(key)
         states = list(self._states(key, takes, history))
         if all(self._same(there, take) for take in takes):
-            new = [*self._added(there, takes), *self._lost_calls(history), *states]
+            added = list(self._added(there, takes))
+            judged = [one for one in added if isinstance(one, Verdict)]
+            states += self.work.judged_since(key, judged)
+            new = [*added, *self._lost_calls(history), *states]
             place.file.taken += bool(new)
             place.file.known += not new
             yield from new
@@ -368,7 +371,8 @@ class Conversations:
         unit, target = str(key), key.target_id
         yield from self.work.state(Stage.SIMULATE, unit, target)
         verdicts = finished[-1].verdicts
-        if any(verdict.passed is not None for verdict in verdicts):
+        # where the type is missing, it is the definition that lacks something, not the judging
+        if any(one.passed is not None or one.unscored == NO_TYPE for one in verdicts):
             yield from self.work.state(Stage.EVALUATE, unit, target)
         elif verdicts:
             failed = verdicts[-1].unscored or "no usable verdict"
@@ -389,7 +393,10 @@ class Conversations:
                 continue
             metric_id = self.scenario_import.metric_of(scores[0].row, scenario)
             verdicts = self.scores.verdicts(scores, metric_id)
-            yield from self.verdicts_on(finished[-1], verdicts)
+            added = list(self.verdicts_on(finished[-1], verdicts))
+            yield from added
+            if key is not None:
+                yield from self.work.judged_since(key, added)
 
     def _finished(self, key: ConversationKey) -> list[KnownTake]:
         return [take for take in self.context.known.takes(key) if take.finished]

@@ -259,7 +259,7 @@ class KnownRows:
     """None where there is no store yet."""
     benchmark: str
     _keys: frozenset[ConversationKey] | None = None
-    _units: dict[Stage, frozenset[str]] = field(default_factory=dict)
+    _units: dict[Stage, dict[str, State]] = field(default_factory=dict)
     _called: dict[Stage, frozenset[str]] = field(default_factory=dict)
 
     def has(self, key: ConversationKey) -> bool:
@@ -282,12 +282,16 @@ class KnownRows:
 
     def announced(self, stage: Stage, unit: str) -> bool:
         """Whether the store says how this row of work ended."""
+        return self._state(stage, unit) in _SETTLED
+
+    def is_done(self, stage: Stage, unit: str) -> bool:
+        return self._state(stage, unit) is State.DONE
+
+    def _state(self, stage: Stage, unit: str) -> State | None:
         if stage not in self._units:
             units = {} if self.reader is None else self.reader.units(self.benchmark, stage)
-            self._units[stage] = frozenset(
-                unit for unit, found in units.items() if found.state in _SETTLED
-            )
-        return unit in self._units[stage]
+            self._units[stage] = {name: found.state for name, found in units.items()}
+        return self._units[stage].get(unit)
 
     def called(self, stage: Stage, unit: str) -> bool:
         """Whether the store has a call that was made for this row of work."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import Role, Stage, State, Usage
+from engine.benchmark import ConversationKey, Role, Stage, State, Usage
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, UNKNOWN, UnfitError, usage_of
 from engine.importing.histories import Histories
 from engine.store.json_file import kind_of
-from engine.store.tables import AttemptRow, StateRow
+from engine.store.tables import AttemptRow, StateRow, Verdict
 
 SUM: Final = "the sum of calls that were made elsewhere"
 _NOTHING: Final = Usage(0, 0, None, 0, 0.0)
@@ -133,6 +133,19 @@ class WorkImport:
                 reason=failed,
             )
         )
+
+    def judged_since(self, key: ConversationKey, verdicts: Iterable[Verdict]) -> Iterator[StateRow]:
+        """Done, where the store says otherwise of it and a verdict comes in that can be used."""
+        unit = str(key)
+        usable = any(verdict.passed is not None for verdict in verdicts)
+        if usable and not self.context.known.is_done(Stage.EVALUATE, unit):
+            yield StateRow(
+                benchmark=self.context.name,
+                stage=Stage.EVALUATE,
+                unit=unit,
+                target=key.target_id,
+                state=State.DONE,
+            )
 
     def told(self, row: StateRow) -> Iterator[StateRow]:
         """None where a state of it is told already. A conversation comes once, and there may be

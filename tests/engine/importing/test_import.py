@@ -17,6 +17,7 @@ from engine.benchmark import Stage, State
 from engine.errors import InputError
 from engine.store.bulk import BulkRow
 from engine.store.database import open_store
+from engine.store.tables import StateRow
 from tests.benchmarks.synthetic import Size, build_files, conversations, store_rows
 from tests.engine.importing.building import (
     BENCHMARK,
@@ -235,6 +236,45 @@ def test_published_verdicts_count_once_the_types_are_known(ours: Ours, tmp_path:
     assert ours.verdicts()[-1][1] == ("m01", True, True, None)
     assert "benchmarks/giving-in/scenarios.json" in report.placed
     assert not ours.take_in(root).benchmarks[0].is_new
+
+
+def stands(ours: Ours) -> tuple[set[State], list[str | None]]:
+    """Where the rows of judging stand, and what `status` and Problems would list."""
+    with ours.reader() as reader:
+        rows = reader.units("giving-in", Stage.EVALUATE).values()
+        return {row.state for row in rows}, [one.reason for one in reader.failed_units()]
+
+
+def test_imported_verdicts_are_done_before_and_after_their_types_are_known(
+    ours: Ours, tmp_path: Path
+) -> None:
+    root = publish(tmp_path / "site", published())
+    ours.take_in(root)
+    assert stands(ours) == ({State.DONE}, [])
+    (ours.root / "benchmarks" / "giving-in" / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    ours.take_in(root)
+    assert stands(ours) == ({State.DONE}, [])
+
+
+def test_verdicts_that_were_said_to_have_failed_are_done_once_they_count(
+    ours: Ours, tmp_path: Path
+) -> None:
+    root = publish(tmp_path / "site", published())
+    ours.take_in(root)
+    row = StateRow(
+        benchmark="giving-in",
+        stage=Stage.EVALUATE,
+        unit="m01_s002_v03__gpt-x",
+        target="gpt-x",
+        state=State.FAILED,
+        reason="as earlier versions said",
+    )
+    with open_store(ours.store) as store:
+        asyncio.run(store.write(row))
+    assert stands(ours) == ({State.FAILED}, ["as earlier versions said"])
+    (ours.root / "benchmarks" / "giving-in" / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    ours.take_in(root)
+    assert stands(ours) == ({State.DONE}, [])
 
 
 def test_a_published_verdict_that_is_neither_yes_nor_no_is_unscored(
