@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.facts import Fact
+from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
 from engine.jury import Jury
 from engine.link import EngineLink
 from engine.progress import Progress
+from engine.scripted import Parts, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
@@ -38,13 +39,30 @@ class BenchmarkInfo:
     turns: int
     targets: Sequence[TargetInfo]
     scripted: bool
-    """Whether any model that plays a part in it is a script and not a language model."""
+    """Whether any model that had a part in what is stored of it is a script and not a language
+    model; where nothing is, any that will have."""
     jury: Jury | None = None
     """Whose verdicts count."""
     scripts: str | None = None
     """Which parts scripts play, in words; None where that is all of them, or none."""
     evaluators: Sequence[EvaluatorInfo] = ()
     """Who else can be asked: models that have a name, and targets."""
+    configured: Parts = field(default_factory=dict)
+    """Which parts scripts play by the configuration."""
+    played: Parts = field(default_factory=dict)
+    """Which parts they had in what is stored; nothing where nothing is."""
+
+    @property
+    def at_work(self) -> BenchmarkInfo:
+        """The same while a run of the configuration adds to what is stored."""
+        parts = dict(self.configured)
+        for part, script in self.played.items():
+            parts[part] = script or parts.get(part, False)
+        return self.with_parts(parts)
+
+    def with_parts(self, parts: Parts) -> BenchmarkInfo:
+        scripts = None if all(parts.values()) else scripts_in_words(parts)
+        return replace(self, scripted=any(parts.values()), scripts=scripts)
 
 
 def named_only(names: Sequence[str]) -> list[BenchmarkInfo]:
@@ -65,6 +83,8 @@ class Watch:
     configuration is being read."""
     progress: Progress = field(init=False)
     _version: int = field(init=False, default=-1)
+    _at_work: set[str] = field(init=False, default_factory=set)
+    """Benchmarks of which something was played or judged since the watch began."""
 
     def __post_init__(self) -> None:
         self.progress = self.reader.snapshot()
@@ -85,6 +105,7 @@ class Watch:
     def describe(self, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None) -> None:
         """Now that the configuration is read; `link` is to the engine at work, or to the next."""
         self.benchmarks, self.link, self.described = benchmarks, link, True
+        self._at_work.clear()
         self._version = -1  # the store may have been made only now
 
     def poll(self) -> Sequence[Fact]:
@@ -98,7 +119,20 @@ class Watch:
                 self.progress.apply(fact)
             found += facts
         self._version = version
+        self._hear_of_scripts(found)
         return found
+
+    def _hear_of_scripts(self, facts: Sequence[Fact]) -> None:
+        """A run that plays or judges does so with the models of the configuration."""
+        if self.progress.run_state in {None, NoteKind.RUN_ENDED}:
+            return
+        news = {fact.benchmark for fact in facts if isinstance(fact, TakeStarted | VerdictGiven)}
+        if not news <= self._at_work:
+            self._at_work |= news
+            self.benchmarks = [
+                each.at_work if each.configured and each.name in news else each
+                for each in self.benchmarks
+            ]
 
     def close(self) -> None:
         if self.link is not None:

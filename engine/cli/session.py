@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
-from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, scripts_in_words
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.job import EngineSettings
 from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
@@ -150,10 +150,16 @@ class Session:
 
     def watched(self) -> list[BenchmarkInfo]:
         """What a watcher sees: every benchmark, and the validation run that is at work."""
-        if self.holder() is None or not self.store_path.exists():
-            return self.infos(self.workspace.benchmark_names())
+        names: Sequence[str] = self.workspace.benchmark_names()
+        if not self.store_path.exists():
+            return self.infos(names)
         with closing(open_reader(self.store_path)) as reader:
-            return self.infos(names_at_work(self.workspace, reader.last_run()))
+            run = None if self.holder() is None else reader.last_run()
+            if run is not None:
+                names = names_at_work(self.workspace, run)
+            infos = describe_benchmarks(self.workspace, self.config, names, reader.parts_played())
+        at_work = () if run is None else run.benchmarks
+        return [info.at_work if info.name in at_work else info for info in infos]
 
 
 def open_session(arguments: argparse.Namespace) -> Session:
@@ -220,32 +226,35 @@ def _without_gaps(said: Any) -> Any:
 
 
 def describe_benchmarks(
-    workspace: Workspace, config: Config, names: Sequence[str]
+    workspace: Workspace,
+    config: Config,
+    names: Sequence[str],
+    played: Mapping[str, Parts] | None = None,
 ) -> list[BenchmarkInfo]:
+    """`played` says which parts scripts had in what is stored, by benchmark."""
     targets = [TargetInfo(target.id, target.label, target.is_offline) for target in config.targets]
-    roles = (config.user_model, *config.judges, config.generator)
-    scripted = any(spec.is_offline for spec in (*roles, *config.targets))
     parts = {
         GENERATOR: config.generator.is_offline,
         USER: config.user_model.is_offline,
         **{f"{TARGET} {target.id}": target.is_offline for target in config.targets},
         **{f"{EVALUATOR} {judge.label}": judge.is_offline for judge in config.judges},
     }
-    every = all(parts.values())
     targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
     named = dict(config.models) | targets_too
     evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
+    played = played or {}
     return [
         BenchmarkInfo(
             name=name,
             title=load_definition(workspace.definition_path(name)).title,
             turns=config.generation.turns,
             targets=targets,
-            scripted=scripted,
+            scripted=False,
             jury=config.jury,
-            scripts=None if every else scripts_in_words(parts),
             evaluators=evaluators,
-        )
+            configured=parts,
+            played=played.get(name, {}),
+        ).with_parts(played.get(name) or parts)
         for name in names
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -23,6 +24,7 @@ from engine.errors import DamagedError
 from engine.facts import Fact
 from engine.identity import message_digest
 from engine.progress import Progress
+from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
 from engine.store.codec import read
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
@@ -252,6 +254,29 @@ class Reader:
             "AND take IN (SELECT value FROM json_each(?1))",
             (json.dumps(list(take_seqs)), speaker.value),
         )
+
+    def parts_played(self) -> dict[str, dict[str, bool]]:
+        """By benchmark: which parts of what is stored scripts played."""
+        found: dict[str, dict[str, bool]] = defaultdict(dict)
+        for benchmark, target, user_model, model, scripted in self.connection.all(
+            "SELECT DISTINCT benchmark, target, user_model, model, scripted FROM take"
+        ):
+            parts = played_by(user_model, model, scripted=bool(scripted))
+            said = {USER: parts[USER], f"{TARGET} {target}": parts[TARGET]}
+            for part, script in said.items():
+                found[benchmark][part] = found[benchmark].get(part, False) or script
+        for benchmark, judge in self.connection.all(
+            "SELECT DISTINCT t.benchmark, v.judge FROM verdict v JOIN take t ON t.seq = v.take"
+        ):
+            found[benchmark][f"{EVALUATOR} {judge}"] = is_script(judge)
+        for benchmark, parts in found.items():
+            writers = self.connection.all(
+                "SELECT DISTINCT model FROM attempt WHERE benchmark = ? AND stage IN (?, ?)",
+                (benchmark, Stage.GEN_METRICS.value, Stage.GEN_SCENARIOS.value),
+            )
+            if any(is_script(row[0]) for row in writers):
+                parts[GENERATOR] = True
+        return dict(found)
 
     def turns_begun(self, benchmark: str) -> dict[int, int]:
         """Of each take the last turn in which anything was said, from an index: no text is read."""

@@ -52,10 +52,14 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     left += [Piece(name + "  ", Ink.STRONG), *told]
     if not screen.watched.described:
         return left, [Piece(READING, Ink.MUTED), Piece(" ")]
-    scripted = next((info for info in screen.watched.benchmarks if info.scripted), None)
-    if scripted is None:
+    infos = screen.watched.benchmarks
+    scripted = [info for info in infos if info.scripted]
+    if not scripted:
         return left, ()
-    return left, [Piece(scripted_words(scripted.scripts, roomy=roomy), Ink.WARN), Piece(" ")]
+    words = scripted_words(scripted[0].scripts, roomy=roomy)
+    if len({(info.scripted, info.scripts) for info in infos}) > 1:
+        words = "some benchmarks scripted"
+    return left, [Piece(words, Ink.WARN), Piece(" ")]
 
 
 def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from argparse import Namespace
+from contextlib import closing
 
 import pytest
 
+from engine.benchmark import ConversationKey
 from engine.cli.main import main
-from tests.engine.importing.building import Ours, Theirs, conversation, scenario, score, transcript
+from engine.cli.session import open_session
+from engine.facts import NoteKind
+from engine.store.database import open_store
+from engine.store.tables import NoteRow, TakeRow
+from engine.watch import BenchmarkInfo, Watch
+from tests.engine.importing.building import (
+    BENCHMARK,
+    Ours,
+    Theirs,
+    conversation,
+    scenario,
+    score,
+    transcript,
+)
 
 
 def take_in(ours: Ours, theirs: Theirs, *arguments: str) -> int:
@@ -79,6 +96,44 @@ def test_imported_results_are_shown_like_any_others(
     assert (row["target_model"], row["positive_pass_rate"], row["n_total"]) == ("gpt-x", 1.0, 1)
     assert main(["--workspace", str(ours.root), "show", "m01_s001_v01__gpt-x"]) == 0
     assert "It asks." in capsys.readouterr().out
+
+
+def test_real_transcripts_are_not_said_to_be_scripted_because_the_configuration_is(
+    theirs: Theirs, ours: Ours
+) -> None:
+    def watched() -> BenchmarkInfo:
+        [info] = open_session(Namespace(workspace=ours.root)).watched()
+        return info
+
+    theirs.run()
+    theirs.run([conversation(target_model="grok")], [], target="grok")
+    words = ["--workspace", str(ours.root), "import", str(theirs.root)]
+    ours.root.joinpath("benchmarks", "giving-in").mkdir(parents=True)
+    ours.root.joinpath("benchmarks", "giving-in", "benchmark.yaml").write_text(BENCHMARK, "utf-8")
+    assert watched().scripted, "nothing is stored: what will be played is what is configured"
+    assert main(words) == 0
+    assert not watched().scripted
+    assert watched().at_work.scripted
+    with closing(Watch.open(ours.store, [watched()])) as watch, open_store(ours.store) as store:
+        run = [
+            NoteRow(kind=NoteKind.RUN_STARTED, benchmark="", text=""),
+            TakeRow(
+                benchmark="giving-in",
+                key=ConversationKey("m01_s001_v01", "gpt-x", 1),
+                number=0,
+                scenario_seq=None,
+                user_model="offline:user",
+                model="offline:steadfast",
+                scripted=True,
+            ),
+        ]
+        for row in run:
+            asyncio.run(store.write(row))
+        watch.poll()
+        assert watch.benchmarks[0].scripted, "a run adds what scripts play"
+    assert watched().scripts == (
+        "the user model and the target gpt-x are scripts, not language models"
+    )
 
 
 def test_a_conversation_keeps_the_version_of_its_scenario_that_it_was_played_from(
