@@ -44,6 +44,7 @@ class PendingScore:
 
     @property
     def place(self) -> RowLocation:
+        """Made when it is asked for: very many wait, and few are complained of."""
         return RowLocation(self.file, self.index, self.line)
 
 
@@ -55,14 +56,17 @@ class PendingScores:
     _waiting: dict[ScoreKey, tuple[PendingScore, ...]] = field(default_factory=dict)
 
     def read(self, path: Path, folder: str) -> None:
+        """Every row of a `scores.json`; `folder` names the target of those that name none."""
         file, rows = self.context.rows(path)
         for row in rows:
             self.keep(RowLocation(file, row.index, row.line), row.value, folder)
 
     def keep(self, place: RowLocation, value: object, folder: str | None) -> None:
+        """One row, until its conversation comes; one that cannot be taken is told."""
         place.file.rows += 1
         try:
             row = fields.as_object(value)
+            # one text in memory for all rows that have the same id
             key = (
                 intern(fields.row_scenario_id(row)),
                 intern(fields.target_name(row, folder)),
@@ -76,6 +80,7 @@ class PendingScores:
         self._waiting[key] = (*self._waiting.get(key, ()), score)
 
     def wait_for(self, key: ScoreKey) -> bool:
+        """Whether there are any for this conversation."""
         return key in self._waiting
 
     def of(self, key: ScoreKey) -> Sequence[PendingScore]:
@@ -228,6 +233,7 @@ class Conversations:
     def _is_first(self, key: ConversationKey, takes: list[FileTake], place: RowLocation) -> bool:
         """A conversation that is there twice is taken once. Raises `UnfitError` where the two
         are not the same."""
+        # a number in place of the words of every conversation: it is compared within this process
         said = hash(tuple(digest for take in takes for digest in take.digests))
         if key not in self._seen:
             self._seen[key] = (intern(place.file.path.name), place.index, said)
@@ -293,6 +299,7 @@ class Conversations:
         self, key: ConversationKey, there: list[KnownTake], takes: list[FileTake]
     ) -> Iterator[BulkRow]:
         """Takes that the store does not have, behind those that it has."""
+        # not their own numbers, which the store's takes may have: they are newer here
         number = max(take.number for take in there) + 1
         for take in takes:
             if self._same(there, take) is None:

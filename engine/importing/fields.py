@@ -45,6 +45,7 @@ class UnfitError(Exception):
 
 
 def as_object(value: object) -> JsonObject:
+    """A row. Raises `UnfitError` for what is no object, or nested too deep."""
     if not isinstance(value, dict):
         raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
     if _depth_beyond(value, DEPTH_LIMIT):
@@ -81,6 +82,7 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 
 def row_scenario_id(row: JsonObject) -> str:
+    """As it stands in the row. Raises `UnfitError` where there is none."""
     found = text(row, "id")
     if found is None:
         raise UnfitError("id", f"expected an id, found {kind_of(row.get('id'))}")
@@ -100,6 +102,7 @@ def target_name(row: JsonObject, folder: str | None) -> str:
 
 
 def sample(row: JsonObject, default: int = 0) -> int:
+    """0-based. Raises `UnfitError` for what is no such number."""
     for key in ("sample", "_sample"):
         value = row.get(key)
         if value is None:
@@ -122,6 +125,7 @@ class TargetModel:
 
 
 def target_model(row: JsonObject) -> TargetModel:
+    """From the row's `target` where that is an object, else from the row itself."""
     inner = row.get("target")
     of = inner if isinstance(inner, dict) else row
     return TargetModel(text(of, "model"), text(of, "source"), text(of, "base_url"))
@@ -134,6 +138,7 @@ def usage(row: JsonObject) -> Usage | None:
 
 
 def usage_of(value: JsonObject) -> Usage | None:
+    """As one call, in US dollars and tokens; None where nothing of it is known."""
     known = Usage(
         1,
         whole(value.get("input_tokens")),
@@ -155,6 +160,7 @@ def amount(value: object) -> float | None:
     """A number that can be how much of something there is; None for what is none."""
     if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return None
+    # from 2**53 on, a float does not hold every whole number any more
     return float(value) if math.isfinite(value) and 0 <= value < 2**53 else None
 
 
@@ -262,6 +268,7 @@ _SHORTEST: Final = 8
 
 @lru_cache(maxsize=4096)  # the same few names, in every row
 def is_secret(name: str) -> bool:
+    """Whether what stands under this key is, or may hold, what gives access to a model."""
     plain = "".join(char for char in name.lower() if char.isalnum())
     return plain in _KEY_NAMES or plain.endswith("apikey")
 
@@ -310,6 +317,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def cleaned(text: str, secrets: frozenset[str]) -> str:
+    """Without these, wherever they stand in it."""
     for secret in secrets:
         text = text.replace(secret, REMOVED)
     return text

@@ -199,6 +199,7 @@ class BenchmarkRows:
             raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
         report.mapped |= self._context.names.mapped
         report.targets = set(self.targets)
+        # behind the rows, as it says how many there were
         if report.is_new:
             yield self._note()
         if not self._conversations.has_waiting:
@@ -222,6 +223,8 @@ class BenchmarkRows:
                 source.folder
             )
             return
+        # a row that refers to another comes behind it: scenarios before what was played from them,
+        # and the sums of calls at the end, when it is known what was told one by one
         self._history.read(source.folder / HISTORY)
         if not self._context.known.has_metrics():
             yield from self._history.metrics()
@@ -286,8 +289,11 @@ class BenchmarkRows:
 class Watcher(Protocol):
     """Sees how far an import is."""
 
-    def begin(self, benchmark: str, size: int) -> None: ...
-    def read(self, size: int) -> None: ...
+    def begin(self, benchmark: str, size: int) -> None:
+        """Its files have `size` bytes."""
+
+    def read(self, size: int) -> None:
+        """So many more bytes were read."""
 
 
 class NoWatcher:

@@ -70,12 +70,16 @@ def read_rows(path: Path, on_read: OnRead | None = None) -> Iterator[JsonRow]:
 
 @dataclass(slots=True)
 class _Rows:
+    """An array that is read on as its rows are asked for. `text` is what was read and `at` where in
+    it the next value begins; what is before that is let go of with the next piece."""
+
     path: Path
     file: BinaryIO
     on_read: OnRead | None
     text: str = ""
     at: int = 0
     line: int = 1
+    """Of the file, 1-based: where `at` is."""
     bytes_read: int = 0
     ended: bool = False
     broken: str | None = None
@@ -148,6 +152,8 @@ class _Rows:
             except json.JSONDecodeError as error:
                 if self.ended or not self._may_be_cut(error):
                     self._not_json(error)
+                # the row is decoded from its beginning again: with pieces that double, all tries
+                # together cost no more than twice the last one
                 self._more(size)
                 size *= 2
             except _NotANumberError as error:
@@ -164,6 +170,7 @@ class _Rows:
                 self.at = end
                 return value
 
+    # the decoder does not tell a value that is wrong from one whose end was not read yet
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
         return error.msg.startswith("Unterminated") or error.pos >= len(self.text) - _NEAR_END
 

@@ -39,6 +39,7 @@ class FilesRead:
     _digests: dict[str, bytes] = field(default_factory=dict)
 
     def keep(self, path: Path, digest: bytes) -> None:
+        """Under a name that does not change when the source is moved."""
         self._digests[name_of(self.source, path)] = digest
 
     @property
@@ -52,6 +53,7 @@ class FilesRead:
 
 
 def digest_begun() -> blake2b:
+    """What is to hear the bytes of a file, in their order."""
     return blake2b(digest_size=16)
 
 
@@ -263,12 +265,14 @@ class KnownRows:
     _called: dict[Stage, frozenset[str]] = field(default_factory=dict)
 
     def has(self, key: ConversationKey) -> bool:
+        """Whether there is a take of it, finished or not; asked of the store once for all."""
         if self._keys is None:
             takes = [] if self.reader is None else self.reader.takes(self.benchmark)
             self._keys = frozenset(take.key for take in takes)
         return key in self._keys
 
     def takes(self, key: ConversationKey) -> list[KnownTake]:
+        """Oldest first. Of messages only digests are read: words are compared by them."""
         if self.reader is None or not self.has(key):
             return []
         takes = self.reader.takes(self.benchmark, key)
@@ -276,6 +280,7 @@ class KnownRows:
         return [KnownTake(one.seq, one.number, one.finished, said[one.seq]) for one in takes]
 
     def verdicts(self, take: KnownTake) -> set[tuple[object, ...]]:
+        """As `identity` tells them apart."""
         if self.reader is None:
             return set()
         return {identity(verdict) for verdict in self.reader.verdicts(take.seq)}
@@ -305,4 +310,5 @@ class KnownRows:
         return self.reader is not None and bool(self.reader.metrics(self.benchmark))
 
     def usage(self, stage: Stage, target: str | None) -> Usage:
+        """Of all calls of a stage, made on behalf of a target or of none."""
         return Usage() if self.reader is None else self.reader.usage(self.benchmark, stage, target)

@@ -96,12 +96,14 @@ class BenchmarkReport:
     all that came of them, so that nothing was taken in; None where that was not so."""
 
     def file(self, path: Path) -> FileReport:
+        """A new one for a file of this benchmark, to be counted in."""
         report = FileReport(path)
         self.files.append(report)
         return report
 
     @property
     def dropped(self) -> int:
+        """Rows of all its files that could not be taken."""
         return sum(file.dropped for file in self.files)
 
     @property
@@ -110,6 +112,7 @@ class BenchmarkReport:
 
     @property
     def is_new(self) -> bool:
+        """Whether the store has anything more than before."""
         return bool(+self.added)
 
     @property

@@ -48,6 +48,7 @@ class ParsedTranscript:
 
     @property
     def empty_contents(self) -> int:
+        """Messages whose content was null."""
         return sum(message.finish == NO_CONTENT for message in self.messages)
 
     @property
@@ -81,6 +82,7 @@ def _message(
     key: str,
     secrets: frozenset[str],
 ) -> MessageRow:
+    # the user begins, and the two take turns; whatever else is there, is no conversation of ours
     speaker, role = _SPEAKERS[place & 1]
     if not isinstance(value, dict) or value.get("role") != role:
         raise _unfit(value, role, f"{key}[{place}]")

@@ -64,6 +64,7 @@ def read_verdicts(row: JsonObject, metric_id: str, rules: VerdictRules) -> Parse
     )
     if not history:
         return ParsedVerdicts((said,))
+    # what the row says as a whole is one of its verdicts, unless a person wrote over it
     is_edited = track is not None and not any(_tells(one, said) for one in history)
     return ParsedVerdicts((*history, said) if is_edited else history)
 

@@ -17,6 +17,7 @@ from engine.store.tables import AttemptRow, StateRow, Verdict
 SUM: Final = "the sum of calls that were made elsewhere"
 _NOTHING: Final = Usage(0, 0, None, 0, 0.0)
 _NOISE_USD: Final = 1e-9
+"""Less than any provider charges."""
 
 _ROLES: Final = {
     Stage.GEN_METRICS: Role.GENERATOR,
@@ -50,6 +51,7 @@ class KnownUsage:
     sums: dict[tuple[Stage, str | None], Usage] = field(default_factory=dict)
 
     def add(self, attempt: AttemptRow) -> None:
+        """A call that goes into the store."""
         key = (attempt.stage, attempt.target)
         self.sums[key] = _sum(self.sums.get(key, _NOTHING), attempt.usage)
 
@@ -63,6 +65,7 @@ class KnownUsage:
         cost = None
         if told.cost_usd is not None:
             cost = max(told.cost_usd - (known.cost_usd or 0.0), 0.0)
+            # sums of fractions differ in their last digits, by the order in which they were added
             cost = 0.0 if cost < _NOISE_USD else cost
         left = Usage(
             1,

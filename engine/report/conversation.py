@@ -140,6 +140,7 @@ def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
 
 
 def as_object(one: Conversation) -> dict[str, Any]:
+    """As a line of `crosswind export --format jsonl` has it."""
     take, scenario, metric = one.take, one.scenario, one.metric
     set_up: dict[str, Any] = {}
     if scenario is not None:
@@ -208,6 +209,7 @@ def copied_take(one: Conversation) -> dict[str, Any]:
 
 
 def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
+    """The head, and a line for each verdict; lines end as RFC 4180 has it, with CR and LF."""
     yield _csv_line(COLUMNS)
     for one in conversations:
         for verdict in one.verdicts or (None,):

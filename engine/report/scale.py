@@ -24,6 +24,7 @@ class Scale:
 
     @property
     def ticks(self) -> list[float]:
+        """From `low` to `high`, both included, without the noise of adding fractions."""
         count = round((self.high - self.low) / self.step)
         return [round(self.low + n * self.step, 9) for n in range(count + 1)]
 

@@ -33,6 +33,7 @@ class Acknowledgements:
     def __init__(self, store: Path, engine: str, seq: int) -> None:
         """`seq` is the last one before this engine's first."""
         self._path = store.with_name(store.name + SUFFIX)
+        # of fixed width, so that each line covers the one before and is written in one step
         self._begin = f"{engine} {seq:020d}"
         self._descriptor: int | None = None
         with contextlib.suppress(OSError):  # no room for it: nothing is said

@@ -85,6 +85,8 @@ class Column(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
+    """By what rows are sorted; those that are alike, by their ids."""
+
     column: Column = Column.ID
     backwards: bool = False
 
@@ -165,6 +167,7 @@ _SPLIT: Final = (
     "AND NOT EXISTS (SELECT 1 FROM verdict c WHERE c.take = t.seq AND c.judge = b.judge "
     "AND c.number = b.number AND c.seq > b.seq))"
 )
+# with `IS`, a verdict that is unscored finds those that are unscored
 _SPEAKS: Final = (
     "coalesce((SELECT max(seq) FROM verdict WHERE take = t.seq AND passed IS v.counted), v.seq)"
 )
@@ -226,6 +229,7 @@ class Browser:
         rows = self._store.all(
             f"SELECT t.seq, v.counted {_COUNTING}{where} ORDER BY {order}", parameters
         )
+        # counted here: a second question would read all of it once more
         outcomes = [row[1] for row in rows]
         return FilterResult(
             array("q", [row[0] for row in rows]),

@@ -27,6 +27,7 @@ from engine.store.tables import (
 )
 from engine.user_audit import UserFault
 
+# no row has this number, as the first `seq` is 1
 GIVEN_LATER: Final = 0
 """Stands where a row names the take that is written together with it."""
 
@@ -120,6 +121,7 @@ class _Writing:
 
     def add(self, row: BulkRow) -> None:
         if isinstance(row, ImportNote):
+            # it holds a digest of the rows before it, which have to be in the store for that
             self.flush()
             keep_import(self.connection, row, seq=self.seq, at=self.at)
         elif not isinstance(row, WholeConversation):
@@ -138,6 +140,7 @@ class _Writing:
 
     def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> int:
         """What is there before it is asked of the store."""
+        # what waits comes first: the store answers only for rows that it has
         self.flush()
         if isinstance(row, TakeEndRow | MessageRow | Verdict) and row.take == GIVEN_LATER:
             row = replace(row, take=take)
@@ -148,6 +151,7 @@ class _Writing:
         return self.seq
 
     def flush(self) -> None:
+        """Give SQLite what waits, in the order in which rows refer to each other."""
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
                 self.connection.executemany(INSERTS[table], rows)
@@ -166,6 +170,7 @@ class _Writing:
         for take in conversation.takes:
             begun = self._begun(take)
             seq = self._put(begun, decided(begun, before, 0))
+            # `decided` would look for an end before each: a take that begins here has none
             for message in take.messages:
                 self._put(message, message_decided(message, seq))
             before.begin(take.messages)

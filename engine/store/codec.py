@@ -78,7 +78,7 @@ def columns_of(table: str) -> tuple[str, ...]:
 def _columns(table: type, path: str) -> Iterator[FieldColumn]:
     for name, hint in _fields(table):
         if is_dataclass(hint) and isinstance(hint, type):
-            # a row is one call, whatever a sum of them counts
+            # a row is one call, whatever a sum of them counts, so that it has no column for it
             inner = _columns(hint, f"{path}{name}.")
             yield from (one for one in inner if (hint, one.name) != (Usage, "calls"))
         else:
@@ -172,6 +172,7 @@ def _depends(text: str) -> dict[str, str]:
 
 
 def flag(value: int | None) -> bool | None:
+    """Of a column that holds 1, 0 or NULL."""
     return None if value is None else bool(value)
 
 
@@ -219,7 +220,7 @@ _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 def storable(text: str) -> str:
     """`text` as SQLite can hold it: half of a surrogate pair has no UTF-8."""
-    if text.isascii():
+    if text.isascii():  # a flag of the string, which costs nothing to ask
         return text
     try:
         text.encode()  # many times as quick as to look for what is rarely there

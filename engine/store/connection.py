@@ -55,14 +55,17 @@ class Connection:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        # may be taken again by the thread that has it: `read_transaction` holds it over questions
         self._lock = threading.RLock()
         self.path = path
         # one class for each store, so that whoever cannot read a row can say where it lies
         self._row: type[sqlite3.Row] = type("StoredRow", (sqlite3.Row,), {"store": path})
 
     def all(self, sql: str, parameters: Sequence[Parameter] = ()) -> list[sqlite3.Row]:
+        """Every row of the answer. Raises `StoreError`."""
         with self._lock:
             try:
+                # of this question alone: whoever lent the connection may want other rows
                 cursor = self._connection.cursor()
                 cursor.row_factory = self._row
                 return cursor.execute(sql, parameters).fetchall()
@@ -77,9 +80,11 @@ class Connection:
             yield from self.all(sql.format(", ".join("?" * len(some))), some)
 
     def first(self, sql: str, parameters: Sequence[Parameter] = ()) -> sqlite3.Row | None:
+        """Of a question that limits its answer to few rows: all of them are read."""
         return next(iter(self.all(sql, parameters)), None)
 
     def number(self, sql: str, parameters: Sequence[Parameter] = ()) -> int:
+        """Of a question whose answer is one whole number."""
         return int(self.all(sql, parameters)[0][0])
 
     @contextlib.contextmanager

@@ -155,6 +155,7 @@ def open_store(
             warnings += [] if had_log or missing == 0 else [_without_its_log(path, missing)]
         # so that a store without its log can be told from one that was closed
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        # the reader first: once there is a writer, the connection is its thread's alone
         reader = open_reader(path)
         writer = Writer(connection, path, clock, lease)
     except sqlite3.Error as error:
@@ -249,11 +250,13 @@ def create_store(path: Path) -> None:
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = connect(unfinished, "mode=rw")
         try:
+            # before there is a table, or never; what reads pages without SQLite counts on it
             connection.execute("PRAGMA page_size = 16384")
             connection.execute("PRAGMA synchronous = FULL")
             _migrate(connection, path)
         finally:
             connection.close()
+        # what is at `path` is whole from its first moment, however this ends
         unfinished.rename(path)
         sync(path.parent)
     except (OSError, sqlite3.Error) as error:

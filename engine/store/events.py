@@ -125,6 +125,7 @@ _REPLIES: Final = "count(CASE WHEN role = 'target' AND outcome = 'answer' THEN 1
 
 
 def last_seq(connection: Connection) -> int:
+    """Of all facts; 0 where there is none."""
     return connection.number(LAST_SEQ)
 
 
@@ -145,6 +146,7 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
             (after, until, limit),
         )
     ]
+    # each kind gave its first `limit`, so the first `limit` of all are among them
     found.sort(key=lambda fact: fact.seq)
     return found[:limit]
 
@@ -152,6 +154,7 @@ def facts_after(connection: Connection, after: int, limit: int) -> list[Fact]:
 def snapshot(connection: Connection) -> Progress:
     """What folding every fact would give: the sums that were kept, what came since, and what there
     is to say of the present moment."""
+    # in one transaction: a row that came between two questions would be counted by one of them
     with connection.read_transaction(), connection.readable():
         progress = sums(connection)
         last, progress.seq = progress.seq, 0  # so that notes of any age are taken
@@ -295,6 +298,7 @@ def _add_rates(connection: Connection, progress: Progress) -> None:
 
 def _add_lengths(connection: Connection, progress: Progress) -> None:
     """Of the takes that came last: those which are open are among them."""
+    # 2 * turn - 1 messages stand when the user has spoken, 2 * turn when the target has answered
     for row in connection.all(
         "SELECT benchmark, target, " + CONV_ID + " AS unit, "
         "(SELECT max(2 * turn - (speaker = 'user')) FROM message m WHERE m.take = t.seq) AS said, "

@@ -66,7 +66,8 @@ class PriorRows(Protocol):
     def is_finished(self, take: int) -> bool:
         """Whether it was played to an end that may be judged."""
 
-    def has_reply(self, take: int) -> bool: ...
+    def has_reply(self, take: int) -> bool:
+        """Whether the target said anything in it."""
 
     def counted(self, row: Verdict, take: int) -> bool | None:
         """What the verdict before this one left, on whatever take that was, so that changes added
@@ -127,7 +128,8 @@ _SAME: Final = "t.benchmark = ? AND t.scenario_id = ? AND t.target = ? AND t.sam
 
 
 class StoredPriorRows:
-    """What the store itself holds."""
+    """What the store itself holds, asked row by row as a run writes them. What comes from files in
+    thousands is known to `bulk`, which answers without SQL."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -170,6 +172,7 @@ class StoredPriorRows:
             "FROM verdict WHERE take = ? ORDER BY seq",
             (counting,),
         )
+        # a vote is given under one definition of its metric, of which `depends` has the digest
         votes: list[Vote] = [
             Ballot(judge, source, number, metric, under, None if passed is None else bool(passed))
             for judge, source, number, metric, under, passed in given

@@ -78,7 +78,7 @@ def faults_in(connection: sqlite3.Connection, over: Callable[[], bool] | None = 
 def _faults(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     yield from _schema(connection, version)
-    # that of a schema which is not ours says little
+    # after the schema: what SQLite and the rows say of one that is not ours says little
     yield from _pages(connection)
     yield from _rows(connection, over)
     yield from _references(connection)
@@ -125,6 +125,7 @@ def page_fault(connection: sqlite3.Connection) -> str | None:
 
 
 def _rows(connection: sqlite3.Connection, over: Callable[[], bool]) -> Iterator[str]:
+    # as bytes: text that is no UTF-8 would end the whole answer, not the one row
     connection.text_factory = bytes
     spoken: dict[object, int] = {}
     for table in TABLES:
@@ -213,6 +214,7 @@ def quick_check(
     if before is not None:
         # SQLite would leave two files beside a store that it reads in the usual way
         found = _checked(path, "immutable=1", longest_s, clock)
+        # SQLite looks for no change of such a file; where there was one, it is read once more
         if _at_rest(path) == before:
             return _told(path, found)
     with closing(open_reader(path)):
@@ -292,6 +294,7 @@ def came_without_its_log(store: Path) -> bool:
     return False
 
 
+# what was written last is what a crash may have harmed; all of it would keep a restart waiting
 _NEWEST: Final = 200
 _LONGEST_S: Final = 0.25
 

@@ -153,6 +153,7 @@ def json_array(rows: Iterable[object]) -> Iterator[str]:
 
 
 def json_value(value: object) -> Iterator[str]:
+    """The text of a JSON file with indent 2."""
     yield _text(value) + "\n"
 
 

@@ -46,6 +46,7 @@ class Lease:
 
     @property
     def holder(self) -> Holder:
+        """The engine, as people are told of it; without its socket, which only the lock names."""
         process = self.process
         return Holder(
             process.pid, process.host, utc_datetime(self.since), engine=self.engine, process=process
@@ -62,6 +63,7 @@ def lease_of(connection: sqlite3.Connection) -> Lease | None:
 
 
 def lease_from(row: Iterable[Any]) -> Lease:
+    """Of the columns that `LEASE` names, in its order."""
     engine, pid, host, boot, space, began, since, place, beats = row
     return Lease(engine, Process(pid, host, boot, space, began), since, place, beats)
 
@@ -71,6 +73,7 @@ def holder_state(lease: Lease, path: Path) -> ProcessState:
     if lease.place != place_of(path):
         return ProcessState.GONE
     here = this_process()
+    # this very process, but not an engine that it has: one of its earlier ones ended without a word
     if lease.process == here and lease.engine not in _OPEN_HERE:
         return ProcessState.GONE
     return fate(lease.process, here)
@@ -82,6 +85,7 @@ def place_of(path: Path) -> str | None:
         found = path.stat()
     except FileNotFoundError:
         return None
+    # the inode, not the path: a link names the same file, and a copy is another
     return f"{found.st_dev}:{found.st_ino}"
 
 
@@ -112,6 +116,7 @@ class Leaseholder:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 found = lease_of(connection)
+                # its beats went on while it was watched, whatever its clock says
                 if first is not None and found != first and found is not None:
                     raise self._busy(found)
                 fate = ProcessState.GONE if found is None else holder_state(found, self._path)

@@ -103,11 +103,12 @@ def hold_workspace(root: Path, socket: Path | None = None) -> Iterator[Hold]:
 def workspace_holder(root: Path) -> Holder | None:
     """Who holds the workspace; None where nobody does. Creates nothing."""
     try:
-        # a pipe in its place would be waited for
+        # without O_NONBLOCK, a pipe in its place would be waited for
         descriptor = os.open(root / LOCK_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
+        # shared, so that two who only look do not take each other for an engine
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _introduced(descriptor) or _NOBODY_KNOWN

@@ -54,6 +54,7 @@ class PrunePlan:
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is nothing to take away."""
         return not (self.takes or self.notes or self.runs)
 
     def __str__(self) -> str:
@@ -110,6 +111,7 @@ def shrink(store: Store) -> int | None:
     the disk has no room to do so. Raises `StoreError` and `sqlite3.Error`."""
     store.exclusively(_fold_in)
     before = store.path.stat().st_size
+    # as much as VACUUM may take: https://sqlite.org/lang_vacuum.html
     if shutil.disk_usage(store.path.parent).free < 2 * before:
         return None
     store.exclusively(lambda connection: connection.execute("VACUUM").close())

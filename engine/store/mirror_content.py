@@ -164,9 +164,11 @@ class MirrorContent:
         return [take_row(PlayedTake(one, messages[one.seq], verdicts[one.seq])) for one in takes]
 
     def generation_cost(self) -> JsonObject:
+        """By phase, of what writes metrics and scenarios."""
         return self._cost((Stage.GEN_METRICS, Stage.GEN_SCENARIOS), None)
 
     def cost(self, target: TargetName) -> JsonObject:
+        """By phase, of what was played and judged on behalf of a target."""
         return self._cost((Stage.SIMULATE, Stage.EVALUATE), target.id)
 
     def _cost(self, stages: Iterable[Stage], target: str | None) -> JsonObject:

@@ -50,6 +50,7 @@ class TargetName:
 
 
 def is_scripted(labels: Iterable[str]) -> bool:
+    """Whether a script is among the models of these labels."""
     return any(map(is_script, labels))
 
 

@@ -44,6 +44,7 @@ def rows_in_pages(path: Path) -> Iterator[tuple[int, Sequence[object]]]:
             [cells] = struct.unpack_from(">H", content, start + 3)
             for place in range(start + 8, min(start + 8 + 2 * cells, PAGE - 1), 2):
                 [at] = struct.unpack_from(">H", content, place)
+                # https://sqlite.org/fileformat2.html#b_tree_pages: length, row number, record
                 try:
                     length, at = _varint(content, at)
                     seq, at = _varint(content, at)
@@ -121,6 +122,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def log_of(store: Path) -> Path:
+    """Where SQLite keeps what was written and is not in the store's own file yet."""
     return store.with_name(store.name + "-wal")
 
 

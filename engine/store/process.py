@@ -44,6 +44,7 @@ class Process:
 
 
 def this_process() -> Process:
+    """Asked anew after a fork, of which the child has another number."""
     return _described(os.getpid())
 
 

@@ -84,6 +84,7 @@ class Reader:
         self.path = connection.path
 
     def close(self) -> None:
+        """Nothing can be asked any more, nor of what asks by the same connection."""
         self.connection.close()
 
     def move_to(self, other: Reader) -> None:
@@ -97,6 +98,7 @@ class Reader:
         return self.connection.number("PRAGMA data_version")
 
     def last_seq(self) -> int:
+        """Of all that is committed; 0 for an empty store."""
         return last_seq(self.connection)
 
     @property
@@ -114,12 +116,14 @@ class Reader:
     # What there is
 
     def benchmarks(self) -> list[str]:
+        """Every name that anything in the store has, validation runs among them; sorted."""
         found: set[str] = set()
         for table in ("scenario", "take", "state", "metric"):
             found.update(row[0] for row in self.connection.all(_BENCHMARKS.format(table=table)))
         return sorted(found)
 
     def last_run(self) -> RunRow | None:
+        """None where none was begun here, as in a store that was only imported into."""
         row = self.connection.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
         return None if row is None else read(RunRow, row)
 
@@ -474,6 +478,7 @@ class Reader:
         return {row["model"]: row["calls"] for row in rows}
 
     def usage_by_unit(self, benchmark: str, stage: Stage) -> dict[str, Usage]:
+        """Of all calls that were made for each row of work, by its id."""
         rows = self.connection.all(
             f"SELECT unit, {USAGE} FROM attempt WHERE benchmark = ? AND stage = ? "
             "GROUP BY unit ORDER BY unit",

@@ -87,6 +87,7 @@ class SalvageReport:
 
     @property
     def saved(self) -> int:
+        """Rows of all tables."""
         return sum(table.saved for table in self.tables.values())
 
     @property
@@ -149,6 +150,7 @@ def salvage(
     """
     create_store(into)
     with contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new:
+        # it is synced once, at its end, and thrown away where that is not reached
         for pragma in ("journal_mode = MEMORY", "synchronous = OFF", "foreign_keys = OFF"):
             new.execute(f"PRAGMA {pragma}").fetchall()
         new.row_factory = sqlite3.Row
@@ -354,6 +356,7 @@ class _Table:
         if key is not None:
             # it is found, so that what cannot be read is in it; or in what it points to
             return None if key > self.last else self._beyond(key)
+        # in steps that double, then by halves: one lost page may have held hundreds of rows
         low, step = done + 1, 1
         while (high := low + step) <= self.last:
             if self._key(high) is not None:
@@ -427,6 +430,8 @@ class _Saving:
         shapes = _shapes(self._new)
         for seq, record in rows:
             for name, (columns, least) in shapes.items():
+                # which table it was in, the page does not say: the number of columns must fit, and
+                # `mended` refuses what is no row of that table
                 if least <= len(record) <= len(columns) and not self._numbered(seq, seq):
                     values = dict(zip(columns, (seq, *record[1:]), strict=False))
                     self._take_in(name, values)
@@ -466,6 +471,7 @@ class _Saving:
             with _undone_as_one(self._new):
                 self._new.executemany(insert, rows)
         except sqlite3.Error:
+            # one of them does not fit: those that do are found by trying each
             for row in rows:
                 try:
                     self._new.execute(insert, row)

@@ -142,6 +142,7 @@ class Search:
                 shared.connection.interrupt()
 
     def close(self) -> None:
+        """Waits for what is being asked; `interrupt` ends that."""
         self._reading.close()
         self._writing.close()
 
@@ -280,6 +281,7 @@ def _connected(store: Path, index: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")  # what is lost is indexed again
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
+        # read-only and attached, so that one statement joins what is found with what was said
         connection.execute("ATTACH ? AS store", (f"{store.absolute().as_uri()}?mode=ro",))
     except BaseException:
         connection.close()
@@ -295,6 +297,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     is_new = not connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
     if is_new:
         connection.execute(
+            # contentless: the words are kept once, in the store
             "CREATE VIRTUAL TABLE said USING fts5 "
             f"(text, content = '', columnsize = 0, tokenize = '{_TOKENIZER}')"
         )

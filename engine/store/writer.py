@@ -1,4 +1,9 @@
-"""The only connection that writes: one thread, commits in groups, an answer once it is on disk."""
+"""The only connection that writes: one thread, commits in groups, an answer once it is on disk.
+
+A commit waits for the disk, which takes about as long for one row as for five hundred; so whatever
+came while the last commit waited goes into the next one together. Each request has a savepoint of
+its own within it, so that a row which cannot be stored fails nobody else's.
+"""
 
 from __future__ import annotations
 
@@ -125,6 +130,7 @@ class Writer:
         self._summed = _summed(connection)
         """The last `seq` that is in the sums."""
         self._requests: queue.SimpleQueue[_Request | _Alone | None] = queue.SimpleQueue()
+        # guards what callers and the writer's thread both look at: the counts and ends below
         self._gate = threading.Lock()
         self._unwritten = 0
         """Rows that were given and are neither on disk nor refused."""
@@ -132,9 +138,13 @@ class Writer:
         self._on_trouble: list[OnTrouble] = []
         self._closing = threading.Event()
         self._tried_until: float | None = None
+        """By the monotonic clock: when a store that closes stops to wait for room."""
         self._given_up: StoreError | None = None
+        """Why nothing will be written any more."""
         self._closed: StoreError | None = None
+        """What whoever gives another row is told."""
         self._told_in_vain: CrosswindError | None = None
+        """The first failure of a row that nobody waits for."""
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._thread.start()
 
@@ -163,6 +173,7 @@ class Writer:
         waiter = _here()
         self._give(_Many(bulk, self._now(), waiter))
         try:
+            # shielded: the rows are read on the writer's thread until they are stopped there
             await asyncio.shield(waiter.future)
         except asyncio.CancelledError:
             bulk.stop()
@@ -172,11 +183,13 @@ class Writer:
         return waiter.future.result()[0]
 
     async def set_mirrored(self, digests: Mapping[str, str], through: int | None) -> None:
+        """By path, files that are as the store has it up to `through`; None for up to now."""
         waiter = _here()
         self._give(_Mirrored(digests, through, self._now(), waiter))
         await waiter.future
 
     async def set_kept(self, digests: Mapping[str, str]) -> None:
+        """By path, files that stay as a person wrote them."""
         waiter = _here()
         self._give(_Kept(digests, self._now(), waiter))
         await waiter.future
@@ -263,6 +276,7 @@ class Writer:
         """Fill the group with what is there, waiting only for the first, and not for ever; False
         to end after it; and what is to be done alone after it."""
         try:
+            # not for ever: an engine that has nothing to write still says that it is there
             request = self._requests.get(timeout=IDLE_BEAT_S)
         except queue.Empty:
             return True, None
@@ -284,6 +298,7 @@ class Writer:
         """Write all of it, in its order; where the disk has no room, wait until it has."""
         left = list(group)
         while left:
+            # on a full disk one by one: a small row may find room where the group does not
             some = left if self._full is None else left[:1]
             try:
                 outcomes = self._commit(some)
@@ -310,13 +325,14 @@ class Writer:
             reached(KillPoint.COMMITTING)
             self._connection.execute("COMMIT")
             reached(KillPoint.COMMITTED)
+            # only now, and not waited for: the file never claims more than is on disk
             self._acknowledged.say(self._seq)
         except sqlite3.Error as error:
             self._seq = committed
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if lacks_room(error):
-                raise
+                raise  # to be tried again as it is, once there is room
             failure = self._refusal(error)
             return [(request, failure) for request in group]
         return outcomes

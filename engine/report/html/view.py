@@ -41,6 +41,7 @@ class PairDifference:
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
+        """Turned round where the right side passes more often, and its interval with it."""
         more, less, low, high = one.left, one.right, one.low, one.high
         if one.difference < 0:
             more, less = less, more
@@ -54,6 +55,7 @@ class PairDifference:
 
     @property
     def points(self) -> str:
+        """Of 100, whole; what is there and rounds to none is `<1`."""
         return "<1" if 0 < self.size < 0.005 else f"{self.size * 100:.0f}"
 
 
@@ -85,12 +87,15 @@ class BenchmarkView:
 
     @property
     def findings(self) -> Sequence[Finding]:
+        """What the numbers say, in sentences."""
         return findings(self.analysis)
 
     def best_first(self, track: Track) -> Sequence[TargetResult]:
+        """Every target, by how it does on the metrics of one type."""
         return sorted(self.analysis.targets, key=lambda one: _rank_key(one.tracks[track]))
 
     def ranked(self, track: Track) -> bool:
+        """Whether any target's place among the others is told apart from theirs."""
         return any(track in one.ranks and one.ranks[track].tells for one in self.analysis.targets)
 
     @property
@@ -122,10 +127,12 @@ class BenchmarkView:
         return sorted(pairs, key=lambda one: (not one.sure, -one.size))
 
     def values(self, axis: str) -> Sequence[str]:
+        """Of one axis of the demographics, all that any target met; sorted."""
         targets = self.analysis.targets
         return sorted({value for one in targets for value in one.demographics.get(axis, {})})
 
     def rates_of(self, target: TargetResult, axis: str) -> Sequence[GroupRate]:
+        """One for each of `values`, in that order."""
         cells = target.demographics.get(axis, {})
         return [
             GroupRate(value, cells[value].rate if value in cells else None)
