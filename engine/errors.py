@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+# Exit codes of what ends without an error; that of an error stands with its class.
+DONE: Final = 0
+FAILED: Final = 1
+"""It came to its end, and some rows failed or a gate was missed."""
+STOPPED: Final = 3
+"""It stopped before its end, and can be resumed."""
 
 
 class CrosswindError(Exception):

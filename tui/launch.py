@@ -9,7 +9,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from engine.cli.lines import price_stop
 from engine.cli.reach import Reach, config_path_of, names_at_work, reach_of
 from engine.config.workspace import Workspace
 from engine.display import one_line
+from engine.errors import DONE, FAILED, STOPPED
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
@@ -28,19 +28,20 @@ from engine.store.integrity import unread_results, unread_words
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
+from tui.app import CrosswindApp
 from tui.format import money
 from tui.navigation import PLACES
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory
 
-# What functions below import takes 2.6 times as long as all of the above (0.9 s of the processor
-# beside 0.35 s, for the pipeline and what reads the configuration), and whoever only looks never
-# waits for it. The app itself (0.05 s) is loaded while the engine starts.
+# Late imports are of what takes 2.6 times as long to load as all of the above (0.9 s of the
+# processor beside 0.35 s, for the pipeline and what reads the configuration): whoever only looks
+# never waits for it.
 
 if TYPE_CHECKING:
-    from engine.cli.running import Prepared
     from engine.cli.session import Session
     from engine.pipeline.report import Report
+    from tui.orders import AppRun, Orders
 
 
 MOST: Final = 6
@@ -111,34 +112,21 @@ def open_app(arguments: argparse.Namespace) -> int:
     )
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
-    from engine.cli.pricing import checked, confirmed
-    from engine.cli.running import STOPPED, prepare_demo, prepare_run
+    from tui.orders import prepare
 
-    if arguments.command == "demo":
-        prepared = prepare_demo(arguments)
-        prepared.session.require_free()
-        checked(prepared.session, prepared.order)
-        return _run_and_watch(prepared, face=face)
-    prepared = prepare_run(arguments)
-    prepared.session.require_free()
-    order = confirmed(prepared.session, prepared.order, arguments)
-    if order is None:
-        return STOPPED
-    return _run_and_watch(replace(prepared, order=order), face=face)
+    run = prepare(arguments)
+    return STOPPED if run is None else _run_and_watch(run, face=face)
 
 
-def _run_and_watch(prepared: Prepared, *, face: Face) -> int:
+def _run_and_watch(run: AppRun, *, face: Face) -> int:
     """The engine outlives the app, which may be left at any time."""
-    from engine.cli.running import DONE, held_to, start
-
-    session, order = prepared.session, prepared.order
-    started = start(session, order)
+    session, started = run.session, run.start()
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
-        code = _goodbye(session.reach, watch, _then(prepared))
+        code = _goodbye(session.reach, watch, run.next_steps)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
-        return code or (held_to(session, order, prepared.gates) if over else DONE)
+        return code or (run.exit_code() if over else DONE)
 
 
 def _look(arguments: argparse.Namespace, *, face: Face) -> int:
@@ -201,12 +189,10 @@ def _show(
 ) -> None:
     """`session` may take a while the first time, and raise `InputError`. `started` is the process
     id of an engine that was started for this."""
-    from tui.app import CrosswindApp
-
     app = CrosswindApp(
         watch,
         place=place,
-        backend=_backend(workspace, session, watch),
+        backend=_backend(session, watch),
         started=started,
         describe=describe,
         memory=Memory.of(os.environ),
@@ -221,34 +207,28 @@ def _show(
         raise SystemExit(app.return_code)
 
 
-def _backend(workspace: Workspace, session: Callable[[], Session], watch: Watch) -> Backend:
-    """What the app has done beside it, each from code that is loaded when it is first asked for."""
+def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
+    """What the app has done beside it, by code that is loaded when it is first asked for."""
 
-    def run(order: Order | None) -> int:
-        from engine.cli.running import start
+    @cache
+    def orders() -> Orders:
+        from tui.orders import Orders
 
-        return start(session(), order)
+        return Orders(session(), watch.reader.path)
+
+    def start(order: Order | None) -> int:
+        return orders().start(order)
 
     def cost(order: Order) -> PricedOrder | None:
-        """None where nothing is paid for. Whatever is started or asked for passes here first."""
-        from engine.cli.pricing import checked
-
-        priced = checked(session(), order)
-        return priced if priced.lines else None
+        return orders().cost(order)
 
     def make(name: str) -> BenchmarkInfo:
-        from engine.config.templates import new_benchmark
-
-        new_benchmark(workspace, name)
-        [made] = session().infos([name])
-        return made
+        return orders().make(name)
 
     def report(benchmark: str) -> Report:
-        from engine.pipeline.report import added_up
+        return orders().report(benchmark)
 
-        return added_up(workspace, session().config, watch.reader.path, benchmark)
-
-    return Backend(run, cost, make, report)
+    return Backend(start, cost, make, report)
 
 
 def _place(reach: Reach, *, at_work: bool) -> str:
@@ -264,21 +244,9 @@ def _on(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def _then(prepared: Prepared) -> Callable[[], None] | None:
-    """What is said at the end in place of where the results are."""
-    until = prepared.until
-    if until is None:
-        return None
-    from engine.cli.running import tell_next
-
-    return lambda: tell_next(prepared.session, prepared.order, until, is_over=True)
-
-
 def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """What stays on the terminal when the app has gone, and how it went as an exit code: a run
     that goes on is no failure."""
-    from engine.cli.running import DONE, FAILED, STOPPED
-
     for line in farewell(watch):
         tell(line)
     on = _on(reach.workspace)

@@ -12,14 +12,13 @@ from contextlib import closing, contextmanager
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
 from engine.display import plural
+from engine.errors import FAILED, STOPPED
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.reading import open_reader
-
-SOME_FAILED, STOPPED = 1, 3
 
 
 def import_files(arguments: argparse.Namespace) -> int:
@@ -39,7 +38,7 @@ def import_files(arguments: argparse.Namespace) -> int:
             out(line)
         for line in complaints(report):
             tell(line)
-    return SOME_FAILED if report.failed else 0
+    return FAILED if report.failed else 0
 
 
 def _imported(

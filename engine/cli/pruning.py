@@ -9,13 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from engine.cli.console import out, tell
 from engine.cli.session import Session, open_session
-from engine.errors import InputError, Problem
+from engine.errors import DONE, STOPPED, InputError, Problem
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
 from engine.store.maintenance import PrunePlan, plan_prune, prune, shrink
 from engine.store.reading import open_reader
-
-DONE, STOPPED = 0, 3
 
 
 def run_prune(arguments: argparse.Namespace) -> int:

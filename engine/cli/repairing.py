@@ -14,12 +14,10 @@ from engine.cli.importing import complaints, report_lines
 from engine.cli.pipelines import writing
 from engine.cli.session import Session, open_session
 from engine.display import plural
-from engine.errors import InputError, Problem, StoreError
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem, StoreError
 from engine.importing.repair import Examination, Repair, examine, repair
 from engine.store.reading import open_reader
 from engine.store.salvage import SavedTable
-
-DONE, INCOMPLETE, STOPPED = 0, 1, 3
 
 
 def run_repair(arguments: argparse.Namespace) -> int:
@@ -52,7 +50,7 @@ def run_repair(arguments: argparse.Namespace) -> int:
         for line in complaints(done.filled):
             tell(line)
     failed = done.filled is not None and done.filled.failed
-    return INCOMPLETE if done.missing or failed else DONE
+    return FAILED if done.missing or failed else DONE
 
 
 def _up_to_date(session: Session) -> str:

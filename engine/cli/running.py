@@ -32,7 +32,7 @@ from engine.cli.reporting import analyses_of
 from engine.cli.results_table import results_table
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.commands import again_order, retry_order
-from engine.errors import InputError, Problem
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, Row
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
@@ -102,7 +102,6 @@ def _first(reader: Reader, names: Sequence[str], last: Stage) -> str | None:
     return None
 
 
-DONE, FAILED, STOPPED = 0, 1, 3
 LINGER_SECONDS: Final = 5.0
 """For so long an engine of its own waits for more when all is done."""
 

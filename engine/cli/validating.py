@@ -22,9 +22,8 @@ from engine.cli.pricing import (
     stage_lines,
     total_lines,
 )
-from engine.cli.running import DONE, FAILED, STOPPED
 from engine.cli.session import Session, open_session
-from engine.errors import InputError, Problem
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.plan import PricedPlan, quoted
 from engine.pipeline.validation import (

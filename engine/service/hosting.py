@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.workspace import LOG_FILE, Workspace
-from engine.errors import CrosswindError
+from engine.errors import DONE, FAILED, STOPPED, CrosswindError
 from engine.facts import NoteKind
 from engine.pipeline.fault_log import trace
 from engine.pipeline.order import Order
@@ -128,7 +128,8 @@ async def serve(
         await server.close()
 
 
-DONE, FAILED, BROKEN, STOPPED = 0, 1, 2, 3
+BROKEN: Final = 2
+"""The exit code of a bug of ours."""
 
 
 def run_job(text: str, speak: int) -> int:
