@@ -25,17 +25,17 @@ from engine.display import clean
 from engine.errors import CrosswindError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
-from tui.bindings import Deed, deeds_by_place, key
-from tui.navigation import PLACES, Navigator, load, preload
+from tui.bindings import KeyAction, actions_by_pane, key
+from tui.navigation import MAIN_SCREENS, Navigator, load, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
-from tui.services.display import Inert
+from tui.services.display import ControlCodeFilter
 from tui.services.engine_control import Backend, EngineControl, Leaving
 from tui.services.export import Exporter
-from tui.services.preferences import Choices, Memory, Preferences
+from tui.services.preferences import Memory, Preferences, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
-    Manners,
+    TerminalStatus,
     can_suspend,
     go_at_once,
     is_cut,
@@ -44,9 +44,9 @@ from tui.services.terminal import (
 )
 from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Ticker, Watching, hertz, now
-from tui.state.run_status import Instant, current_benchmark, situation
+from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink
-from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, ParsedOnce, theme_for
+from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, CachedStylesheet, theme_for
 from tui.widgets.transcript import THIN
 
 LINE_SECONDS: Final = 2.0
@@ -85,7 +85,10 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     }
     """Ids, and benchmarks, targets and themes, in the palette; loaded with it."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(key(place.key, f"go('{place.name}')", "screens", place.meaning) for place in PLACES),
+        *(
+            key(place.key, f"go('{place.name}')", "screens", place.meaning)
+            for place in MAIN_SCREENS
+        ),
         key("q", "back", "back", "back to where you came from"),
         key("escape,backspace", "back", "back", "back to where you came from", show=False),
         key("q", "leave_root", "quit", "leave; asks what is to become of the run"),
@@ -170,7 +173,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         """What has ended the app, where it is to be told when the app has gone."""
         self._moment = moment
         wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
-        self._manners = Manners(self.to_terminal, progress=wants_progress)
+        self._terminal_status = TerminalStatus(self.to_terminal, progress=wants_progress)
         self._settling: Timer | None = None
         self._sized = False
         self._slow = slow
@@ -184,7 +187,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             self.register_theme(ours)
         self.animation_level = "none"
         self.theme = theme
-        self.stylesheet = ParsedOnce(variables=self.get_css_variables())
+        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         plain = [NoColor()] if self.no_color else []
@@ -204,7 +207,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
                 return super().check_action(action, parameters)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        for _place, found in deeds_by_place(screen):
+        for _place, found in actions_by_pane(screen):
             for deed in found:
                 keys = ", ".join(deed.keys)
                 yield SystemCommand(
@@ -215,7 +218,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._answer_signals()
-        self._manners.begin()
+        self._terminal_status.begin()
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
@@ -258,7 +261,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         await super().on_event(event)
 
     def on_unmount(self) -> None:
-        self._manners.end()
+        self._terminal_status.end()
         self.preferences.keep_place(self.navigator.place, at_work=self.engine.at_work)
 
     def on_resize(self) -> None:
@@ -271,10 +274,10 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._sized = True
 
     def on_app_blur(self) -> None:
-        self._ticker.pace.blurred_at = now().seconds
+        self._ticker.poll_timer.blurred_at = now().seconds
 
     def on_app_focus(self) -> None:
-        self._ticker.pace.blurred_at = None
+        self._ticker.poll_timer.blurred_at = None
 
     def tick(self) -> None:
         """Pull, fold, draw."""
@@ -284,7 +287,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         except CrosswindError as error:
             self.leave_with(error)
             return
-        ended = self._manners.look(self._watch, self._ticker.board, self._moment().seconds)
+        ended = self._terminal_status.look(self._watch, self._ticker.board, self._moment().seconds)
         if ended is not None:
             self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
         if self._typed is None:
@@ -334,7 +337,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             return
         board = self._ticker.board
         benchmark = current_benchmark(self._watch)
-        phase = situation(self._watch.progress, board, benchmark).phase
+        phase = status_of(self._watch.progress, board, benchmark).phase
         if board is None or phase.over:
             self.exit()
             return
@@ -422,7 +425,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def _choose(self, **chosen: Any) -> None:
         self.preferences.choose(replace(self.preferences.choices, **chosen))
 
-    def _kept_theme(self, kept: Choices) -> str | None:
+    def _kept_theme(self, kept: UserSettings) -> str | None:
         """Without colours, the terminal's own theme is the one that says all by other means."""
         if self.no_color:
             return SIXTEEN.name
@@ -436,7 +439,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     async def action_quit(self) -> None:
         self.action_leave()
 
-    async def _do(self, deed: Deed) -> None:
+    async def _do(self, deed: KeyAction) -> None:
         await self.run_action(deed.action, deed.node)
 
     def tell(self, text: str, *, bad: bool = False) -> None:
@@ -482,8 +485,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
 
 def _known(place: str | None) -> str | None:
-    return place if place in {each.name for each in PLACES} else None
+    return place if place in {each.name for each in MAIN_SCREENS} else None
 
 
 HOME: Final = "Live"
-_INERT: Final = Inert()
+_INERT: Final = ControlCodeFilter()

@@ -61,7 +61,7 @@ def key_name(key: str) -> str:
     return key
 
 
-class Deed(NamedTuple):
+class KeyAction(NamedTuple):
     """Something that keys do."""
 
     action: str
@@ -82,16 +82,16 @@ def own_bindings(node: DOMNode) -> Iterator[Binding]:
             yield from Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
 
 
-def deeds(nodes: Iterable[DOMNode]) -> list[Deed]:
+def deeds(nodes: Iterable[DOMNode]) -> list[KeyAction]:
     """What can be done with keys on these, each once."""
-    found: dict[tuple[str, str], Deed] = {}
+    found: dict[tuple[str, str], KeyAction] = {}
     for node in nodes:
         for binding in own_bindings(node):
             place = (binding.action, binding.description)
             before = found.get(place)
             name = key_name(binding.key)
             if before is None:
-                found[place] = Deed(
+                found[place] = KeyAction(
                     binding.action,
                     binding.description,
                     binding.tooltip or binding.description,
@@ -103,7 +103,7 @@ def deeds(nodes: Iterable[DOMNode]) -> list[Deed]:
     return list(found.values())
 
 
-def deeds_by_place(screen: Screen[object]) -> list[tuple[str, list[Deed]]]:
+def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]:
     """What can be done on a screen: the screen itself, then its panes, then everywhere."""
     panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
     places = [

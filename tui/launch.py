@@ -30,7 +30,7 @@ from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.app import CrosswindApp
 from tui.format import money
-from tui.navigation import PLACES
+from tui.navigation import MAIN_SCREENS
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory
 
@@ -98,7 +98,7 @@ def collect_seldom() -> None:
 # does the configuration, which is read when the first frame is on the screen.
 
 
-class Face(NamedTuple):
+class DisplayOptions(NamedTuple):
     """How the app is to be shown."""
 
     slow: bool
@@ -107,7 +107,7 @@ class Face(NamedTuple):
 
 def open_app(arguments: argparse.Namespace) -> int:
     """Returns the exit code."""
-    face = Face(
+    face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
     if arguments.command not in {"demo", "run"}:
@@ -118,7 +118,7 @@ def open_app(arguments: argparse.Namespace) -> int:
     return STOPPED if run is None else _run_and_watch(run, face=face)
 
 
-def _run_and_watch(run: AppRun, *, face: Face) -> int:
+def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
     """The engine outlives the app, which may be left at any time."""
     session, started = run.session, run.start()
     with closing(_watch(session)) as watch:
@@ -129,7 +129,7 @@ def _run_and_watch(run: AppRun, *, face: Face) -> int:
         return code or (run.exit_code() if over else DONE)
 
 
-def _look(arguments: argparse.Namespace, *, face: Face) -> int:
+def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
     """The app on what is stored, and on the engine at work where there is one. Whoever only looked
     has not failed, however the run stands."""
     workspace = reach_of(arguments).workspace
@@ -183,7 +183,7 @@ def _show(
     watch: Watch,
     *,
     place: str,
-    face: Face,
+    face: DisplayOptions,
     started: int | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
@@ -235,7 +235,7 @@ def _place(reach: Reach, *, at_work: bool) -> str:
     """Where one was the last time, while a run went on or while none did."""
     kept = ViewMemory.beside(Memory.of(os.environ).path, reach.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
-    if place is not None and place in {each.name for each in PLACES}:
+    if place is not None and place in {each.name for each in MAIN_SCREENS}:
         return place
     return "Live" if at_work else "Benchmarks"
 

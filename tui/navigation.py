@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 from engine.benchmark import ConversationKey
 from engine.link import Board
-from tui.state.related import Among, MessagePlace, Subject
+from tui.state.related import MessageRef, RowCursor, Subject
 
 if TYPE_CHECKING:
     from engine.store.browsing import Filter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MainScreen:
     """A screen that keeps its state while one is elsewhere."""
 
     key: str
@@ -38,27 +38,27 @@ class Place:
     meaning: str
 
 
-PLACES: Final = (
-    Place(
+MAIN_SCREENS: Final = (
+    MainScreen(
         "1",
         "Benchmarks",
         "tui.screens.benchmarks:BenchmarksScreen",
         "what is in the workspace and how far it is",
     ),
-    Place("2", "Live", "tui.screens.live:LiveScreen", "the run as it happens"),
-    Place(
+    MainScreen("2", "Live", "tui.screens.live:LiveScreen", "the run as it happens"),
+    MainScreen(
         "3",
         "Verdicts",
         "tui.screens.verdicts:VerdictsScreen",
         "every verdict, to filter and to sort",
     ),
-    Place(
+    MainScreen(
         "4",
         "Results",
         "tui.screens.results:ResultsScreen",
         "what the verdicts say, and how surely",
     ),
-    Place(
+    MainScreen(
         "5",
         "Problems",
         "tui.screens.problems:ProblemsScreen",
@@ -104,7 +104,7 @@ def preload() -> Thread:
 
 def _preload() -> None:
     over_all = (SCREENS[name] for name in ("search", "conversation", "go to", "help"))
-    for where in (*(place.screen for place in PLACES), *over_all):
+    for where in (*(place.screen for place in MAIN_SCREENS), *over_all):
         load(where)
 
 
@@ -128,7 +128,7 @@ class Navigator:
         self._look = look
         self._trail: list[str] = []
         """Places that lie behind the one that is shown, the last one last, each once."""
-        for place in PLACES:
+        for place in MAIN_SCREENS:
             app.add_mode(self._mode(place.name), partial(self._make, place.screen))
 
     @property
@@ -188,8 +188,8 @@ class Navigator:
         benchmark: str,
         key: ConversationKey,
         *,
-        among: Among | None = None,
-        at: MessagePlace | None = None,
+        among: RowCursor | None = None,
+        at: MessageRef | None = None,
     ) -> None:
         """`among` are the conversations before and after it; `at` is where to begin to read."""
         self._open("conversation", benchmark, key, among=among, at=at)

@@ -251,7 +251,7 @@ def theme_for(colours: str | None) -> str:
     return SIXTEEN.name if colours in {"standard", None} else DARK.name
 
 
-class ParsedOnce(Stylesheet):
+class CachedStylesheet(Stylesheet):
     """Keeps what it has parsed for as long as the colours stay the same."""
 
     def __init__(self, *, variables: dict[str, str]) -> None:

@@ -43,7 +43,7 @@ from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE,
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
 from tui.launch import _goodbye
-from tui.services.display import Inert, _acts
+from tui.services.display import ControlCodeFilter, _acts
 from tui.services.engine_control import Backend
 
 SPEAKING: Final = ConversationKey("m01_s002_v01", TARGETS[1])
@@ -97,7 +97,7 @@ class HostileLink:
         pass
 
 
-class Alarm(Inert):
+class Alarm(ControlCodeFilter):
     """Tells of what reached the last step and should not have."""
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +117,9 @@ class WatchedApp(CrosswindApp):
     alarm: Path
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        others = [each for each in super().get_line_filters() if not isinstance(each, Inert)]
+        others = [
+            each for each in super().get_line_filters() if not isinstance(each, ControlCodeFilter)
+        ]
         return [*others, Alarm(self.alarm)]
 
 

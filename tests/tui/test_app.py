@@ -22,7 +22,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
 HOSTILE = (
@@ -172,7 +172,7 @@ def test_help_lists_every_binding_of_the_screen_it_was_called_from(theatre: Thea
             if opened is ConversationScreen:
                 await open_conversation(theatre, pilot)
             screen = pilot.app.screen
-            nodes = [screen, pilot.app, *screen.query(Transcript), *screen.query(VerdictTable)]
+            nodes = [screen, pilot.app, *screen.query(TranscriptView), *screen.query(VerdictTable)]
             wanted = [binding for node in nodes for binding in own_bindings(node)]
             await pilot.press("question_mark")
             assert isinstance(pilot.app.screen, HelpScreen)

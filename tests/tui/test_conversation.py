@@ -16,7 +16,7 @@ from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.text.ink import Ink
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 WIDE, NARROW = (130, 40), (80, 24)
 
@@ -26,8 +26,8 @@ async def open_on(theatre: Theatre, pilot: Pilot[None], take: Take) -> None:
     await theatre.tick(pilot)
 
 
-def story(pilot: Pilot[None]) -> Transcript:
-    return pilot.app.screen.query_one("#story", Transcript)
+def story(pilot: Pilot[None]) -> TranscriptView:
+    return pilot.app.screen.query_one("#story", TranscriptView)
 
 
 def marked(pilot: Pilot[None], ink: Ink) -> str:

@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.content import Content
 
 from engine.display import clean, drawn, one_line, plural
-from tui.services.display import Inert, content, unmarked
+from tui.services.display import ControlCodeFilter, content, unmarked
 
 BLACK = Color(0, 0, 0)
 
@@ -56,7 +56,7 @@ def test_the_last_filter_takes_out_what_slipped_through_and_keeps_the_width() ->
     style = Style(bold=True, link="https://example.org", meta={"@click": "x"})
     line = [Segment("safe ", Style(bold=True)), Segment("a\x1b]0;t\x07b\u202ec\x85\n", style)]
 
-    drawn_line = Inert().apply(line, BLACK)
+    drawn_line = ControlCodeFilter().apply(line, BLACK)
 
     assert [segment.text for segment in drawn_line] == ["safe ", "a]0;tbc"]
     assert drawn_line[1].style is not None
@@ -66,7 +66,7 @@ def test_the_last_filter_takes_out_what_slipped_through_and_keeps_the_width() ->
 def test_the_last_filter_leaves_clean_lines_alone() -> None:
     line = [Segment("— ✓ pass 但是", Style(bold=True))]
 
-    assert Inert().apply(line, BLACK) is line
+    assert ControlCodeFilter().apply(line, BLACK) is line
 
 
 def test_what_textual_reads_as_markup_stays_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import Speech
 from engine.link import Board, EngineState
-from tui.state.follower import GLANCE, ROUND, Follower, Mode
+from tui.state.follower import GLANCE, ROUND, Follower, FollowMode
 from tui.state.related import TakeRef
 from tui.state.stalls import PATIENCE, StallDetector, awaited_of, blockers
 
@@ -16,7 +16,7 @@ def speech(name: str, turn: int = 1, speaker: Speaker = Speaker.TARGET, began: f
 
 def test_going_round_leaves_at_the_end_of_a_turn_or_when_the_time_is_over() -> None:
     follower = Follower()
-    follower.mode = Mode.ROUND
+    follower.mode = FollowMode.ROUND
     first, second, third = (speech(name) for name in ("s1", "s2", "s3"))
     everybody = [first, second, third]
     follower.look([first], [], 0.0)
@@ -31,7 +31,7 @@ def test_going_round_leaves_at_the_end_of_a_turn_or_when_the_time_is_over() -> N
 
 def test_what_has_ended_can_be_read_before_it_goes_on_round() -> None:
     follower = Follower()
-    follower.mode = Mode.ROUND
+    follower.mode = FollowMode.ROUND
     first, second = speech("s1"), speech("s2", began=2)
     follower.look([first], [], 0.0)
 
@@ -40,9 +40,9 @@ def test_what_has_ended_can_be_read_before_it_goes_on_round() -> None:
 
 
 def test_the_modes_follow_each_other() -> None:
-    assert Mode.FOLLOW.next is Mode.PINNED
-    assert Mode.PINNED.next is Mode.ROUND
-    assert Mode.ROUND.next is Mode.FOLLOW
+    assert FollowMode.FOLLOW.next is FollowMode.PINNED
+    assert FollowMode.PINNED.next is FollowMode.ROUND
+    assert FollowMode.ROUND.next is FollowMode.FOLLOW
 
 
 def board(*speaking: Speech, said: int = 0, problem: str | None = None) -> Board:

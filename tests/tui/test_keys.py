@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 import tui
 from tui.app import CrosswindApp
-from tui.navigation import PLACES
+from tui.navigation import MAIN_SCREENS
 from tui.screens.base import WatchingScreen
 from tui.widgets.key_line import ALWAYS, ORDER
 
@@ -78,5 +78,5 @@ def test_every_key_that_does_something_says_what() -> None:
 
 
 def test_places_are_in_the_order_of_their_keys() -> None:
-    keys = [place.key for place in PLACES]
+    keys = [place.key for place in MAIN_SCREENS]
     assert keys == sorted(set(keys))

@@ -21,7 +21,7 @@ from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
 from tui.state.stalls import PATIENCE
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
 
@@ -182,7 +182,7 @@ def test_scrolling_up_lets_go_of_the_end_and_the_end_key_returns_to_it(theatre: 
         take = await theatre.begin()
         theatre.speak(take, 1, Speaker.USER, "\n".join(f"row {number}" for number in range(99)))
         await theatre.tick(pilot)
-        pane = pilot.app.screen.query_one(Transcript)
+        pane = pilot.app.screen.query_one(TranscriptView)
         assert "row 98" in on_screen(pilot)
 
         await pilot.press("k", "k", "pageup")

@@ -10,7 +10,7 @@ from engine.benchmark import Stage
 from engine.link import Command, EngineState, Request
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
-from tui.navigation import PLACES, SCREENS, load
+from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.go_to import GoToScreen
@@ -35,11 +35,11 @@ def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
         opened = pilot.app.screen
         assert isinstance(opened, ConversationScreen)
 
-        for place in PLACES:
+        for place in MAIN_SCREENS:
             await pilot.press(place.key)
             await theatre.tick(pilot)
             assert where(pilot) == place.name
-            assert f"{PLACES[0].key}-{PLACES[-1].key} screens" in on_screen(pilot)
+            assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
         await pilot.press("2")
         again: object = pilot.app.screen
         assert again is opened
@@ -180,7 +180,7 @@ def test_every_transcript_can_be_searched_from_anywhere(theatre: Theatre) -> Non
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
-        for place in PLACES:
+        for place in MAIN_SCREENS:
             await pilot.press(place.key, "slash")
             await theatre.tick(pilot)
             assert isinstance(pilot.app.screen, SearchScreen)
@@ -245,5 +245,5 @@ def test_the_palette_knows_benchmarks_targets_and_themes(
 
 
 def test_each_screen_of_the_registry_is_there() -> None:
-    assert all(issubclass(load(place.screen), WatchingScreen) for place in PLACES)
+    assert all(issubclass(load(place.screen), WatchingScreen) for place in MAIN_SCREENS)
     assert all(callable(load(where)) for where in SCREENS.values())

@@ -20,7 +20,7 @@ from tui.screens.search import SearchScreen
 from tui.state.related import Subject, TakeRef
 from tui.text.ink import Ink
 from tui.widgets.outcome_grid import OutcomeGrid
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 UNIT = "m01_s001_v01__steadfast"
 
@@ -35,7 +35,7 @@ def screen(pilot: Pilot[None]) -> object:
 
 
 def marked(pilot: Pilot[None], ink: Ink) -> list[str]:
-    pane = pilot.app.screen.query_one("#story", Transcript)
+    pane = pilot.app.screen.query_one("#story", TranscriptView)
     lines = (pane.row(row) for row in range(pane.row_count()))
     return [piece.text for line in lines for piece in line if piece.ink is ink]
 

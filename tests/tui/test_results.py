@@ -32,7 +32,7 @@ from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.onset import course_rows
 from tui.results.standing import ONE_LINE_FROM, says_rows, standing_rows
-from tui.results.text import Behind, line_of
+from tui.results.text import VerdictScope, line_of
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
@@ -40,7 +40,7 @@ from tui.services.preferences import Memory
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, load, plot
 from tui.text.whiskers import Whiskers, whiskers
-from tui.widgets.sheet import Row, Sheet
+from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
 ROOT = Path(tui.__file__).parent.parent
@@ -135,7 +135,7 @@ async def at_section(theatre: Theatre, pilot: Pilot[None], name: str) -> None:
     await theatre.tick(pilot)
 
 
-def text_of(rows: Sequence[Row]) -> list[str]:
+def text_of(rows: Sequence[SheetRow]) -> list[str]:
     return ["".join(piece.text for piece in row.line) for row in rows]
 
 
@@ -418,19 +418,19 @@ def test_a_pair_and_a_gap_lead_to_both_sides(theatre: Theatre) -> None:
 def test_a_name_within_another_name_is_not_taken_for_it() -> None:
     pictures = dict.fromkeys(("gpt-4", "gpt-4o", "claude"), SIDES[HELD])
     analysis = replace(an_analysis(pictures), benchmark="giving-in")
-    wanted = Behind(("gpt-4",), metric="m01")
+    wanted = VerdictScope(("gpt-4",), metric="m01")
     assert line_of(wanted, analysis, ["giving-in"]) == "target:gpt-4 -target:gpt-4o metric:m01"
     assert line_of(wanted, analysis, ["giving-in", "giving-in-2"]).startswith(
         "benchmark:giving-in -benchmark:giving-in-2 target:"
     )
-    branch = Behind(benchmark="giving-in@user-blunt")
-    assert line_of(Behind(), analysis, ["giving-in", "giving-in@user-blunt"]) == (
+    branch = VerdictScope(benchmark="giving-in@user-blunt")
+    assert line_of(VerdictScope(), analysis, ["giving-in", "giving-in@user-blunt"]) == (
         "benchmark:giving-in -benchmark:giving-in@user-blunt"
     )
     assert line_of(branch, analysis, ["giving-in", "giving-in@user-blunt"]) == (
         "benchmark:giving-in@user-blunt"
     )
-    older = Behind(axis="age group", people=("over 65, retired",))
+    older = VerdictScope(axis="age group", people=("over 65, retired",))
     assert line_of(older, analysis, ["giving-in"]) == "who:age*group=over*65**retired"
 
 

@@ -30,7 +30,7 @@ from tui.services.export import (
     viewer,
     write_new,
 )
-from tui.services.preferences import Choices, Memory
+from tui.services.preferences import Memory, UserSettings
 from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
 from tui.state.related import Subject
 
@@ -284,7 +284,7 @@ def test_choices_are_kept_for_the_next_time(theatre: Theatre, home: Path) -> Non
     app = CrosswindApp(theatre.watch, theme="crosswind-dark", memory=memory, moment=theatre.moment)
     theatre.perform(script, app=app)
     kept = Memory.of(os.environ)
-    assert kept.choices == Choices("crosswind-light", "Problems", thoughts=True, mouse=False)
+    assert kept.choices == UserSettings("crosswind-light", "Problems", thoughts=True, mouse=False)
     assert kept.path == home / ".config" / "crosswind" / "app.json"
 
     again = CrosswindApp(theatre.watch, memory=kept)

@@ -8,9 +8,9 @@ from engine.benchmark import ConversationKey, Speaker, Track
 from engine.facts import Speech
 from engine.progress import TrackScore
 from tui.format import amount, bar, duration, money, percent, rate, verdict
-from tui.services.ticker import UNSEEN_AFTER, Pace, hertz
+from tui.services.ticker import UNSEEN_AFTER, PollTimer, hertz
 from tui.state.board import trend
-from tui.state.follower import DWELL, SILENCE, Follower, Mode
+from tui.state.follower import DWELL, SILENCE, Follower, FollowMode
 from tui.state.related import TakeRef
 from tui.text.ink import Ink, Piece, length, pad, shorten, spread
 from tui.themes import theme_for
@@ -84,7 +84,7 @@ def test_a_pinned_conversation_stays_and_a_step_takes_another() -> None:
     light = Follower()
     first, second = speech("m01_s001", 1.0), speech("m01_s002", 2.0)
     light.look([first], [], 0.0)
-    light.mode = Mode.PINNED
+    light.mode = FollowMode.PINNED
 
     assert light.look([second], [TakeRef.of(first)], 100.0) == TakeRef.of(first)
     assert light.step([first, second], 1, 100.0) == TakeRef.of(second)
@@ -104,7 +104,7 @@ def test_a_conversation_that_says_nothing_is_left_for_one_that_speaks() -> None:
 
 
 def test_nobody_looking_means_one_look_a_second() -> None:
-    pace = Pace(blurred_at=0.0)
+    pace = PollTimer(blurred_at=0.0)
 
     assert all(pace.due(second / 12) for second in range(24))
     later = UNSEEN_AFTER + 1

@@ -9,7 +9,7 @@ from time import perf_counter
 import pytest
 from rich.cells import cell_len
 
-from tui.text.wrap import AT_ONCE, Row, Wrapped, wrap
+from tui.text.wrap import AT_ONCE, TextRow, Wrapped, wrap
 
 WORDS = [
     "a", "the", "verdict", "conversation", "antidisestablishmentarianism", "it’s", "—", "naïve",
@@ -19,11 +19,11 @@ WORDS = [
 ]  # fmt: skip
 
 
-def rows_of(wrapped: Wrapped) -> list[Row]:
+def rows_of(wrapped: Wrapped) -> list[TextRow]:
     return [wrapped[number] for number in range(len(wrapped))]
 
 
-def shown(text: str, rows: list[Row]) -> list[str]:
+def shown(text: str, rows: list[TextRow]) -> list[str]:
     return [" " * row.indent + text[row.start : row.end] for row in rows]
 
 
@@ -66,7 +66,7 @@ def test_joined_emoji_are_never_cut() -> None:
 
 
 def test_an_empty_text_is_one_row_and_each_newline_begins_another() -> None:
-    assert wrap("", 10) == [Row(0, 0)]
+    assert wrap("", 10) == [TextRow(0, 0)]
     assert shown("a\n\nb\n", wrap("a\n\nb\n", 10)) == ["a", "", "b", ""]
 
 

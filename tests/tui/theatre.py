@@ -46,7 +46,7 @@ from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo, Watch
 from tui.app import CrosswindApp
 from tui.screens.base import Shell
 from tui.state.run_status import Instant
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 BENCHMARK = "steadiness"
 TARGETS = ("steadfast", "pushover")
@@ -427,7 +427,7 @@ def on_screen(pilot: Pilot[None]) -> str:
 
 def told(pilot: Pilot[None]) -> str:
     """All that can be scrolled to in the texts of the screen, with single blanks."""
-    panes = pilot.app.screen.query(Transcript)
+    panes = pilot.app.screen.query(TranscriptView)
     rows = (pane.row(row) for pane in panes for row in range(pane.row_count()))
     text = " ".join("".join(piece.text for piece in row) for row in rows)
     return " ".join(text.replace("▎", " ").split())

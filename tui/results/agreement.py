@@ -11,10 +11,10 @@ from engine.analysis.figures import Analysis, Concord, Figure
 from engine.analysis.findings import NO_COEFFICIENT, coefficient, percent, whose
 from engine.display import one_line
 from engine.report.scale import RATES
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
 from tui.text.whiskers import Whiskers, tick_line, whiskers
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 _FIGURE: Final = 7
 _NOTES: Final = {
@@ -33,21 +33,21 @@ _MEANS: Final = (
 )
 
 
-def agreement_rows(analysis: Analysis, width: int) -> list[Row]:
+def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     found = [one.agreement for one in analysis.targets if one.agreement is not None]
     found += analysis.agreement
     if not found:
         return list(paragraph(_NONE, width, ink=Ink.MUTED))
-    rows: list[Row] = []
+    rows: list[SheetRow] = []
     for between, (words, note) in _NOTES.items():
         of_kind = [one for one in found if one.between == between]
         if of_kind:
             rows.append(title(words, width, note))
             rows += _table(of_kind, width)
-    return [*rows, Row([]), *paragraph(_MEANS, width, ink=Ink.FAINT)]
+    return [*rows, SheetRow([]), *paragraph(_MEANS, width, ink=Ink.FAINT)]
 
 
-def _table(concords: Sequence[Concord], width: int) -> Iterator[Row]:
+def _table(concords: Sequence[Concord], width: int) -> Iterator[SheetRow]:
     names = min(max(cell_len(_name(one)) for one in concords), max(width // 3, 12))
     right = _FIGURE * 5 + 12
     bar = width - names - right - 4
@@ -56,7 +56,7 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[Row]:
     for text in ("agree", "unan.", "AC1", "α", "κ"):
         head.append(Piece(pad(text, _FIGURE, right=True), Ink.FAINT))
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
-    yield Row(fitted(head, width))
+    yield SheetRow(fitted(head, width))
     for one in concords:
         line = [Piece(" " + pad(_name(one), names) + "  ", Ink.STRONG)]
         if bar >= 10:
@@ -75,7 +75,7 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[Row]:
         divided = f"{one.divided:,} of {one.things:,}"
         ink = Ink.WARN if one.divided else Ink.GOOD
         line.append(Piece(pad(divided, 12, right=True), ink))
-        yield Row(fitted(line, width), _behind(one))
+        yield SheetRow(fitted(line, width), _behind(one))
 
 
 def _name(one: Concord) -> str:
@@ -84,10 +84,10 @@ def _name(one: Concord) -> str:
     return one_line(whose(one))
 
 
-def _behind(one: Concord) -> Behind:
+def _behind(one: Concord) -> VerdictScope:
     if one.between == "samples":
-        return Behind((one.of,) if one.of else ())
-    return Behind(split=True)
+        return VerdictScope((one.of,) if one.of else ())
+    return VerdictScope(split=True)
 
 
 def _value(figure: Figure | None) -> str:

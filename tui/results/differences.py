@@ -11,10 +11,10 @@ from engine.analysis.figures import Analysis, Comparison, Gap
 from engine.analysis.findings import chance, marks_mean, metrics_of, points, reach
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, shorten
 from tui.text.whiskers import Whiskers, tick_line, whiskers
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 _LEAST_BAR: Final = 12
 _NAMES_AT_MOST: Final = 44
@@ -32,7 +32,7 @@ class _Branch(NamedTuple):
     sure: bool
     p_adjusted: float | None
     base_scenarios: int
-    behind: Behind
+    behind: VerdictScope
 
 
 class _Block(NamedTuple):
@@ -42,7 +42,7 @@ class _Block(NamedTuple):
     branches: Sequence[_Branch]
 
 
-def pairs_rows(analysis: Analysis, width: int) -> list[Row]:
+def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     if not analysis.comparisons:
         words = "A comparison takes two targets that were scored on the same scenarios."
         return list(paragraph(words, width, ink=Ink.MUTED))
@@ -60,7 +60,7 @@ def pairs_rows(analysis: Analysis, width: int) -> list[Row]:
     return [*_forest(blocks, width), *_legend(analysis, width, words)]
 
 
-def people_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
+def people_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
     """All targets together, then each by itself, the one that is chosen first."""
     if not analysis.gaps:
         return list(paragraph(_no_gaps(analysis), width, ink=Ink.MUTED))
@@ -86,17 +86,17 @@ def _no_gaps(analysis: Analysis) -> str:
 def _of_pair(pair: Comparison) -> _Branch:
     turned = pair.difference < 0
     first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
-    return _branch(pair, first, second, Behind((first, second), track=pair.track))
+    return _branch(pair, first, second, VerdictScope((first, second), track=pair.track))
 
 
 def _of_gap(gap: Gap) -> _Branch:
     turned = gap.difference < 0
     first, second = (gap.right, gap.left) if turned else (gap.left, gap.right)
     targets = () if gap.target is None else (gap.target,)
-    return _branch(gap, first, second, Behind(targets, axis=gap.axis, people=(first, second)))
+    return _branch(gap, first, second, VerdictScope(targets, axis=gap.axis, people=(first, second)))
 
 
-def _branch(one: Comparison | Gap, greater: str, less: str, behind: Behind) -> _Branch:
+def _branch(one: Comparison | Gap, greater: str, less: str, behind: VerdictScope) -> _Branch:
     low, high = one.low, one.high
     if one.difference < 0 and low is not None and high is not None:
         low, high = -high, -low
@@ -113,7 +113,7 @@ def _branch(one: Comparison | Gap, greater: str, less: str, behind: Behind) -> _
     )
 
 
-def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
+def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
     """All blocks on one scale, so that they can be compared by eye."""
     branches = [one for block in blocks for one in block.branches]
     scale = scale_of(end for one in branches for end in (one.low, one.high, one.difference))
@@ -122,7 +122,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
     most = min(_NAMES_AT_MOST, max(width // 3, 16))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
-    yield Row(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
+    yield SheetRow(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
     for block in blocks:
         sure = sum(one.sure for one in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
@@ -136,7 +136,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[Row]:
                 *whiskers(drawn, scale, bar),
                 Piece("  " + _said(one, wide=wide), Ink.TEXT if one.sure else Ink.MUTED),
             ]
-            yield Row(fitted(line, width), one.behind)
+            yield SheetRow(fitted(line, width), one.behind)
 
 
 def _names(one: _Branch, width: int | None = None) -> str:
@@ -166,8 +166,8 @@ def _points(difference: float) -> str:
     return words.replace("less than a", "< 1")
 
 
-def _legend(analysis: Analysis, width: int, words: str) -> Iterator[Row]:
-    yield Row([])
+def _legend(analysis: Analysis, width: int, words: str) -> Iterator[SheetRow]:
+    yield SheetRow([])
     text = f"{words}; in points, with the interval among all of the family. · ○ may be chance."
     yield from paragraph(text, width, ink=Ink.FAINT)
     yield from paragraph(marks_mean(analysis.family), width, ink=Ink.FAINT)

@@ -12,10 +12,10 @@ from engine.display import one_line, plural
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
 from tui.text.whiskers import Whiskers, whiskers
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 _ROOMY: Final = 100
 _LABEL: Final = 24
@@ -23,10 +23,10 @@ _SAID: Final = (28, 40)
 """Cells of what is said of a figure, where there is little room and where there is much."""
 
 
-def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]:
+def target_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
     one = analysis.target(target or "")
     if one is None:
-        return [Row([Piece("  Choose a target above.", Ink.MUTED)])]
+        return [SheetRow([Piece("  Choose a target above.", Ink.MUTED)])]
     return [
         *_rates(analysis, one, width),
         *_missing(one, width),
@@ -35,12 +35,12 @@ def target_rows(analysis: Analysis, target: str | None, width: int) -> list[Row]
     ]
 
 
-def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[Row]:
+def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetRow]:
     yield title(one_line(one.target), width, one_line(one.model))
     for track in analysis.tracks:
         estimate = one.tracks[track]
         sign = TRACK_SIGNS[track]
-        behind = Behind((one.target,), track=track)
+        behind = VerdictScope((one.target,), track=track)
         yield _figure(f"{sign} these metrics", estimate, width, behind)
         others = one.new_metrics.get(track)
         if others is not None:
@@ -51,10 +51,12 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[Row]:
         rank = one.ranks.get(track)
         if rank is not None:
             place = f"rank {rank} of {rank.of}" if rank.tells else "rank cannot be told"
-            yield Row([Piece(" " + pad("", _LABEL) + "  ", Ink.MUTED), Piece(place, Ink.MUTED)])
+            yield SheetRow(
+                [Piece(" " + pad("", _LABEL) + "  ", Ink.MUTED), Piece(place, Ink.MUTED)]
+            )
 
 
-def _missing(one: TargetResult, width: int) -> Iterator[Row]:
+def _missing(one: TargetResult, width: int) -> Iterator[SheetRow]:
     if not one.unscored:
         words = f"Every conversation is scored, {one.scored:,} of {one.of:,}."
         yield from paragraph(words, width, Piece("✓", Ink.GOOD), Ink.MUTED)
@@ -67,7 +69,7 @@ def _missing(one: TargetResult, width: int) -> Iterator[Row]:
             yield _bounds(track, estimate, width)
 
 
-def _bounds(track: Track, estimate: Estimate, width: int) -> Row:
+def _bounds(track: Track, estimate: Estimate, width: int) -> SheetRow:
     low, high = estimate.if_missing_failed or 0.0, estimate.if_missing_passed or 0.0
     said = f"{percent(low)} to {percent(high)}"
     if width >= _ROOMY:
@@ -81,10 +83,10 @@ def _bounds(track: Track, estimate: Estimate, width: int) -> Row:
         *whiskers(drawn, RATES, bar),
         Piece("  " + said, Ink.MUTED),
     ]
-    return Row(fitted(line, width))
+    return SheetRow(fitted(line, width))
 
 
-def _samples(one: TargetResult, width: int) -> Iterator[Row]:
+def _samples(one: TargetResult, width: int) -> Iterator[SheetRow]:
     if len(one.samples) < 2 or one.agreement is None:
         return
     agreement = one.agreement
@@ -99,15 +101,15 @@ def _samples(one: TargetResult, width: int) -> Iterator[Row]:
         yield from paragraph(words, width, Piece("!", Ink.WARN))
 
 
-def _people(one: TargetResult, width: int) -> Iterator[Row]:
+def _people(one: TargetResult, width: int) -> Iterator[SheetRow]:
     for axis, values in sorted(one.demographics.items()):
         yield title(one_line(axis), width, "both tracks together")
         for value, estimate in values.items():
-            behind = Behind((one.target,), axis=axis, people=(value,))
+            behind = VerdictScope((one.target,), axis=axis, people=(value,))
             yield _figure(one_line(value), estimate, width, behind)
 
 
-def _figure(label: str, estimate: Estimate, width: int, behind: Behind) -> Row:
+def _figure(label: str, estimate: Estimate, width: int, behind: VerdictScope) -> SheetRow:
     drawn = of_estimate(estimate)
     said = (
         f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} "
@@ -116,14 +118,16 @@ def _figure(label: str, estimate: Estimate, width: int, behind: Behind) -> Row:
     return _row(label, drawn, said, width, behind)
 
 
-def _row(label: str, drawn: Whiskers, said: str, width: int, behind: Behind | None) -> Row:
+def _row(
+    label: str, drawn: Whiskers, said: str, width: int, behind: VerdictScope | None
+) -> SheetRow:
     line = [
         Piece(" " + pad(label, _LABEL), Ink.STRONG if behind is not None else Ink.MUTED),
         Piece("  "),
         *whiskers(drawn, RATES, _bar_width(width)),
         Piece("  " + said, Ink.TEXT if behind is not None else Ink.MUTED),
     ]
-    return Row(fitted(line, width), behind)
+    return SheetRow(fitted(line, width), behind)
 
 
 def _bar_width(width: int) -> int:

@@ -12,10 +12,10 @@ from engine.analysis.onset import Course
 from engine.benchmark import Track
 from engine.display import one_line
 from tui.format import TRACK_SIGNS
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
 from tui.text.plot import Curve, plot
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 _SAYS: Final = {
     Track.POSITIVE: "shown by the end of each turn",
@@ -31,11 +31,11 @@ _AT_ONCE: Final = 12
 """More curves than these cannot be told apart: then the chosen one is drawn and the first ones."""
 
 
-def course_rows(courses: Sequence[Course], target: str | None, width: int) -> list[Row]:
+def course_rows(courses: Sequence[Course], target: str | None, width: int) -> list[SheetRow]:
     if not any(one.of for one in courses):
         words = "No verdict says yet in which turn its evidence stands."
         return list(paragraph(words, width, ink=Ink.MUTED))
-    rows: list[Row] = []
+    rows: list[SheetRow] = []
     for track in Track:
         of_track = [one for one in courses if one.track is track and one.of]
         of_track.sort(key=lambda one: (-one.passing[-1], one.target))
@@ -46,7 +46,7 @@ def course_rows(courses: Sequence[Course], target: str | None, width: int) -> li
 
 def _track(
     track: Track, courses: Sequence[Course], target: str | None, width: int
-) -> Iterator[Row]:
+) -> Iterator[SheetRow]:
     yield title(f"{TRACK_SIGNS[track]} {track.value} metrics", width, _SAYS[track])
     names = max(8, *(cell_len(one_line(one.target)) for one in courses))
     names = min(names, 24, max(width - 2 * _TURN, 8))
@@ -54,7 +54,7 @@ def _track(
     fit = max((width - names - 16) // _TURN, 2)
     shown = turns if len(turns) <= fit else [*turns[: fit - 1], turns[-1]]
     heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
-    yield Row(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
+    yield SheetRow(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
     for one in courses:
         yield _course(one, shown, names, width, is_chosen=one.target == target)
     unplaced = sum(one.unplaced for one in courses)
@@ -62,10 +62,12 @@ def _track(
         words = f"{unplaced:,} more have evidence in no turn, and are left out here."
         yield from paragraph(words, width, Piece("·", Ink.WARN), Ink.MUTED)
     for line in plot(_curves(courses, target), min(width - 1, _PLOT[0]), _PLOT[1]):
-        yield Row([Piece(" "), *line])
+        yield SheetRow([Piece(" "), *line])
 
 
-def _course(one: Course, shown: Sequence[int], names: int, width: int, *, is_chosen: bool) -> Row:
+def _course(
+    one: Course, shown: Sequence[int], names: int, width: int, *, is_chosen: bool
+) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT
     line = [Piece(" " + pad(one_line(one.target), names), Ink.STRONG)]
     before = None
@@ -75,7 +77,7 @@ def _course(one: Course, shown: Sequence[int], names: int, width: int, *, is_cho
         line.append(Piece(pad(percent(share), _TURN, right=True), Ink.FAINT if same else ink))
         before = share
     line.append(Piece(f"  of {one.of:,}", Ink.MUTED))
-    return Row(fitted(line, width), Behind((one.target,), track=one.track))
+    return SheetRow(fitted(line, width), VerdictScope((one.target,), track=one.track))
 
 
 def _curves(courses: Sequence[Course], target: str | None) -> list[Curve]:

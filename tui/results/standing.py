@@ -21,11 +21,11 @@ from engine.benchmark import Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad
 from tui.text.whiskers import Whiskers, tick_line, whiskers
-from tui.widgets.heat_map import Heat, HeatRow, Spot
-from tui.widgets.sheet import Row
+from tui.widgets.heat_map import Heat, HeatCell, HeatRow
+from tui.widgets.sheet import SheetRow
 
 ONE_LINE_FROM: Final = 126
 """Cells from which on both tracks of a target stand on one line."""
@@ -34,9 +34,9 @@ _RATE, _SPAN, _RANK = 5, 9, 6
 _LEAST_BAR: Final = 10
 
 
-def standing_rows(analysis: Analysis, width: int) -> list[Row]:
+def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     if not analysis.targets:
-        return [Row([Piece("  The configuration names no targets.", Ink.MUTED)])]
+        return [SheetRow([Piece("  The configuration names no targets.", Ink.MUTED)])]
     if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
         rows = _in_one_line(analysis, width)
     else:
@@ -44,7 +44,7 @@ def standing_rows(analysis: Analysis, width: int) -> list[Row]:
     return [*rows, *_legend(analysis)]
 
 
-def _below_each_other(analysis: Analysis, width: int) -> list[Row]:
+def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
     said = max(cell_len(_worded(one.tracks[t])) for one in analysis.targets for t in Track)
     spans = _SPAN if width - name - said > 46 else 0
@@ -53,7 +53,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[Row]:
         said += bar - _LEAST_BAR
         bar = _LEAST_BAR
     head = [Piece(" " * (name + 5 + _RATE + spans)), *tick_line(RATES, bar)]
-    rows = [Row(fitted([*head, Piece("  rank", Ink.FAINT)], width))]
+    rows = [SheetRow(fitted([*head, Piece("  rank", Ink.FAINT)], width))]
     for one in analysis.targets:
         for number, track in enumerate(analysis.tracks):
             estimate = one.tracks[track]
@@ -70,11 +70,11 @@ def _below_each_other(analysis: Analysis, width: int) -> list[Row]:
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
                 Piece(pad(_worded(estimate), max(said, 0), right=True), Ink.MUTED),
             ]
-            rows.append(Row(line, one.target))
+            rows.append(SheetRow(line, one.target))
     return rows
 
 
-def _in_one_line(analysis: Analysis, width: int) -> list[Row]:
+def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
     counts = max(cell_len(_counted(one.tracks[t])) for one in analysis.targets for t in Track)
     each = (width - name - 2) // len(analysis.tracks) - 2
@@ -84,7 +84,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[Row]:
         words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
         head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
         head.append(Piece("  " + pad("rank", _RANK) + pad("rows, scen.", counts) + "  ", Ink.FAINT))
-    rows = [Row(fitted(head, width))]
+    rows = [SheetRow(fitted(head, width))]
     for one in analysis.targets:
         line = [*_name(one, name, 0)]
         for track in analysis.tracks:
@@ -96,7 +96,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[Row]:
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
                 Piece(pad(_counted(estimate), counts) + "  ", Ink.MUTED),
             ]
-        rows.append(Row(fitted(line, width), one.target))
+        rows.append(SheetRow(fitted(line, width), one.target))
     return rows
 
 
@@ -146,24 +146,24 @@ def _rank(one: TargetResult, track: Track) -> str:
     return str(place) if place is not None and place.tells else "—"
 
 
-def _legend(analysis: Analysis) -> Iterator[Row]:
+def _legend(analysis: Analysis) -> Iterator[SheetRow]:
     estimates: Sequence[Estimate] = [
         estimate for one in analysis.targets for estimate in one.tracks.values()
     ]
     if any(one.too_few and one.scored for one in estimates):
         words = f" ○ fewer than {ENOUGH_SCENARIOS} base scenarios: rests on little"
-        yield Row([Piece(words, Ink.FAINT)])
+        yield SheetRow([Piece(words, Ink.FAINT)])
 
 
 SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 """Marks of a metric that tells no targets apart."""
 
 
-def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[Spot, Heat]]:
+def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
     silent = {one.metric_id: SILENT[one.passed] for one in analysis.no_signal}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
-        Spot(row, column): Heat(found.rate, percent(found.rate))
+        HeatCell(row, column): Heat(found.rate, percent(found.rate))
         for row, metric in enumerate(analysis.metrics)
         for column, one in enumerate(analysis.targets)
         if (found := one.metrics.get(metric.id)) is not None
@@ -171,7 +171,7 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
     return rows, [one_line(one.target) for one in analysis.targets], cells
 
 
-def told(analysis: Analysis, spot: Spot) -> tuple[Line, Line]:
+def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
     """Of a cell, in full."""
     behind = behind_spot(analysis, spot)
     if behind is None:
@@ -195,10 +195,12 @@ def told(analysis: Analysis, spot: Spot) -> tuple[Line, Line]:
     return left, right
 
 
-def behind_spot(analysis: Analysis, spot: Spot) -> Behind | None:
+def behind_spot(analysis: Analysis, spot: HeatCell) -> VerdictScope | None:
     if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
         return None
-    return Behind((analysis.targets[spot.column].target,), metric=analysis.metrics[spot.row].id)
+    return VerdictScope(
+        (analysis.targets[spot.column].target,), metric=analysis.metrics[spot.row].id
+    )
 
 
 def _metric_name(metric: MetricInfo) -> str:
@@ -217,7 +219,7 @@ _HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
 }
 
 
-def says_rows(analysis: Analysis, width: int) -> list[Row]:
+def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
     if not any(one.scored for one in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [
@@ -228,7 +230,7 @@ def says_rows(analysis: Analysis, width: int) -> list[Row]:
     ]
 
 
-def _nothing_yet(analysis: Analysis, width: int) -> Iterator[Row]:
+def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     if not analysis.metrics:
         yield from paragraph("This benchmark has no metrics yet.", width, ink=Ink.MUTED)
     yield from paragraph("Nothing is scored yet, so there is nothing to say.", width, ink=Ink.MUTED)
@@ -239,7 +241,7 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[Row]:
     )
 
 
-def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
+def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     found = findings(analysis)
     for kind in Kind:
         texts = [one.text for one in found if one.kind is kind]
@@ -255,7 +257,7 @@ def _findings(analysis: Analysis, width: int) -> Iterator[Row]:
 _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
 
 
-def _exposure(analysis: Analysis, width: int) -> Iterator[Row]:
+def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """What of its plan each target's conversations came to."""
     found = [one for one in analysis.targets if one.exposure.conversations]
     if not found:
@@ -271,10 +273,10 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[Row]:
         )
         ink = Ink.FAINT if number == 0 else Ink.TEXT
         key = None if number == 0 else found[number - 1].target
-        yield Row(fitted([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
+        yield SheetRow(fitted([Piece(f" {label}  ", Ink.MUTED), Piece(said, ink)], width), key)
 
 
-def _stale(analysis: Analysis, width: int) -> Iterator[Row]:
+def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     """By metric, what counts and no longer is what would be asked today."""
     found = {name: one for name, one in analysis.staleness.items() if one.stale}
     if found:
@@ -287,7 +289,7 @@ def _stale(analysis: Analysis, width: int) -> Iterator[Row]:
         yield from paragraph(text, width, Piece("!", Ink.WARN))
 
 
-def _notes(analysis: Analysis, width: int) -> Iterator[Row]:
+def _notes(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     yield title("how it was counted", width)
     rule = analysis.headline_rule
     if rule.rstrip(".") not in {one.text for one in findings(analysis)}:

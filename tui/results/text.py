@@ -14,7 +14,7 @@ from engine.benchmark import Track
 from engine.display import one_line
 from tui.text.ink import Ink, Piece, fitted
 from tui.text.wrap import wrap
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 READABLE: Final = 100
 """Cells beyond which words are hard to follow."""
@@ -26,17 +26,17 @@ def paragraph(
     mark: Piece | None = None,
     ink: Ink = Ink.TEXT,
     key: Hashable | None = None,
-) -> Iterator[Row]:
+) -> Iterator[SheetRow]:
     """Foreign words among them are made harmless here."""
     sign = Piece(" " if mark is None else f" {mark.text} ", Ink.TEXT if mark is None else mark.ink)
     indent = cell_len(sign.text)
     words = one_line(text)
     for number, row in enumerate(wrap(words, max(min(width - indent - 1, READABLE), 8))):
         head = sign if number == 0 else Piece(" " * indent)
-        yield Row([head, Piece(words[row.start : row.end], ink)], key)
+        yield SheetRow([head, Piece(words[row.start : row.end], ink)], key)
 
 
-def title(words: str, width: int, note: str = "") -> Row:
+def title(words: str, width: int, note: str = "") -> SheetRow:
     """A heading with a thin line up to what its figures are."""
     note = note if cell_len(words) + cell_len(note) + 8 <= width else ""
     room = max(width - cell_len(words) - cell_len(note) - 5, 0)
@@ -45,14 +45,14 @@ def title(words: str, width: int, note: str = "") -> Row:
         Piece("─" * room, Ink.RULE),
         Piece(f" {note}" if note else "", Ink.MUTED),
     ]
-    return Row(fitted(line, width))
+    return SheetRow(fitted(line, width))
 
 
 _BREAKS = re.compile(r'[\s,"]')
 """What would end a word of the line."""
 
 
-class Behind(NamedTuple):
+class VerdictScope(NamedTuple):
     """Which verdicts; nothing for all of the benchmark."""
 
     targets: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Behind(NamedTuple):
     judge: str | None = None
 
 
-def line_of(behind: Behind, analysis: Analysis, benchmarks: Sequence[str]) -> str:
+def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str]) -> str:
     """A filter takes a part of a name for the name, so names that hold a wanted one are taken out
     again."""
     people = {

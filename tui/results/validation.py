@@ -16,10 +16,10 @@ from engine.statistics.agreement import Agreement, Coefficient, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
-from tui.results.text import Behind, paragraph, title
+from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
 from tui.text.whiskers import moved
-from tui.widgets.sheet import Row
+from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Validated
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _LEAST_BAR: Final = 12
 
 
-def validation_rows(benchmark: str, validations: Sequence[Validated], width: int) -> list[Row]:
+def validation_rows(benchmark: str, validations: Sequence[Validated], width: int) -> list[SheetRow]:
     if not validations:
         return list(_none(benchmark, width))
-    return [row for one in validations for row in (*_validated(one, width), Row([]))]
+    return [row for one in validations for row in (*_validated(one, width), SheetRow([]))]
 
 
-def _none(benchmark: str, width: int) -> Iterator[Row]:
+def _none(benchmark: str, width: int) -> Iterator[SheetRow]:
     texts = (
         "No validation run yet: does the order of the targets hold with another judge, another "
         "user model, or metrics that another model writes?",
@@ -43,7 +43,7 @@ def _none(benchmark: str, width: int) -> Iterator[Row]:
         yield from paragraph(text, width, ink=ink)
 
 
-def _validated(one: Validated, width: int) -> Iterator[Row]:
+def _validated(one: Validated, width: int) -> Iterator[SheetRow]:
     report = one.report
     if report is None:
         yield title(one_line(one.branch.label), width)
@@ -60,7 +60,7 @@ def _validated(one: Validated, width: int) -> Iterator[Row]:
         yield from paragraph(text, width, Piece("·", Ink.MUTED), Ink.MUTED)
 
 
-def _track(one: Validated, track: TrackReport, width: int) -> Iterator[Row]:
+def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]:
     sign = TRACK_SIGNS[track.track]
     figures = [
         f"{name} {_correlation(figure)}"
@@ -73,7 +73,7 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[Row]:
         Piece(f"{words}  ", Ink.WARN if track.changed else Ink.GOOD),
         Piece("  ".join(figures) or "all level on a side", Ink.STRONG),
     ]
-    yield Row(fitted(line, width))
+    yield SheetRow(fitted(line, width))
     names = max(cell_len(one_line(shift.target)) for shift in track.shifts)
     yield from (_shift(one, track, shift, min(names, 24), width) for shift in track.shifts)
     for pair in track.changed:
@@ -86,7 +86,7 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[Row]:
         yield from paragraph(words, width, Piece("!", Ink.WARN))
 
 
-def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: int) -> Row:
+def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: int) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
     said += f" {reach(known.low, known.high):<12}" if known is not None else " " * 13
@@ -99,16 +99,16 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: 
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]
-    return Row(fitted(line, width), _behind(one, track, shift))
+    return SheetRow(fitted(line, width), _behind(one, track, shift))
 
 
-def _behind(one: Validated, track: TrackReport, shift: Shift) -> Behind:
+def _behind(one: Validated, track: TrackReport, shift: Shift) -> VerdictScope:
     report = one.report
     judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
-    return Behind((shift.target,), track=track.track, benchmark=one.played, judge=judge)
+    return VerdictScope((shift.target,), track=track.track, benchmark=one.played, judge=judge)
 
 
-def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[Row]:
+def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[SheetRow]:
     figures = [f"agree in {percent(agreement.percent.value)} of {plural(count, 'conversation')}"]
     figures += [
         NO_ALPHA if figure is None else f"{name} {coefficient(figure.value)}{_interval(figure)}"
@@ -120,7 +120,7 @@ def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iter
     yield from paragraph(f"{changed} · {same}", width, ink=Ink.MUTED)
 
 
-def _unscored(report: ValidationReport, width: int) -> Iterator[Row]:
+def _unscored(report: ValidationReport, width: int) -> Iterator[SheetRow]:
     if report.unscored_before or report.unscored_after:
         words = f"Unscored: {report.unscored_before:,} before, {report.unscored_after:,} after."
         yield from paragraph(words, width, Piece("·", Ink.WARN))

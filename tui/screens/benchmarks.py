@@ -25,7 +25,7 @@ from tui.screens.dialogs import NameScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
 from tui.state.feeds import StandingFeed, Standings
-from tui.state.run_status import Instant, current_benchmark, situation
+from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
@@ -149,7 +149,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _state(self, info: BenchmarkInfo) -> tuple[str, Ink]:
         """In words: whether it is worked on, and else how far it is."""
-        where = situation(self.watched.progress, self._board, info.name)
+        where = status_of(self.watched.progress, self._board, info.name)
         current = current_benchmark(self.watched) == info.name
         if current and not where.phase.over:
             return where.phase.words, where.phase.ink

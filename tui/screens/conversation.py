@@ -29,9 +29,9 @@ from engine.store.tables import StoredTake, Verdict
 from tui.bindings import key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
-from tui.services.replay import Rehearsal
+from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
-from tui.state.related import Among, MessagePlace, Subject, TakeRef
+from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (
     VERDICT_INKS,
@@ -49,7 +49,7 @@ from tui.text.ink import Ink, Piece, Styled
 from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 
 class ConversationScreen(WatchingScreen, inherit_bindings=False):
@@ -86,8 +86,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         benchmark: str,
         key: ConversationKey,
         *,
-        among: Among | None = None,
-        at: MessagePlace | None = None,
+        among: RowCursor | None = None,
+        at: MessageRef | None = None,
     ) -> None:
         """`among` are the conversations before and after it; `at` is where to begin to read."""
         super().__init__(shell)
@@ -98,8 +98,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._found_number: int | None = None
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
-        self._story = Transcript(follow=False, id="story")
-        self._side = Transcript(follow=False, id="side")
+        self._story = TranscriptView(follow=False, id="story")
+        self._side = TranscriptView(follow=False, id="side")
         self._benchmark = benchmark
         self._key = key
         self._info = next((info for info in shell.watch.benchmarks if info.name == benchmark), None)
@@ -112,7 +112,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._setup = False
         self._missed: Missed | None = None
         """None while the display moves."""
-        self._rehearsal: Rehearsal | None = None
+        self._replay: Replay | None = None
         """Where it is told once more."""
         self._seconds = 0.0
         self._reload = True
@@ -164,8 +164,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._missed is None:
             self._draw()
         else:
-            if self._rehearsal is not None:
-                self._rehearsal.look(moment.seconds, held=True)
+            if self._replay is not None:
+                self._replay.look(moment.seconds, held=True)
             self._draw_lines()
 
     def _draw(self) -> None:
@@ -174,22 +174,22 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._was_wide = wide
         if self._reload:
             self._load()
-        changed |= self._rehearse()
+        changed |= self._play_on()
         dialogue = self._dialogue
-        if dialogue is not None and dialogue.listen(self._rehearsal or self.watched.link):
+        if dialogue is not None and dialogue.listen(self._replay or self.watched.link):
             changed = True
         if changed:
             self._draw_sheets(wide=wide)
         self._draw_lines()
 
-    def _rehearse(self) -> bool:
+    def _play_on(self) -> bool:
         """Show of it what was told by now; whether that is more than before."""
-        rehearsal, dialogue = self._rehearsal, self._dialogue
-        if rehearsal is None or dialogue is None or dialogue.take is None:
+        replay, dialogue = self._replay, self._dialogue
+        if replay is None or dialogue is None or dialogue.take is None:
             return False
-        told = rehearsal.look(self._seconds)
+        told = replay.look(self._seconds)
         if told is None:
-            self._rehearsal = None
+            self._replay = None
             self._load()
             return True
         more = len(told) != len(dialogue.messages)
@@ -198,13 +198,13 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_replay(self) -> None:
         dialogue = self._dialogue
-        if self._rehearsal is not None:
-            if not self._rehearsal.faster():
-                self._rehearsal, self._reload = None, True
+        if self._replay is not None:
+            if not self._replay.faster():
+                self._replay, self._reload = None, True
         elif dialogue is None or dialogue.take is None or dialogue.take.stop_reason is None:
             self.shell.tell("It is not over yet: there is nothing to tell again.")
         elif dialogue.messages:
-            self._rehearsal = Rehearsal(dialogue.take, dialogue.messages, self._seconds)
+            self._replay = Replay(dialogue.take, dialogue.messages, self._seconds)
             self._at, self._opened, self._reload = None, False, True
             self._dialogue = None
 
@@ -312,7 +312,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             (info for info in self.watched.benchmarks if info.name == self._benchmark), None
         )
         self._takes, self._verdicts, self._number = (), (), None
-        self._rehearsal = None
+        self._replay = None
         self._dialogue, self._at = None, None
         self._found, self._found_number = {}, None
         self._reload, self._opened = True, False
@@ -332,7 +332,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         index = numbers.index(shown) + step
         if 0 <= index < len(numbers):
             self._number = numbers[index]
-            self._rehearsal = None
+            self._replay = None
             self._reload = True
             self._opened = False
 
@@ -383,7 +383,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _is_being_spoken(self) -> bool:
         take = self._dialogue.take if self._dialogue else None
-        heard = self._rehearsal or self.watched.link
+        heard = self._replay or self.watched.link
         return take is not None and take.stop_reason is None and heard is not None
 
     def _told(self) -> list[Block]:
@@ -431,8 +431,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             title.append(Piece("not judged yet", Ink.MUTED))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:
             title.append(Piece(f"  {SPEAKER_NAMES[live.speaker]} speaking", Ink.ACCENT))
-        if self._rehearsal is not None:
-            title.append(Piece(f"  {self._rehearsal.words}", Ink.WARN))
+        if self._replay is not None:
+            title.append(Piece(f"  {self._replay.words}", Ink.WARN))
         if self._missed is not None:
             title.append(Piece(f"  {self._missed.words}", Ink.WARN))
         if self.subject in self.shell.preferences.views.stars:

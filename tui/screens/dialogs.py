@@ -19,18 +19,18 @@ from engine.display import one_line
 from tui.state.related import Subject
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
-from tui.widgets.lines import Choices, Lines, OneLine
+from tui.widgets.lines import ChoiceList, Lines, OneLine
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
-class Overlay(ModalScreen[Result], inherit_bindings=False):
+class Overlay(ModalScreen[ResultT], inherit_bindings=False):
     """Is answered once. A key that comes while it goes, as a line's own Enter does on its way up,
     would else take the screen beneath it away, or end the app where there is none."""
 
     answered = False
 
-    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+    def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
         if self.answered:
             return AwaitComplete()
         self.answered = True
@@ -41,20 +41,20 @@ WIDTH: Final = 72
 """Cells of a card, as the stylesheet says."""
 
 
-class Offer(NamedTuple):
+class ChoiceOption(NamedTuple):
     key: str
     """One letter."""
     name: str
     meaning: str
 
 
-class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
+class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
     """Ends with what was chosen, or nothing."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
-    def __init__(self, question: str | Sequence[str], offers: Sequence[Offer]) -> None:
+    def __init__(self, question: str | Sequence[str], offers: Sequence[ChoiceOption]) -> None:
         """`question` is one sentence, or a few lines of which the first counts most."""
         super().__init__()
         self._question = [question] if isinstance(question, str) else question
@@ -63,7 +63,7 @@ class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines(self._lines(), id="question")
-            yield Choices(list(map(_line, self._offers)), id="choices")
+            yield ChoiceList(list(map(_line, self._offers)), id="choices")
 
     def _lines(self) -> list[Line]:
         width = min(WIDTH, self.app.size.width) - 6
@@ -75,7 +75,7 @@ class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
         ]
 
     def on_mount(self) -> None:
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceList).focus()
 
     def on_key(self, event: events.Key) -> None:
         chosen = next((offer for offer in self._offers if offer.key == event.character), None)
@@ -83,14 +83,14 @@ class ChoiceScreen(Overlay[Offer], inherit_bindings=False):
             event.stop()
             self.dismiss(chosen)
 
-    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._offers[message.index])
 
     def action_close(self) -> None:
         self.dismiss()
 
 
-def _line(offer: Offer) -> Line:
+def _line(offer: ChoiceOption) -> Line:
     return [
         Piece(f" {offer.key}  ", Ink.ACCENT),
         Piece(pad(offer.name, 22), Ink.STRONG),
@@ -121,7 +121,7 @@ class _TypedLine(Input):
         event.prevent_default()
 
 
-class TypingScreen(Overlay[Result], inherit_bindings=False):
+class TypingScreen(Overlay[ResultT], inherit_bindings=False):
     """Has one line, `line`. Keys that come before it has the focus are for it as well."""
 
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
@@ -198,12 +198,12 @@ class StarsScreen(Overlay[Subject], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines([[Piece("Conversations with a star", Ink.ACCENT)]], id="question")
-            yield Choices(list(map(_starred_line, self._stars)), id="found")
+            yield ChoiceList(list(map(_starred_line, self._stars)), id="found")
 
     def on_mount(self) -> None:
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceList).focus()
 
-    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._stars[message.index])
 
     def action_close(self) -> None:

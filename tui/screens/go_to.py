@@ -17,7 +17,7 @@ from engine.store.reader import Reader
 from tui.screens.dialogs import TypingScreen
 from tui.state.filters import AT_MOST, FoundId, find
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.lines import Choices, OneLine
+from tui.widgets.lines import ChoiceList, OneLine
 
 TOGETHER: Final = 0.03
 """Seconds."""
@@ -38,7 +38,7 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
         self._reader = reader
         self._found: Sequence[FoundId] = ()
         self._note = OneLine(id="note")
-        self._list = Choices((), id="found")
+        self._list = ChoiceList((), id="found")
         self._list.can_focus = False
 
     def compose(self) -> ComposeResult:
@@ -57,7 +57,7 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
         """What is typed may be ahead of what was answered."""
         self.run_worker(self._choose(typed), group="answer", exclusive=True)
 
-    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._found[message.index])
 
     def action_next(self) -> None:

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tui.bindings import Deed, deeds_by_place
+from tui.bindings import KeyAction, actions_by_pane
 from tui.screens.dialogs import Overlay
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
@@ -38,7 +38,7 @@ class HelpScreen(Overlay[None], inherit_bindings=False):
 
     def __init__(self, about: Screen[object]) -> None:
         super().__init__()
-        self.lines = _lines(deeds_by_place(about))
+        self.lines = _lines(actions_by_pane(about))
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
@@ -51,7 +51,7 @@ class HelpScreen(Overlay[None], inherit_bindings=False):
         self.dismiss()
 
 
-def _lines(places: Sequence[tuple[str, Sequence[Deed]]]) -> list[Line]:
+def _lines(places: Sequence[tuple[str, Sequence[KeyAction]]]) -> list[Line]:
     lines: list[Line] = [[Piece("q closes this.", Ink.MUTED)], []]
     for title, found in places:
         lines += [[Piece(title, Ink.ACCENT)], *map(_line, found), []]
@@ -62,7 +62,7 @@ def _lines(places: Sequence[tuple[str, Sequence[Deed]]]) -> list[Line]:
     return lines
 
 
-def _line(deed: Deed) -> Line:
+def _line(deed: KeyAction) -> Line:
     keys = "  ".join(deed.keys)
     gap = " " * max(_KEYS_WIDTH - cell_len(keys), 2)
     return [Piece(f"  {keys}{gap}", Ink.STRONG), Piece(deed.meaning)]

@@ -26,7 +26,7 @@ from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Blank, Lines, OneLine
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.target_board import TargetBoard
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
 
@@ -72,7 +72,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._targets = TargetBoard(id="board")
         self._blockers = Lines(id="blockers")
         self._talk_title = OneLine(id="talk-title", fill=True)
-        self._talk = Transcript(follow=True, id="transcript")
+        self._talk = TranscriptView(follow=True, id="transcript")
         self._verdicts_title = OneLine(id="verdicts-title", fill=True)
         self._state = LiveState(shell.watch)
         self._table = VerdictTable(self._state.feed, id="table")

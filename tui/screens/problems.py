@@ -29,7 +29,7 @@ from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.list import Entries, Entry
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 FOLDED_FROM: Final = 40
 """Rows from which on the groups are folded at first."""
@@ -51,7 +51,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._list = Entries(id="problems")
-        self._detail = Transcript(follow=False, id="detail")
+        self._detail = TranscriptView(follow=False, id="detail")
         self._failed: dict[UnitKey, StateRow] = {}
         self._groups: dict[Ailment, Sequence[StateRow]] = {}
         self._open: set[Ailment] | None = None

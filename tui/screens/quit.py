@@ -16,19 +16,19 @@ from tui.screens.dialogs import Overlay, TypingScreen
 from tui.services.engine_control import Leaving
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
-from tui.widgets.lines import Choices, Lines, OneLine
+from tui.widgets.lines import ChoiceList, Lines, OneLine
 
 
-class Offer(NamedTuple):
+class LeaveOption(NamedTuple):
     key: str
     meaning: str
 
 
 _OFFERS: Final = {
-    Leaving.RUNNING: Offer("l", "you can come back to it at any time"),
-    Leaving.AFTER_SPOKEN: Offer("s", "nothing is cut off"),
-    Leaving.NOW: Offer("n", "what is being spoken is lost"),
-    Leaving.STAY: Offer("q", "the run goes on"),
+    Leaving.RUNNING: LeaveOption("l", "you can come back to it at any time"),
+    Leaving.AFTER_SPOKEN: LeaveOption("s", "nothing is cut off"),
+    Leaving.NOW: LeaveOption("n", "what is being spoken is lost"),
+    Leaving.STAY: LeaveOption("q", "the run goes on"),
 }
 _STOPPING: Final = frozenset({Leaving.AFTER_SPOKEN, Leaving.NOW})
 WORDS: Final = {"stop": Leaving.AFTER_SPOKEN, "stop now": Leaving.NOW}
@@ -60,10 +60,10 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Lines(self._question(), id="question")
-            yield Choices([_line(choice) for choice in self._choices], id="choices")
+            yield ChoiceList([_line(choice) for choice in self._choices], id="choices")
 
     def on_mount(self) -> None:
-        self.query_one(Choices).focus()
+        self.query_one(ChoiceList).focus()
 
     def action_stay(self) -> None:
         self.dismiss(Leaving.STAY)
@@ -72,7 +72,7 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
         if Leaving[name] in self._choices:
             self.dismiss(Leaving[name])
 
-    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._choices[message.index])
 
     def _question(self) -> list[Line]:

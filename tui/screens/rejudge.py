@@ -30,7 +30,7 @@ from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
-from tui.state.related import Among, Subject
+from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import VERDICT_INKS, one_verdict
 from tui.text.blocks import Block, Passage, Rule
@@ -38,7 +38,7 @@ from tui.text.columns import Cells, Heading
 from tui.text.ink import Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Choices, Lines, OneLine
+from tui.widgets.lines import ChoiceList, Lines, OneLine
 from tui.widgets.side_by_side import SideBySide
 from tui.widgets.table import Headings, WideTable
 
@@ -179,7 +179,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     def on_wide_table_opened(self, message: WideTable.Opened) -> None:
         place = self._table.place_of(message.row) or 0
-        among = Among(Browser(self.watched.reader), self._table.rows, place)
+        among = RowCursor(Browser(self.watched.reader), self._table.rows, place)
         self.shell.navigator.open_conversation(*self._subjects[message.row], among=among)
 
     async def _look(self) -> None:
@@ -357,7 +357,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._rows = rows
         infos = {info.name: info for info in shell.watch.benchmarks}
         self._candidates = _candidates(infos.get(rows[0].benchmark), command)
-        self._list = Choices(list(map(_line, self._candidates)), id="found")
+        self._list = ChoiceList(list(map(_line, self._candidates)), id="found")
         self._note = OneLine(id="note")
         self._prices: dict[str | None, Line] = {}
         """What is said of each; what it costs, or why it cannot be done."""
@@ -380,7 +380,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
         self._chosen = None
         self._show_price()
 
-    def on_choices_chosen(self, message: Choices.Chosen) -> None:
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self._chosen = self._candidates[message.index]
         if self._chosen.name in self._quotes:
             self.dismiss(self._request(self._chosen))

@@ -23,7 +23,7 @@ from tui.results.differences import pairs_rows, people_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
-from tui.results.text import Behind, line_of
+from tui.results.text import VerdictScope, line_of
 from tui.results.validation import validation_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
@@ -35,7 +35,7 @@ from tui.widgets.cursor import CursorView
 from tui.widgets.heat_map import HeatMap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine, SectionStrip
-from tui.widgets.sheet import Row, Sheet
+from tui.widgets.sheet import Sheet, SheetRow
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
@@ -176,8 +176,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
         behind = message.key
         if isinstance(behind, str):
-            behind = Behind((behind,))
-        if isinstance(behind, Behind):
+            behind = VerdictScope((behind,))
+        if isinstance(behind, VerdictScope):
             self._open(behind)
 
     def on_heat_map_opened(self, message: HeatMap.Opened) -> None:
@@ -223,7 +223,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if name == self._name:
             self._show()
 
-    def _open(self, behind: Behind) -> None:
+    def _open(self, behind: VerdictScope) -> None:
         report = self._report
         if report is None:
             return
@@ -277,14 +277,14 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._report is not None:
             self._told.show(*told(self._report.analysis, self._heat.cursor))
 
-    def _standing_rows(self, width: int) -> list[Row]:
+    def _standing_rows(self, width: int) -> list[SheetRow]:
         report = self._report
         return self._no_report() if report is None else standing_rows(report.analysis, width)
 
-    def _says_rows(self, width: int) -> list[Row]:
+    def _says_rows(self, width: int) -> list[SheetRow]:
         return [] if self._report is None else says_rows(self._report.analysis, width)
 
-    def _section_rows(self, width: int) -> list[Row]:
+    def _section_rows(self, width: int) -> list[SheetRow]:
         report = self._report
         if report is None:
             return []
@@ -307,14 +307,16 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             case _:
                 return says_rows(analysis, width)
 
-    def _no_report(self) -> list[Row]:
+    def _no_report(self) -> list[SheetRow]:
         if self._name is None:
-            return [Row([Piece(f" {text}", Ink.MUTED)]) for text in _NONE]
+            return [SheetRow([Piece(f" {text}", Ink.MUTED)]) for text in _NONE]
         fault = self._faults.get(self._name)
         if fault is None:
-            return [Row([Piece(" Adding up what is stored …", Ink.MUTED)])]
+            return [SheetRow([Piece(" Adding up what is stored …", Ink.MUTED)])]
         lines = [Piece(" " + one_line(line), Ink.BAD) for line in fault.splitlines()]
-        return [Row([line]) for line in lines] + [Row([Piece(" u tries again.", Ink.MUTED)])]
+        return [SheetRow([line]) for line in lines] + [
+            SheetRow([Piece(" u tries again.", Ink.MUTED)])
+        ]
 
     def _draw_header(self) -> None:
         told = self._header_words()

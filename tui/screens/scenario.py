@@ -19,15 +19,15 @@ from tui.bindings import key
 from tui.format import UNKNOWN
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
-from tui.state.related import Among, Subject, TakeRef, counting, standing
+from tui.state.related import RowCursor, Subject, TakeRef, counting, standing
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-from tui.widgets.outcome_grid import OutcomeGrid, Spot
-from tui.widgets.transcript import Transcript
+from tui.widgets.outcome_grid import GridCell, OutcomeGrid
+from tui.widgets.transcript import TranscriptView
 
 
 class ScenarioScreen(WatchingScreen, inherit_bindings=False):
@@ -52,7 +52,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
         self._grid = OutcomeGrid(id="rows")
-        self._detail = Transcript(follow=False, id="detail")
+        self._detail = TranscriptView(follow=False, id="detail")
         self._benchmark = benchmark
         self._scenario_id = scenario_id
         self._begin_at = cursor
@@ -110,7 +110,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             return
         played = [each for spot in self._spots() if (each := self._at(spot)) is not None]
         rows = array("q", [each.take_seq for each in played])
-        among = Among(Browser(self.watched.reader), rows, played.index(found))
+        among = RowCursor(Browser(self.watched.reader), rows, played.index(found))
         self.shell.navigator.open_conversation(self._benchmark, found.key, among=among)
 
     def on_cursor_view_moved(self) -> None:
@@ -169,24 +169,24 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             self._grid.put_on(self._first_spot())
         self._draw_detail()
 
-    def _first_spot(self) -> Spot:
+    def _first_spot(self) -> GridCell:
         ids = [each.id for each in self._scenarios]
         where = self._begin_at
         scenario = self._scenario_id if where is None else where.scenario_id
         group = ids.index(scenario) if scenario in ids else 0
         if where is None or where.target_id not in self._targets:
-            return Spot(0, group, 0)
-        return Spot(self._targets.index(where.target_id), group, where.sample)
+            return GridCell(0, group, 0)
+        return GridCell(self._targets.index(where.target_id), group, where.sample)
 
-    def _spots(self) -> list[Spot]:
+    def _spots(self) -> list[GridCell]:
         return [
-            Spot(row, group, cell)
+            GridCell(row, group, cell)
             for row in range(len(self._targets))
             for group in range(len(self._scenarios))
             for cell in range(self._samples)
         ]
 
-    def _at(self, spot: Spot) -> RelatedTake | None:
+    def _at(self, spot: GridCell) -> RelatedTake | None:
         if spot.row >= len(self._targets) or spot.group >= len(self._scenarios):
             return None
         scenario, target = self._scenarios[spot.group].id, self._targets[spot.row]

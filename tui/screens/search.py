@@ -23,14 +23,14 @@ from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin, begin_instead
-from tui.state.related import MessagePlace, Subject
+from tui.state.related import MessageRef, Subject
 from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.list import Entries, Entry
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 PAGE: Final = 50
 PAUSE: Final = 0.15
@@ -41,7 +41,7 @@ _SPEAKERS: Final = {"by:user": Speaker.USER, "by:target": Speaker.TARGET}
 _HELP: Final = 'words, "a phrase", begin*, by:user or by:target, in:benchmark'
 
 
-class Asked(NamedTuple):
+class SearchQuery(NamedTuple):
     """What a line asks for."""
 
     words: str
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     benchmark: str | None
 
 
-def asked(typed: str) -> Asked:
+def asked(typed: str) -> SearchQuery:
     """`by:` and `in:` are about where, everything else is what was said."""
     speaker, benchmark, words = None, None, []
     for word in typed.split(" "):
@@ -59,7 +59,7 @@ def asked(typed: str) -> Asked:
             benchmark = word[len("in:") :]
         else:
             words.append(word)
-    return Asked(" ".join(words).strip(), speaker, benchmark)
+    return SearchQuery(" ".join(words).strip(), speaker, benchmark)
 
 
 class SearchScreen(WatchingScreen, inherit_bindings=False):
@@ -79,10 +79,10 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         self._line.cursor_blink = False
         self._note = OneLine(id="title")
         self._list = Entries(id="rows")
-        self._detail = Transcript(follow=False, id="detail")
+        self._detail = TranscriptView(follow=False, id="detail")
         self._search: Search | None = None
         self._hits: Sequence[Hit] = ()
-        self._asked = Asked("", None, None)
+        self._asked = SearchQuery("", None, None)
         self._limit = PAGE
         self._searched = False
         self._searching = False
@@ -152,7 +152,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         if hit is None:
             return
         del message
-        at = MessagePlace(hit.take, hit.turn, hit.speaker, _needle(hit))
+        at = MessageRef(hit.take, hit.turn, hit.speaker, _needle(hit))
         self.shell.navigator.open_conversation(hit.benchmark, hit.key, at=at)
 
     def on_cursor_view_moved(self) -> None:
@@ -188,12 +188,12 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
                 self._fault = str(error)
                 self._draw_note()
 
-    def _ask(self, what: Asked, limit: int) -> None:
+    def _ask(self, what: SearchQuery, limit: int) -> None:
         self._asked, self._limit = what, limit
         self._searching = True
         begin_instead(self, partial(self._answer, what, limit), "find")
 
-    async def _answer(self, what: Asked, limit: int) -> None:
+    async def _answer(self, what: SearchQuery, limit: int) -> None:
         await asyncio.sleep(PAUSE)
         search = self._search
         if search is None:

@@ -20,11 +20,11 @@ from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import key
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.screens.dialogs import ChoiceScreen, Offer
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.filters import FilterFault, parse
-from tui.state.related import Among, Subject, TakeRef
+from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.state.verdicts import SORTS, VerdictsState, cells
@@ -34,7 +34,7 @@ from tui.text.ink import Ink
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.table import Headings, WideTable
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 
 class VerdictsScreen(WatchingScreen, inherit_bindings=False):
@@ -62,7 +62,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._told = OneLine(id="told")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
-        self._detail = Transcript(follow=False, id="detail")
+        self._detail = TranscriptView(follow=False, id="detail")
         self._state = VerdictsState(typed)
         self._keeps_order = not typed
         """Whether its order is the one to come back to: not where one came to see some rows."""
@@ -70,7 +70,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """For what is needed at once: a page."""
         self._own: Browser | None = None
         """For what takes longer, by a connection of its own: the watch does not wait for it."""
-        self._among: Among | None = None
+        self._among: RowCursor | None = None
         """The rows that were gone through while one read, to come back to."""
         self._begin_at: Subject | None = None
         """What the cursor was on the last time, until it was put there."""
@@ -161,7 +161,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._want(())
 
     def action_sort(self) -> None:
-        offers = [Offer(letter, str(column), words) for letter, column, words in SORTS]
+        offers = [ChoiceOption(letter, str(column), words) for letter, column, words in SORTS]
         by_letter = {letter: column for letter, column, _ in SORTS}
         self.app.push_screen(
             ChoiceScreen("Sort by what?", offers),
@@ -222,7 +222,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if place is None or not found:
             self.shell.tell("It is gone from the store: u reads anew what there is.", bad=True)
             return
-        self._among = Among(self._browser, self._table.rows, place)
+        self._among = RowCursor(self._browser, self._table.rows, place)
         benchmark, conversation = found[0]
         self.shell.navigator.open_conversation(benchmark, conversation, among=self._among)
 

@@ -27,7 +27,7 @@ from tui.text.ink import Ink, Piece
 from tui.widgets.base import SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-from tui.widgets.transcript import Transcript
+from tui.widgets.transcript import TranscriptView
 
 MOST: Final = 9
 THREE_ACROSS: Final = 170
@@ -42,7 +42,7 @@ def panes_for(width: int, height: int) -> tuple[int, int]:
     return across, min(max((height - 2) // HIGH, 1 if across > 1 else 2), 3)
 
 
-class Talk(Transcript):
+class PaneTranscript(TranscriptView):
     """The text of a pane; Enter reads it by itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
@@ -61,7 +61,7 @@ class Pane(Vertical):
         super().__init__(classes="pane")
         self.follower = Follower()
         self._title = OneLine(fill=True)
-        self._talk = Talk(follow=True)
+        self._talk = PaneTranscript(follow=True)
         self._dialogue: Dialogue | None = None
         self._stale = False
         self._fault: str | None = None
@@ -75,7 +75,7 @@ class Pane(Vertical):
         return self.follower.shown
 
     @property
-    def talk(self) -> Talk:
+    def talk(self) -> PaneTranscript:
         return self._talk
 
     def receive(self, facts: Sequence[Fact]) -> None:
@@ -185,7 +185,7 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
     def action_freeze(self) -> None:
         self._missed = Missed() if self._missed is None else None
 
-    def on_talk_opened(self) -> None:
+    def on_pane_transcript_opened(self) -> None:
         subject = self.subject
         if subject is not None:
             self.shell.navigator.open_conversation(*subject)

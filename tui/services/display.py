@@ -1,7 +1,7 @@
 """The last step before the terminal: text for Textual's own widgets, and a filter behind them all.
 
-What a view of ours draws has passed `engine.display.clean`. `Inert` stands behind it for what did
-not come that way.
+What a view of ours draws has passed `engine.display.clean`. `ControlCodeFilter` stands behind it
+for what did not come that way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def unmarked(text: str) -> str:
     return drawn(text).replace("[", "\\[")
 
 
-class Inert(LineFilter):
+class ControlCodeFilter(LineFilter):
     """Takes out of every drawn line what could act on a terminal, links included.
 
     What it removes has no width, so the line keeps its length.

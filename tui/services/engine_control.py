@@ -16,7 +16,7 @@ from engine.errors import CrosswindError, InputError
 from engine.link import Board, Command, EngineLink, EngineState, Request, Response, Row
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
-from tui.screens.dialogs import ChoiceScreen, Offer
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -160,11 +160,11 @@ class EngineControl:
         self._question_asked = question
         if question is None:
             return
-        go = Offer("y", "go on", "agree to that")
-        end = Offer("s", "stop", "asks how; the next run goes on from there")
-        later = Offer("l", "later", "it waits: P lets it go on, x stops it")
+        go = ChoiceOption("y", "go on", "agree to that")
+        end = ChoiceOption("s", "stop", "asks how; the next run goes on from there")
+        later = ChoiceOption("l", "later", "it waits: P lets it go on, x stops it")
 
-        def decided(offer: Offer | None) -> None:
+        def decided(offer: ChoiceOption | None) -> None:
             if offer == go:
                 self.ask(Request(Command.RESUME))
             elif offer == end:
@@ -260,8 +260,8 @@ class EngineControl:
         priced = await asyncio.to_thread(self.cost, order)
         if priced is None:
             return order
-        go = Offer("y", "go on", "it begins")
-        leave = Offer("n", "leave it", "nothing is called")
+        go = ChoiceOption("y", "go on", "it begins")
+        leave = ChoiceOption("n", "leave it", "nothing is called")
         names = order.benchmarks
         what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
         asked = [f"Begin with {what}?", *(line.strip() for line in priced.total)]

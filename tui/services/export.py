@@ -27,7 +27,7 @@ from engine.watch import Watch
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
 from tui.screens.base import WatchingScreen
-from tui.screens.dialogs import ChoiceScreen, Offer
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.preferences import cache_folder, write_private
 from tui.services.shell_commands import ShellCommand
 from tui.services.textual_internals import screen_text
@@ -190,12 +190,12 @@ def _text(
     yield ""
 
 
-TEXT: Final = Offer("t", "the conversation", "as text, with verdicts")
-ID: Final = Offer("i", "its id", "")
-JSON: Final = Offer("j", "JSON", "every take, as it was received")
-SCREEN: Final = Offer("s", "the screen", "what stands on it now")
-MARKDOWN: Final = Offer("m", "Markdown", "the conversation, for people")
-PICTURE: Final = Offer("s", "the screen", "as an SVG picture")
+TEXT: Final = ChoiceOption("t", "the conversation", "as text, with verdicts")
+ID: Final = ChoiceOption("i", "its id", "")
+JSON: Final = ChoiceOption("j", "JSON", "every take, as it was received")
+SCREEN: Final = ChoiceOption("s", "the screen", "what stands on it now")
+MARKDOWN: Final = ChoiceOption("m", "Markdown", "the conversation, for people")
+PICTURE: Final = ChoiceOption("s", "the screen", "as an SVG picture")
 _AT_MOST: Final = 1000
 """Files of one name, before another folder is wanted."""
 
@@ -222,7 +222,9 @@ class Exporter:
         """Ask what to copy, where there is more than the screen."""
         subject = self.subject
         commands = {
-            Offer(command.key, f"crosswind {command.words[0]}", " ".join(command.words[1:])): line
+            ChoiceOption(
+                command.key, f"crosswind {command.words[0]}", " ".join(command.words[1:])
+            ): line
             for command, line in self._command_lines()
         }
         if subject is None and not commands:
@@ -231,7 +233,7 @@ class Exporter:
         offers = [] if subject is None else [TEXT, ID]
         offers += [*commands, *([] if subject is None else [JSON]), SCREEN]
 
-        def chosen(offer: Offer | None) -> None:
+        def chosen(offer: ChoiceOption | None) -> None:
             if offer in commands:
                 self._copy(lambda: commands[offer])
             elif offer is not None:
@@ -263,7 +265,7 @@ class Exporter:
         workspace = self._watch.reader.path.parent
         return [(command, command.line(workspace)) for command in commands]
 
-    def _text_of(self, chosen: Offer, subject: Subject | None) -> Callable[[], str]:
+    def _text_of(self, chosen: ChoiceOption, subject: Subject | None) -> Callable[[], str]:
         reader = self._watch.reader
         if chosen is SCREEN or subject is None:
             return self._screen_text
@@ -289,7 +291,7 @@ class Exporter:
         await asyncio.to_thread(write_private, path, make())
         await show_file(self._app, path)
 
-    def _export(self, chosen: Offer, subject: Subject | None) -> None:
+    def _export(self, chosen: ChoiceOption, subject: Subject | None) -> None:
         reader = self._watch.reader
         if chosen is PICTURE or subject is None:
             self._away(

@@ -165,7 +165,7 @@ FILE: Final = "app.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class UserSettings:
     """None where nothing was chosen yet."""
 
     theme: str | None = None
@@ -193,7 +193,7 @@ class Memory:
     def of(cls, environ: Mapping[str, str]) -> Memory:
         return cls(config_folder(environ) / FILE)
 
-    def keep(self, choices: Choices) -> None:
+    def keep(self, choices: UserSettings) -> None:
         """Write them, where they are not what is kept."""
         if choices == self.choices:
             return
@@ -204,23 +204,23 @@ class Memory:
         except OSError as error:
             self.notice = f"{self.path} could not be written: {error.strerror}"
 
-    def _read(self) -> Choices:
+    def _read(self) -> UserSettings:
         try:
             found = json.loads(read_regular(self.path))
         except FileNotFoundError:
-            return Choices()
+            return UserSettings()
         except (OSError, ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             self.notice = f"{self.path} cannot be read and is left aside: what was chosen is gone"
-            return Choices()
+            return UserSettings()
         words = {
             name: value
             for name in ("theme", "place", "benchmark", "section")
             if isinstance(value := found.get(name), str)
         }
         thoughts, mouse = (_flag(found.get(name)) for name in ("thoughts", "mouse"))
-        return Choices(thoughts=thoughts, mouse=mouse, **words)
+        return UserSettings(thoughts=thoughts, mouse=mouse, **words)
 
 
 def _flag(value: object) -> bool | None:
@@ -235,15 +235,15 @@ class Preferences:
         self._memory = memory
         self._workspace = workspace
         self._tell = tell
-        self._choices = Choices() if memory is None else memory.choices
+        self._choices = UserSettings() if memory is None else memory.choices
         self._views: Views | None = None
 
     @property
-    def choices(self) -> Choices:
+    def choices(self) -> UserSettings:
         """What a person chose, here or the last time."""
         return self._choices
 
-    def choose(self, choices: Choices) -> None:
+    def choose(self, choices: UserSettings) -> None:
         """Keep these for the next time."""
         self._choices = choices
         if self._memory is not None:

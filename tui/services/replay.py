@@ -21,7 +21,7 @@ SHORTEST: Final = 0.05
 """Seconds; what took less, as messages of a file do that have all one time, was not timed."""
 
 
-class Rehearsal:
+class Replay:
     """An `EngineLink` of which only what is said counts. Times are of the watcher's clock."""
 
     def __init__(self, take: StoredTake, messages: Sequence[MessageRow], now: float) -> None:

@@ -15,7 +15,7 @@ from engine.benchmark import Stage
 from engine.display import one_line
 from engine.link import Board
 from engine.watch import Watch
-from tui.state.run_status import Phase, Situation, current_benchmark, situation
+from tui.state.run_status import Phase, RunStatus, current_benchmark, status_of
 
 KEEP_TITLE: Final = "\x1b[22;0t"
 GIVE_TITLE_BACK: Final = "\x1b[23;0t"
@@ -26,7 +26,7 @@ EVERY: Final = 1.0
 """Seconds between two titles."""
 
 
-class Manners:
+class TerminalStatus:
     """Looks at each tick, and speaks seldom."""
 
     def __init__(self, write: Callable[[str], None], *, progress: bool = False) -> None:
@@ -46,9 +46,9 @@ class Manners:
     def end(self) -> None:
         self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
 
-    def look(self, watch: Watch, board: Board | None, seconds: float) -> Situation | None:
+    def look(self, watch: Watch, board: Board | None, seconds: float) -> RunStatus | None:
         """Where the run stands, where it has ended since the last look."""
-        where = situation(watch.progress, board, current_benchmark(watch))
+        where = status_of(watch.progress, board, current_benchmark(watch))
         ended = self._was_on and where.phase.over
         self._was_on = not where.phase.over
         if ended or seconds - self._titled_at >= EVERY:
@@ -59,7 +59,7 @@ class Manners:
             self._write(f"\x07\x1b]9;Crosswind: {one_line(where.words)}\x1b\\")
         return where if ended else None
 
-    def _show_progress(self, watch: Watch, where: Situation) -> None:
+    def _show_progress(self, watch: Watch, where: RunStatus) -> None:
         if not self._progress:
             return
         part, failed = how_far(watch)
@@ -76,7 +76,7 @@ class Manners:
             self._write(f"\x1b]0;{one_line(text)}\x1b\\")
 
 
-def title(watch: Watch, where: Situation) -> str:
+def title(watch: Watch, where: RunStatus) -> str:
     """`crosswind 41 % ✗12`, with a word for what is not plain running."""
     part, failed = how_far(watch)
     words = ["crosswind"]

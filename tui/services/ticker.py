@@ -38,7 +38,7 @@ def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
 
 
 @dataclass(slots=True)
-class Pace:
+class PollTimer:
     """Whether it is time to look again."""
 
     blurred_at: float | None = None
@@ -70,7 +70,7 @@ class Ticker:
     """Asks `watch` and hands on what it says."""
 
     def __init__(self, watch: Watch, moment: Callable[[], Instant] = now) -> None:
-        self.pace = Pace()
+        self.poll_timer = PollTimer()
         self.board: Board | None = None
         """As of the last look; None where no engine is known."""
         self.listeners: set[Watching] = set()
@@ -81,7 +81,7 @@ class Ticker:
     def tick(self, screens: Sequence[object]) -> None:
         """Let these and all listeners hear, and the last of `screens` draw. Raises `StoreError`."""
         moment = self._moment()
-        if not self.pace.due(moment.seconds):
+        if not self.poll_timer.due(moment.seconds):
             return
         facts = self._watch.poll()
         self._look()
@@ -102,15 +102,15 @@ class Ticker:
         self.board = None if link is None else link.board()
 
 
-Work = Callable[[], Coroutine[None, None, None]]
+AsyncWork = Callable[[], Coroutine[None, None, None]]
 
 
-def begin(node: DOMNode, work: Work, group: str) -> None:
+def begin(node: DOMNode, work: AsyncWork, group: str) -> None:
     """Beside whatever else of its group is at work."""
     _begin(node, work, group, exclusive=False)
 
 
-def begin_instead(node: DOMNode, work: Work, group: str) -> None:
+def begin_instead(node: DOMNode, work: AsyncWork, group: str) -> None:
     """Nobody waits any more for what else of its group is at work."""
     _begin(node, work, group, exclusive=True)
 

@@ -16,7 +16,7 @@ from engine.progress import FEWEST_TO_JUDGE, StateCounts, TargetProgress, TrackS
 from engine.watch import BenchmarkInfo, TargetInfo, Watch
 from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
-from tui.state.run_status import Phase, Situation
+from tui.state.run_status import Phase, RunStatus
 from tui.state.stalls import awaited_of, limited, reason, since
 from tui.text.ink import Ink
 
@@ -148,7 +148,7 @@ Still = Callable[[str], float | None]
 
 
 def stage_views(
-    watch: Watch, benchmark: str, where: Situation, board: Board | None
+    watch: Watch, benchmark: str, where: RunStatus, board: Board | None
 ) -> list[StageView]:
     at_once: Mapping[Stage, int] = {} if board is None else board.concurrency
     tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
@@ -195,15 +195,17 @@ def _stage_state(tally: StateCounts, phase: Phase) -> StageState:
     return StageState.RUNNING if begun and not phase.over else StageState.WAITING
 
 
-class Paces:
+class TargetSpeeds:
     """How fast targets are and what is left, renewed once a second: figures that change with each
     frame cannot be read."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], _Pace] = {}
+        self._known: dict[tuple[str, str], _Speed] = {}
         self._speeds: dict[tuple[str, str], deque[float]] = {}
 
-    def of(self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime) -> _Pace:
+    def of(
+        self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime
+    ) -> _Speed:
         benchmark = info.name
         known = self._known.get((benchmark, target))
         if known is None or not known.at <= at < known.at + EVERY:
@@ -212,7 +214,7 @@ class Paces:
             speeds = self._speeds.setdefault((benchmark, target), deque(maxlen=TREND))
             speeds.append(speed)
             left = UNKNOWN if found is None else duration(found.likely)
-            known = _Pace(
+            known = _Speed(
                 at,
                 amount(speed) if speed else UNKNOWN,
                 left,
@@ -223,7 +225,7 @@ class Paces:
         return known
 
 
-class _Pace(NamedTuple):
+class _Speed(NamedTuple):
     at: datetime
     tokens: str
     left: str
@@ -251,7 +253,7 @@ def target_views(
     info: BenchmarkInfo,
     board: Board | None,
     at: datetime,
-    paces: Paces,
+    paces: TargetSpeeds,
     still: Still | None,
     standings: Standings,
 ) -> list[TargetView]:
@@ -274,7 +276,7 @@ def _target(
     target: TargetInfo,
     progress: TargetProgress,
     board: Board | None,
-    pace: _Pace,
+    pace: _Speed,
     still: Still | None,
     standings: Standings,
 ) -> TargetView:

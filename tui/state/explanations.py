@@ -12,7 +12,7 @@ from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
-from tui.state.run_status import Phase, Situation
+from tui.state.run_status import Phase, RunStatus
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink, pad
 
@@ -50,7 +50,7 @@ _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_
 
 
 def explain(
-    situation: Situation,
+    status: RunStatus,
     watch: Watch,
     info: BenchmarkInfo | None,
     standings: Standings,
@@ -59,17 +59,17 @@ def explain(
     top = Passage("top", "", "", close=True)
     if info is None:
         return [top, _say("nothing", "There is no benchmark to show.")]
-    if situation.phase is Phase.ENDED:
+    if status.phase is Phase.ENDED:
         return [top, *_summary(watch, info, standings), *_next_steps(watch)]
-    blocks: list[Block] = [top, _say("text", _TEXTS[situation.phase])]
-    if situation.problem is not None:
-        blocks.append(Passage("problem", "problem", drawn(situation.problem), Ink.BAD, Ink.STRONG))
-    stage = _WRITING.get(situation.phase)
+    blocks: list[Block] = [top, _say("text", _TEXTS[status.phase])]
+    if status.problem is not None:
+        blocks.append(Passage("problem", "problem", drawn(status.problem), Ink.BAD, Ink.STRONG))
+    stage = _WRITING.get(status.phase)
     if stage is not None:
         blocks += _units(watch.reader.units(info.name, stage).values())
-    if situation.phase in _BROKEN_OFF:
+    if status.phase in _BROKEN_OFF:
         blocks += _kept(watch, info)
-    if situation.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
+    if status.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
         blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
     return blocks
 

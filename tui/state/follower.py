@@ -19,7 +19,7 @@ GLANCE: Final = 3.0
 """Seconds after which it goes on at the end of a turn, where it goes round."""
 
 
-class Mode(Enum):
+class FollowMode(Enum):
     """What the follower does by itself: a word, and a sentence about it."""
 
     FOLLOW = ("following", "goes to the newest conversation when this one has ended")
@@ -35,8 +35,8 @@ class Mode(Enum):
         return self.value[1]
 
     @property
-    def next(self) -> Mode:
-        modes = list(Mode)
+    def next(self) -> FollowMode:
+        modes = list(FollowMode)
         return modes[(modes.index(self) + 1) % len(modes)]
 
 
@@ -45,7 +45,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.shown: TakeRef | None = None
-        self.mode = Mode.FOLLOW
+        self.mode = FollowMode.FOLLOW
         self._ended_at: float | None = None
         self._heard_at = 0.0
         self._came_at = 0.0
@@ -54,7 +54,7 @@ class Follower:
 
     @property
     def pinned(self) -> bool:
-        return self.mode is Mode.PINNED
+        return self.mode is FollowMode.PINNED
 
     def look(
         self, speaking: Sequence[Speech], ended: Collection[TakeRef], now: float
@@ -69,7 +69,7 @@ class Follower:
             return self.shown
         if self._may_leave(now):
             self._turn_to(max(speaking, key=lambda each: each.began), now)
-        elif self.mode is Mode.ROUND and self._has_had_its_turn(speech, now):
+        elif self.mode is FollowMode.ROUND and self._has_had_its_turn(speech, now):
             self.step(speaking, 1, now)
         return self.shown
 

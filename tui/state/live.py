@@ -14,9 +14,9 @@ from engine.link import Board
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import READING, ROOM_FOR_NOTICE, SPEAKER_NAMES, duration, scripted_words
 from tui.state.board import (
-    Paces,
     Spending,
     StageView,
+    TargetSpeeds,
     TargetView,
     spending,
     stage_views,
@@ -26,7 +26,7 @@ from tui.state.explanations import explain
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
-from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, situation
+from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
@@ -70,7 +70,7 @@ class LiveState:
         self.seconds = 0.0
         """When `look` was called last, on the clock that only goes forward."""
         benchmark = current_benchmark(watch)
-        self.status = situation(watch.progress, None, benchmark)
+        self.status = status_of(watch.progress, None, benchmark)
         self.target_ids: Sequence[str] = ()
         """Of the targets on the board, as they stand there."""
         self.thoughts = False
@@ -87,7 +87,7 @@ class LiveState:
         self._clock = RunClock()
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
-        self._paces = Paces()
+        self._paces = TargetSpeeds()
         self._moved = self._spoken = self._read = 0
         """Seqs: of the newest fact of a row of work, of the newest of the conversation that is
         shown, and of the one that this was read for."""
@@ -119,7 +119,7 @@ class LiveState:
         self.board, self.seconds = board, seconds
         benchmark = current_benchmark(self._watch)
         self.info = next((one for one in self._watch.benchmarks if one.name == benchmark), None)
-        self.status = situation(self._watch.progress, board, benchmark)
+        self.status = status_of(self._watch.progress, board, benchmark)
         if self.status.phase.over or self.status.phase is Phase.PAUSED:
             self._stalls.begin_anew(seconds)
         self._stalls.look(board, seconds)

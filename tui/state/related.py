@@ -115,7 +115,7 @@ class TakeRef(NamedTuple):
         return cls(speech.benchmark, speech.key, speech.take)
 
 
-class Among:
+class RowCursor:
     """Stays as it was when it was made; the table may go on changing."""
 
     def __init__(self, browser: Browser, rows: array[int], place: int) -> None:
@@ -143,7 +143,7 @@ class Among:
         return None
 
 
-class MessagePlace(NamedTuple):
+class MessageRef(NamedTuple):
     """A message of a conversation."""
 
     take: int

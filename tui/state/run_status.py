@@ -59,7 +59,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RunStatus:
     """Where the run stands, and what to say about it."""
 
     phase: Phase
@@ -75,13 +75,13 @@ class Situation:
         return self.phase.words
 
 
-def situation(progress: Progress, board: Board | None, benchmark: str) -> Situation:
+def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
     failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
     if board is None:
-        return Situation(_without_engine(progress), failed)
+        return RunStatus(_without_engine(progress), failed)
     if board.state is EngineState.STOPPED and board.problem is not None:
-        return Situation(Phase.FAILED, failed, board.problem)
-    return Situation(_with_engine(progress, board, benchmark), failed)
+        return RunStatus(Phase.FAILED, failed, board.problem)
+    return RunStatus(_with_engine(progress, board, benchmark), failed)
 
 
 def _without_engine(progress: Progress) -> Phase:

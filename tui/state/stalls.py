@@ -13,7 +13,7 @@ from engine.link import Board, EngineState, ModelLimit, Wait
 from engine.progress import Progress
 from engine.watch import BenchmarkInfo
 from tui.format import duration
-from tui.state.run_status import Phase, Situation
+from tui.state.run_status import Phase, RunStatus
 from tui.text.ink import Ink, Line, Piece, fitted
 
 PATIENCE: Final = 5.0
@@ -98,7 +98,7 @@ def awaited_of(target: str, board: Board, *, judging: int) -> str:
     return "no verdict yet" if judging else "no answer yet"
 
 
-def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: Situation) -> str | None:
+def awaited(board: Board, progress: Progress, info: BenchmarkInfo, where: RunStatus) -> str | None:
     """What everything waits for where nothing moves; None where nothing is to be expected."""
     if where.phase in _WRITES:
         return _WRITES[where.phase]

@@ -27,9 +27,9 @@ from tui.state.related import TakeRef
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Styled
 
-Place = tuple[int, Speaker]
+MessageKey = tuple[int, Speaker]
 """A message of a transcript: its turn, and who said it."""
-Marks = Mapping[Place, Sequence[Styled]]
+Marks = Mapping[MessageKey, Sequence[Styled]]
 
 MESSAGES_KEPT: Final = 256
 _INKS: Final = {Speaker.USER: Ink.USER, Speaker.TARGET: Ink.TARGET}
@@ -263,7 +263,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
     replies = {
         message.turn: message.text for message in messages if message.speaker is Speaker.TARGET
     }
-    found: dict[Place, list[Styled]] = {}
+    found: dict[MessageKey, list[Styled]] = {}
     for quote in (quote for each in verdicts for quote in each.quotes):
         if quote.turn is None or quote.turn not in replies:
             continue

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tui.text import markdown
 from tui.text.ink import Ink, Piece, Styled, fitted, length, pad, painted
-from tui.text.wrap import Row, Wrapped
+from tui.text.wrap import TextRow, Wrapped
 
 LABEL_WIDTH: Final = 10
 NARROW: Final = 40
@@ -70,7 +70,7 @@ Block = Rule | Passage
 _NOTHING: Final = Wrapped("", 0)
 
 
-class Mark(NamedTuple):
+class MarkPosition(NamedTuple):
     """Where a piece of evidence is: the index of its block, and which of the block's it is."""
 
     block: int
@@ -93,7 +93,7 @@ class _Laid:
     def marks(self) -> tuple[Styled, ...]:
         return self.block.marks if isinstance(self.block, Passage) else ()
 
-    def marks_within(self, row: Row) -> Sequence[Styled]:
+    def marks_within(self, row: TextRow) -> Sequence[Styled]:
         if not self.reach:
             return ()
         first = bisect_right(self.reach, row.start)
@@ -120,7 +120,7 @@ class Document:
         """Of each block, and of what would come behind the last one."""
         self._asides: list[tuple[int, _Laid]] = []
         """What stands on the rail, and from which row on."""
-        self._marked: dict[Ink, list[Mark]] = {}
+        self._marked: dict[Ink, list[MarkPosition]] = {}
 
     @property
     def height(self) -> int:
@@ -180,21 +180,21 @@ class Document:
             if isinstance(laid.block, Rule)
         ]
 
-    def marks(self, ink: Ink) -> list[Mark]:
+    def marks(self, ink: Ink) -> list[MarkPosition]:
         """All marks in an ink, in the order of the text."""
         if ink not in self._marked:
             self._marked[ink] = [
-                Mark(index, number)
+                MarkPosition(index, number)
                 for index, laid in enumerate(self._laid)
                 for number, style in enumerate(laid.marks)
                 if style.ink is ink
             ]
         return self._marked[ink]
 
-    def has(self, mark: Mark) -> bool:
+    def has(self, mark: MarkPosition) -> bool:
         return mark.block < len(self._laid) and mark.number < len(self._laid[mark.block].marks)
 
-    def mark_rows(self, mark: Mark) -> tuple[int, int]:
+    def mark_rows(self, mark: MarkPosition) -> tuple[int, int]:
         """From which row to before which one a mark reaches."""
         laid = self._laid[mark.block]
         style = laid.marks[mark.number]
@@ -203,7 +203,7 @@ class Document:
         base = self._tops[mark.block] + laid.head
         return base + first, base + last + 1
 
-    def line(self, row: int, mark: Mark | None = None) -> list[Piece]:
+    def line(self, row: int, mark: MarkPosition | None = None) -> list[Piece]:
         """What a row shows; `mark` is the one that was jumped to."""
         beside = self._aside_row(row)
         if beside is None:
@@ -212,7 +212,7 @@ class Document:
         main = fitted(self._main_row(row, mark), width)
         return [*main, Piece(" " * (width - length(main))), *beside]
 
-    def _main_row(self, row: int, mark: Mark | None) -> list[Piece]:
+    def _main_row(self, row: int, mark: MarkPosition | None) -> list[Piece]:
         index = bisect_right(self._tops, row) - 1
         laid, number = self._laid[index], row - self._tops[index]
         if isinstance(laid.block, Rule):
@@ -334,7 +334,9 @@ class Document:
             return [Piece(" " * (1 + LABEL_WIDTH))]
         return [Piece(" " + pad(passage.label, LABEL_WIDTH - 1) + " ", passage.label_ink)]
 
-    def _text(self, laid: _Laid, passage: Passage, row: Row, current: int | None) -> list[Piece]:
+    def _text(
+        self, laid: _Laid, passage: Passage, row: TextRow, current: int | None
+    ) -> list[Piece]:
         styles = [*_light_markdown(passage, row, laid.fences), *laid.marks_within(row)]
         if current is not None:
             styles.append(passage.marks[current]._replace(ink=Ink.EVIDENCE_NOW))
@@ -348,7 +350,7 @@ _start: Final = attrgetter("start")
 _top: Final = itemgetter(0)
 
 
-def _light_markdown(passage: Passage, row: Row, fences: Sequence[int]) -> Sequence[Styled]:
+def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Sequence[Styled]:
     """Of the line that the row is part of, which is looked at for each of its rows."""
     if not passage.light_markdown:
         return ()

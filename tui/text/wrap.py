@@ -56,7 +56,7 @@ _ITEM: Final = re.compile(r" {0,8}(?:[-*+•]|\d{1,3}[.)]) {1,3}(?=\S)")
 _cells: Final = lru_cache(maxsize=16_384)(cell_len)
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """One row of a wrapped text."""
 
     start: int
@@ -96,17 +96,17 @@ class Wrapped:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def __getitem__(self, number: int) -> Row:
+    def __getitem__(self, number: int) -> TextRow:
         text, start = self.text, self.starts[number]
         if not self.width:
-            return Row(start, len(text))
+            return TextRow(start, len(text))
         is_last = number == len(self.starts) - 1
         end = len(text) if is_last else self.starts[number + 1]
         if end > start and text[end - 1] == "\n":
             end -= 1
         opening = self.openings[bisect_right(self.openings, start) - 1]
         indent = 0 if start == opening else _hang(text, opening, self.width)
-        return Row(start, _drop_blanks(text, start, end), indent)
+        return TextRow(start, _drop_blanks(text, start, end), indent)
 
     def row_of(self, place: int) -> int:
         """Which row has a character of the text."""
@@ -227,7 +227,7 @@ def _cut(text: str, start: int, end: int, width: int, later_width: int) -> list[
     return rows or [_skip_blanks(text, end, len(text))]
 
 
-def wrap(text: str, width: int) -> list[Row]:
+def wrap(text: str, width: int) -> list[TextRow]:
     """All rows of a text that is short."""
     wrapped = Wrapped(text, max(width, 1))
     return [wrapped[number] for number in range(len(wrapped))]

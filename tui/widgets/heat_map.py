@@ -18,7 +18,7 @@ GOOD_FROM: Final = 0.75
 BAD_BELOW: Final = 0.4
 
 
-class Spot(NamedTuple):
+class HeatCell(NamedTuple):
     row: int
     column: int
 
@@ -43,7 +43,7 @@ class HeatMap(GridView):
     class Opened(Message):
         """A person wants to see what lies behind this cell."""
 
-        def __init__(self, spot: Spot) -> None:
+        def __init__(self, spot: HeatCell) -> None:
             super().__init__()
             self.spot = spot
 
@@ -51,16 +51,16 @@ class HeatMap(GridView):
         super().__init__(id=id)
         self._rows: Sequence[HeatRow] = ()
         self._columns: Sequence[str] = ()
-        self._cells: Mapping[Spot, Heat] = {}
+        self._cells: Mapping[HeatCell, Heat] = {}
         self._first = 0
         """The first column that is seen."""
 
     @property
-    def cursor(self) -> Spot:
-        return Spot(self._item or 0, self._column)
+    def cursor(self) -> HeatCell:
+        return HeatCell(self._item or 0, self._column)
 
     def show(
-        self, rows: Sequence[HeatRow], columns: Sequence[str], cells: Mapping[Spot, Heat]
+        self, rows: Sequence[HeatRow], columns: Sequence[str], cells: Mapping[HeatCell, Heat]
     ) -> None:
         if (rows, columns, cells) == (self._rows, self._columns, self._cells):
             return
@@ -96,7 +96,7 @@ class HeatMap(GridView):
             Piece(" "),
         ]
         for column in seen:
-            line += self._cell(Spot(number, column))
+            line += self._cell(HeatCell(number, column))
         return fitted(line, self.line_width)
 
     def action_open(self) -> None:
@@ -113,7 +113,7 @@ class HeatMap(GridView):
             line.append(Piece(" " + pad(name, self._column_width - 1), ink))
         return fitted(line, self.line_width)
 
-    def _cell(self, spot: Spot) -> Line:
+    def _cell(self, spot: HeatCell) -> Line:
         heat = self._cells.get(spot, _NOTHING)
         here = spot == self.cursor
         edge = Ink.ACCENT if self.has_focus else Ink.MUTED

@@ -60,7 +60,7 @@ class Lines(LineView):
         return self._lines[index]
 
 
-class Choices(Lines, CursorView):
+class ChoiceList(Lines, CursorView):
     """Lines with a cursor. Enter or a click chooses one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "choose")]

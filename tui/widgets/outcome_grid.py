@@ -18,7 +18,7 @@ NAME_WIDTH: Final = (8, 26)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class GridCell:
     """A cell: its row, its group, and its place in the group."""
 
     row: int
@@ -32,7 +32,7 @@ class OutcomeGrid(GridView):
     class Opened(Message):
         """A person wants to see more of this cell."""
 
-        def __init__(self, spot: Spot) -> None:
+        def __init__(self, spot: GridCell) -> None:
             super().__init__()
             self.spot = spot
 
@@ -41,19 +41,19 @@ class OutcomeGrid(GridView):
         self._names: Sequence[str] = ()
         self._groups: Sequence[str] = ()
         self._cells = 1
-        self._glyphs: Mapping[Spot, Piece] = {}
+        self._glyphs: Mapping[GridCell, Piece] = {}
         self._first_group = 0
 
     @property
-    def cursor(self) -> Spot:
-        return Spot(self._item or 0, *divmod(self._column, self._cells))
+    def cursor(self) -> GridCell:
+        return GridCell(self._item or 0, *divmod(self._column, self._cells))
 
     def show(
         self,
         names: Sequence[str],
         groups: Sequence[str],
         cells: int,
-        glyphs: Mapping[Spot, Piece],
+        glyphs: Mapping[GridCell, Piece],
     ) -> None:
         """Rows and groups by their names; so many cells in each; a glyph of one cell for each."""
         if (names, groups, cells, glyphs) == (
@@ -68,7 +68,7 @@ class OutcomeGrid(GridView):
         self.measure(self.row_count())
         self.put_on(cursor)
 
-    def put_on(self, spot: Spot) -> None:
+    def put_on(self, spot: GridCell) -> None:
         """Put the cursor on the cell, or the nearest that there is."""
         group = max(min(spot.group, len(self._groups) - 1), 0)
         cell = max(min(spot.cell, self._cells - 1), 0)
@@ -102,14 +102,14 @@ class OutcomeGrid(GridView):
         line = [Piece(" " + pad(self._names[row], self._name_width - 1) + " ", ink)]
         for group in groups:
             for cell in range(self._cells):
-                line += self._cell(Spot(row, group, cell))
+                line += self._cell(GridCell(row, group, cell))
             line.append(Piece(" " * BETWEEN))
         return fitted(line, self.line_width)
 
     def action_open(self) -> None:
         self.post_message(self.Opened(self.cursor))
 
-    def _cell(self, spot: Spot) -> Line:
+    def _cell(self, spot: GridCell) -> Line:
         glyph = self._glyphs.get(spot, _NONE)
         if spot != self.cursor:
             return [Piece(" "), glyph, Piece(" ")]

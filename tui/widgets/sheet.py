@@ -12,14 +12,14 @@ from tui.text.ink import Line
 from tui.widgets.cursor import CursorView
 
 
-class Row(NamedTuple):
+class SheetRow(NamedTuple):
     line: Line
     key: Hashable | None = None
     """What it leads to; rows of one thing stand together and share it. None where it leads
     nowhere."""
 
 
-Drawing = Callable[[int], Sequence[Row]]
+Drawing = Callable[[int], Sequence[SheetRow]]
 """From a width in cells to rows."""
 
 
@@ -44,7 +44,7 @@ class Sheet(CursorView):
         super().__init__(id=id)
         self._fit = fit
         self._drawing: Drawing = _nothing
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[SheetRow] = ()
         self._keys: Sequence[Hashable] = ()
         self._spans: Sequence[range] = ()
         """The rows of each key."""
@@ -145,7 +145,7 @@ class Sheet(CursorView):
             self.move_to(seen[0])
 
 
-def _spans(rows: Sequence[Row]) -> dict[Hashable, range]:
+def _spans(rows: Sequence[SheetRow]) -> dict[Hashable, range]:
     spans: dict[Hashable, range] = {}
     for index, row in enumerate(rows):
         if row.key is not None:
@@ -154,6 +154,6 @@ def _spans(rows: Sequence[Row]) -> dict[Hashable, range]:
     return spans
 
 
-def _nothing(width: int) -> Sequence[Row]:
+def _nothing(width: int) -> Sequence[SheetRow]:
     del width
     return ()

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import Binding, BindingType
 
-from tui.text.blocks import Block, Document, Mark
+from tui.text.blocks import Block, Document, MarkPosition
 from tui.text.ink import Ink, Line
 from tui.widgets.base import LineView
 
@@ -27,7 +27,7 @@ TOO_LOW: Final = 6
 """A view of fewer rows has no room for blank ground."""
 
 
-class Transcript(LineView):
+class TranscriptView(LineView):
     """`follow` says whether it keeps its end in view; scrolling away ends that."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,7 +39,7 @@ class Transcript(LineView):
         super().__init__(id=id)
         self.follow = follow
         self._document = Document(width=0, rail=True)
-        self._mark: Mark | None = None
+        self._mark: MarkPosition | None = None
 
     def row_count(self) -> int:
         return self._document.height
