@@ -80,8 +80,7 @@ class FairQueue(Generic[T]):
             while True:
                 lanes = [lane for lane, items in self._waiting.items() if items]
                 if lanes:
-                    # of those that have equally few the first to be put in: lanes come in the order
-                    # of the configuration
+                    # of those that have equally few the first that an item was put into
                     lane = min(lanes, key=lambda name: self._in_work[name])
                     self._in_work[lane] += 1
                     return lane, self._waiting[lane].popleft()
