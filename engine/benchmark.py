@@ -26,6 +26,7 @@ class Track(StrEnum):
     NEGATIVE = "negative"
 
     def passes(self, *, present: bool) -> bool:
+        """Whether a verdict is good news: behaviour that is wanted is there, or unwanted is not."""
         return present if self is Track.POSITIVE else not present
 
 
@@ -121,6 +122,7 @@ class Scenario:
         return base_id(self.id)
 
     def landmark_at(self, turn: int) -> Landmark | None:
+        """None where the user model is free in that turn. Turns count from 1."""
         return next((mark for mark in self.landmarks if mark.turn == turn), None)
 
 

@@ -33,6 +33,7 @@ class EngineThread:
         self.error: BaseException | None = None
 
     def start(self) -> None:
+        """Returns when the engine can be asked."""
         self._thread.start()
         self._ready.wait()
 
@@ -58,6 +59,7 @@ class EngineThread:
     # The link, from any thread
 
     def board(self) -> Board:
+        """As `EngineLink`. When the thread has ended, what it ended of."""
         if not self._ended:
             return self._engine.board()
         return Board(EngineState.STOPPED, (), self._problem())
@@ -66,6 +68,7 @@ class EngineThread:
         return self._engine.text(benchmark, key, cursor)
 
     def ask(self, request: Request) -> Response:
+        """As `EngineLink`; waits `ANSWER_SECONDS` at most."""
         loop = self._loop
         over = Response(accepted=False, text="the engine has ended")
         if self._ended or loop is None:

@@ -56,6 +56,7 @@ class StateCounts:
         return self.done + self.failed
 
     def move(self, was: State | None, state: State, count: int = 1) -> None:
+        """`count` rows go from one state to another; from None where they are new."""
         if was is not None:
             setattr(self, was.value, getattr(self, was.value) - count)
         setattr(self, state.value, getattr(self, state.value) + count)
@@ -82,6 +83,7 @@ class TrackScore:
         return self.passed / self.scored if self.scored else None
 
     def replace(self, before: bool | None, after: bool | None) -> None:  # noqa: FBT001  (two values of one kind, not switches)
+        """What counts for one conversation is now `after`; None is unscored, or nothing yet."""
         if before is not None:
             self.scored -= 1
             self.passed -= before
@@ -98,6 +100,7 @@ class EventRate:
         self._sum = 0
 
     def add(self, at: datetime, amount: int) -> None:
+        """`amount` of something happened. Times may come out of order by a little."""
         if self._events and at - self._events[-1][0] < timedelta(seconds=1):
             first, held = self._events[-1]
             self._events[-1] = (first, held + amount)
@@ -107,6 +110,7 @@ class EventRate:
         self._forget(at)
 
     def per_second(self, now: datetime) -> float:
+        """Over the window, or where less of it has passed, over that."""
         self._forget(now)
         if not self._events:
             return 0.0
@@ -114,6 +118,7 @@ class EventRate:
         return self._sum / span
 
     def total(self, now: datetime) -> int:
+        """In the window that ends now."""
         self._forget(now)
         return self._sum
 

@@ -114,6 +114,7 @@ EXTRA_BODY: Final = "extra_body"
 def key_findings(
     models: Sequence[ModelInUse], environ: Mapping[str, str], root: Path
 ) -> list[Diagnostic]:
+    """Whether each key is there, and where it comes from: the environment, `.env`, or the file."""
     environment, dotenv = Environment(root, environ), Environment(root, {})
     try:
         # reads the file, whatever the variable

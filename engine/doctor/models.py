@@ -85,6 +85,7 @@ def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
 
 
 def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = ()) -> ModelInUse:
+    """A model with where it is reached, or what is wrong with that: told, and not raised."""
     if spec.is_offline:
         return ModelInUse(spec, roles, None)
     try:
@@ -94,6 +95,7 @@ def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = (
 
 
 def model_findings(models: Sequence[ModelInUse], config: Config) -> list[Diagnostic]:
+    """Of each model whether its price is known, and what else of it can be looked at from here."""
     prices = prices_of(config)
     return [finding for model in models for finding in _model(model, prices)]
 

@@ -72,6 +72,7 @@ class Kept:
     _well: dict[str, float] = field(default_factory=dict)
 
     def read(self) -> None:
+        """Never raises: what cannot be read is looked for at the accounts once more."""
         with suppress(OSError, ValueError, TypeError, AttributeError):
             found = json.loads(read_regular(self.path)) if self.path is not None else {}
             now = self.clock()
@@ -84,9 +85,11 @@ class Kept:
         self._salt = self._salt or secrets.token_hex(16)
 
     def knows(self, place: Destination, models: Collection[str]) -> bool:
+        """Whether all of these were well there not long ago."""
         return all(self._digest(place, name) in self._well for name in models)
 
     def add(self, place: Destination, models: Collection[str]) -> None:
+        """They were well there just now."""
         now = self.clock()
         self._well.update({self._digest(place, name): now for name in models})
 

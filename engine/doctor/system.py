@@ -37,6 +37,7 @@ class Terminal:
 
 
 def this_terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
+    """As this process finds it; tmux is asked, where it runs in one."""
     return Terminal(environ, _size(), sys.stdout.encoding or "ascii", _ask_tmux)
 
 
@@ -70,6 +71,7 @@ def _ask_tmux(words: Sequence[str]) -> str | None:
 
 
 def terminal_findings(terminal: Terminal) -> list[Diagnostic]:
+    """What the app will be able to show and to take."""
     environ = terminal.environ
     return [
         _kind(environ.get("TERM", "")),
@@ -208,6 +210,7 @@ _WAL_RESET_FIXED: Final = (3, 51, 3)
 
 
 def system_findings(sqlite: tuple[int, ...] = sqlite3.sqlite_version_info) -> list[Diagnostic]:
+    """What Crosswind runs on."""
     python = f"{platform.python_version()} ({sys.executable})"
     return [
         Diagnostic(Area.SYSTEM, "Crosswind", Severity.OK, version("crosswind")),

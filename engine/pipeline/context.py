@@ -33,7 +33,7 @@ class LiveMessage:
         self.length = 0
         """Characters."""
 
-    def hear(self, piece: str | None) -> None:
+    def add(self, piece: str | None) -> None:
         """Add what arrived; None voids what was heard, as the message begins anew."""
         if piece is None:
             self._pieces, self.length = [], 0
@@ -44,6 +44,7 @@ class LiveMessage:
             self.length += len(piece)
 
     def text(self) -> str:
+        """All of it so far."""
         return "".join(self._pieces)
 
 
@@ -51,39 +52,40 @@ class LiveBoard:
     """All messages that are being spoken, one for each conversation."""
 
     def __init__(self) -> None:
-        self._voices: dict[tuple[str, ConversationKey], LiveMessage] = {}
+        self._messages: dict[tuple[str, ConversationKey], LiveMessage] = {}
 
     def begin(self, speech: Speech) -> LiveMessage:
-        voice = LiveMessage(speech)
-        self._voices[speech.benchmark, speech.key] = voice
-        return voice
+        """Show a message from now on, in place of one of the same conversation."""
+        message = LiveMessage(speech)
+        self._messages[speech.benchmark, speech.key] = message
+        return message
 
-    def end(self, voice: LiveMessage) -> None:
+    def end(self, message: LiveMessage) -> None:
         """Forget it, once its message is a row of the store."""
-        self._voices.pop((voice.speech.benchmark, voice.speech.key), None)
+        self._messages.pop((message.speech.benchmark, message.speech.key), None)
 
     def speaking(self) -> Sequence[Speech]:
         """Longest running first."""
-        voices = list(self._voices.values())
-        return sorted((voice.speech for voice in voices), key=lambda speech: speech.began)
+        messages = list(self._messages.values())
+        return sorted((message.speech for message in messages), key=lambda speech: speech.began)
 
     def said(self) -> dict[str, int]:
         """How many characters of it were said so far, by target."""
         found: dict[str, int] = {}
-        for voice in list(self._voices.values()):
-            target = voice.speech.key.target_id
-            found[target] = found.get(target, 0) + voice.length
+        for message in list(self._messages.values()):
+            target = message.speech.key.target_id
+            found[target] = found.get(target, 0) + message.length
         return found
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int) -> LiveText | None:
         """What was said of it from character `cursor` on; a cursor beyond the end, as after a
         message that began anew, is answered from the beginning."""
-        voice = self._voices.get((benchmark, key))
-        if voice is None:
+        message = self._messages.get((benchmark, key))
+        if message is None:
             return None
-        said = voice.text()
+        said = message.text()
         start = cursor if cursor <= len(said) else 0
-        return LiveText(voice.speech, said[start:], len(said))
+        return LiveText(message.speech, said[start:], len(said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class BenchmarkContext:
         return {metric.id: metric for metric in self.definition.metrics}
 
     def with_definition(self, definition: Definition) -> Self:
+        """With what its file says now, as when its metrics have just been written into it."""
         return replace(self, definition=definition)
 
 
@@ -120,6 +123,8 @@ class RunContext(BenchmarkContext):
     faults: FaultLog
 
     def note(self, kind: NoteKind, text: str, stage: Stage | None = None) -> None:
+        """Say something to whoever watches, now or later. Not waited for: the next write that is
+        waited for comes after it."""
         self.store.tell(NoteRow(kind=kind, benchmark=self.name, stage=stage, text=text))
 
     def state(
@@ -131,6 +136,7 @@ class RunContext(BenchmarkContext):
         target: str | None = None,
         reason: str | None = None,
     ) -> StateRow:
+        """A row that says how a row of work stands from now on; it is still to be written."""
         return StateRow(
             benchmark=self.name,
             stage=stage,
@@ -143,6 +149,8 @@ class RunContext(BenchmarkContext):
     def model_for(
         self, spec: ModelSpec, role: Role, stage: Stage, unit: str, target: str | None = None
     ) -> Recorded:
+        """A model whose calls are paid for by the run's budget and kept as attempts of this row of
+        work. Raises `InputError` where it cannot be opened."""
         return Recorded(
             model=self.models.open(spec),
             tell=self.store.tell,
@@ -171,6 +179,8 @@ class RunContext(BenchmarkContext):
         """Do one row of work; whether it succeeded. A model that fails, a transcript that is
         damaged, or a fault of this program makes the row fail, with its reason, and nothing else.
         Raises what concerns every row: that the store cannot be written, say."""
+        # told and not waited for: a state that is lost with the engine is worked out anew by the
+        # next run
         self.store.tell(self.state(stage, unit, State.RUNNING, target=target))
         try:
             await do()

@@ -105,6 +105,7 @@ class Claims:
         return hold is not None and (hold.again or not again)
 
     def release(self, benchmark: str, stage: Stage, unit: str) -> None:
+        """Whoever waits for the row may have it. Of a row that nobody has, nothing."""
         hold = self._claimed.pop((benchmark, stage, unit), None)
         if hold is not None:
             hold.released.set()

@@ -104,6 +104,8 @@ async def _generate_metrics(
         for metric in definition.metrics
     ]
     if replaced:
+        # they may be a person's own, and were paid for: nothing that is replaced goes without a
+        # word
         names = ", ".join(f"{metric.id} {metric.name!r}" for metric in definition.metrics)
         bench.note(NoteKind.WARNING, f"replaced the metrics {names}; the store keeps them")
     await bench.store.write(
@@ -131,6 +133,8 @@ class ScenarioPlan:
 
 
 def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
+    """What is missing, or with `stale` no longer what would be written today. A person's removals
+    are kept: what was taken out of the file is not written again."""
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     removed = bench.reader.removed_scenarios(bench.name)
     work: list[WorkItem] = []
@@ -170,6 +174,8 @@ def _base_numbers(
         if changed:
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in stored]
             return numbers, WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
+    # a removed one counts as there: its number is not given to another, whose rows would be taken
+    # for its
     gone = {base_id(sid) for sid in removed if sid.startswith(f"{metric.id}_")}
     known = {row.scenario.base_id for row in mine.values()} | gone
     lacking = wanted - len(known)

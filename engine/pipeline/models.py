@@ -149,9 +149,12 @@ class StoredMemory:
         self._tell = tell
 
     def recall(self, model: str) -> Learned:
+        """As `CapabilityMemory`."""
         return self._learned.get(model, Learned())
 
     def learn(self, model: str, learned: Learned) -> None:
+        """As `CapabilityMemory`. The row is not waited for: what is lost is learned again at the
+        price of one refusal."""
         self._learned[model] = learned
         self._tell(
             LearnedRow(model=model, step=learned.step, dropped=tuple(sorted(learned.dropped)))
@@ -193,6 +196,7 @@ class Models:
 
     def open(self, spec: ModelSpec) -> Model:
         """Raises `InputError`."""
+        # equal specs share a model's label, but not what its endpoint looks up at each call
         key = id(spec)
         if key not in self._open:
             self._open[key] = (spec, self._opener(spec))
@@ -208,9 +212,11 @@ class Models:
         return True
 
     def target(self, target_id: str) -> Model:
+        """Raises `InputError`."""
         return self.open(self.target_spec(target_id))
 
     def target_spec(self, target_id: str) -> ModelSpec:
+        """Of a target that is in the configuration."""
         return next(target for target in self._config.targets if target.id == target_id)
 
     def parked(self, target_id: str) -> str | None:
@@ -286,6 +292,8 @@ class Recorded:
             model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
+            # the others make one attempt for a reply, so that what is seen from outside is all
+            # there is
             if isinstance(model, TellsAttempts):
                 told = model.telling(keep)
                 reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
@@ -344,4 +352,5 @@ class Recorded:
 
 
 def prices_of(config: Config) -> Prices:
+    """Those of the configuration, and behind them the published ones."""
     return Prices(own_prices(config))

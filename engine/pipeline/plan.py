@@ -400,6 +400,7 @@ class PricedPlan:
 
 
 def price_plan(plan: RunPlan, estimator: Estimator) -> PricedPlan:
+    """Each stage of a plan with what it is estimated to use."""
     return PricedPlan(plan, [estimator.estimate(calls.parts) for calls in plan.calls])
 
 

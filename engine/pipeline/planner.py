@@ -44,10 +44,13 @@ class Planner:
 
     def __post_init__(self) -> None:
         self._environment = Environment(self.workspace.root, self.environ)
+        # models are opened to find out what is wrong with them, and never called: nothing is
+        # connected
         opener = self.opener or ModelOpener(self._environment, Accounts(), lambda _note: None)
         self.models = Models(self.config, opener)
 
     def context(self, definition: Definition) -> BenchmarkContext:
+        """Of a benchmark or a validation run, under the configuration that it runs under."""
         config = config_of(self.config, definition.name)
         return BenchmarkContext(self.workspace, config, self.reader, definition)
 
@@ -108,6 +111,8 @@ class Planner:
                 if one.usd.expected and one.calls.expected:
                     kind = part.role, part.spec.label
                     calls, usd = found.get(kind, (0.0, 0.0))
+                    # several parts may be of one kind: their average, weighted by how many calls
+                    # each has
                     total = calls * usd + one.usd.expected
                     calls += one.calls.expected
                     found[kind] = calls, total / calls

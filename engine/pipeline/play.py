@@ -57,6 +57,7 @@ def wanted_conversations(
 
 
 def setup_of(definition: Definition, config: Config, scenario: Scenario, metric: Metric) -> Setup:
+    """What both sides of a conversation are told of it."""
     return Setup(
         scenario=scenario,
         metric=metric,
@@ -113,12 +114,14 @@ class ConversationPlanner:
         self.depends = TakeInputs(bench.definition, bench.config).depends
 
     def plan(self, wanted: Iterable[Wanted]) -> list[Playing]:
+        """Those that are to be played, of those that are wanted and asked for."""
         found = (
             self._one(one, self._newest.get(one.key)) for one in wanted if self._asked(one.key)
         )
         return [playing for playing in found if playing is not None]
 
     def stale(self, wanted: Iterable[Wanted]) -> list[WorkItem]:
+        """Those whose take was made from something that has changed since, and what."""
         found: list[WorkItem] = []
         for one in wanted:
             take = self._newest.get(one.key)
@@ -363,10 +366,10 @@ class _Speaking:
 
     def __init__(self, bench: RunContext, speech: Speech) -> None:
         self._live = bench.live
-        self._voice = bench.live.begin(speech)
+        self._message = bench.live.begin(speech)
 
     def __enter__(self) -> OnText:
-        return self._voice.hear
+        return self._message.add
 
     def __exit__(self, *_: object) -> None:
-        self._live.end(self._voice)
+        self._live.end(self._message)

@@ -19,6 +19,7 @@ class Range:
 
     @classmethod
     def exactly(cls, amount: float) -> Range:
+        """Where there is no doubt."""
         return cls(amount, amount, amount)
 
     def up_to(self, most: Range) -> Range:
@@ -35,6 +36,7 @@ class Range:
         return Range(self.low * by.low, self.high * by.high, self.expected * by.expected)
 
     def capped(self, most: float | None) -> Range:
+        """None of it above `most`."""
         if most is None:
             return self
         return Range(min(self.low, most), min(self.high, most), min(self.expected, most))

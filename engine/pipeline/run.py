@@ -71,6 +71,7 @@ class BudgetQuestion:
 
     @classmethod
     def of(cls, budget: Budget) -> BudgetQuestion:
+        """As the budget stands now."""
         agreed = budget.agreed_usd or 0.0
         return cls(agreed, budget.spent_usd, budget.rest_usd, budget.more_usd)
 
@@ -197,6 +198,7 @@ class Pipeline:
             self.question = found
             self._note(NoteKind.WARNING, "", found.words)
             self.pause()
+            # beside the calls that wait: they could not count the time, being paused
             self._waiting = asyncio.create_task(self._wait_for_somebody())
         self.control.pause()  # whoever let it go on has not answered this
         return await self.control.may_begin()
@@ -225,6 +227,7 @@ class Pipeline:
         return before[0] + self.budget.spent_usd if before else None
 
     def bench(self, definition: Definition) -> RunContext:
+        """One benchmark to work on, under the configuration that it runs under."""
         return self._bench(self.planner.context(definition))
 
     def _bench(self, context: BenchmarkContext) -> RunContext:
@@ -312,6 +315,8 @@ class Pipeline:
         for bench in benches:
             for warning in (*bench.definition.warnings, *check_scenarios(bench)[1]):
                 bench.note(NoteKind.WARNING, warning)
+        # stands where it is left by a fault: then whoever looks later is told so, and not that it
+        # is done
         failed, how = 0, RunEnd.BROKEN
         self.quote = quote = order.quote
         if quote is not None:

@@ -25,6 +25,7 @@ class Standing:
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> Standing:
+        """As the store has it now, read once for all rows of the benchmark."""
         return cls(
             # takes come in the order of their numbers, so the last of each key stands
             newest={take.key: take for take in reader.takes(benchmark)},

@@ -380,6 +380,7 @@ def _scripted(asked: Validation) -> Iterable[str]:
 
 
 def report_json(report: ValidationReport) -> Mapping[str, Any]:
+    """As `validation.json` has it."""
     return asdict(report)
 
 

@@ -61,12 +61,15 @@ class ConnectionState:
     """Why there is no connection."""
 
     def connect(self, holder: Holding | None) -> None:
+        """The engine was reached."""
         self.connected, self.looked, self.holder = True, True, holder
 
     def part(self) -> None:
+        """It said goodbye: what is silent from now on has not been lost."""
         self.parted = self.holder
 
     def lose(self, why: str, now: float) -> None:
+        """It cannot be heard any more, and why."""
         self.connected, self.why = False, why
         if self.silent_since is None:
             self.silent_since, self.looked = now, False

@@ -186,6 +186,8 @@ class Engine:
             # tell
             if work.broken is not None:
                 raise work.broken from None
+            # cancelled from outside, and not by `stop_now`: whoever did it waits for that, and for
+            # no result
             if not self._stopping:
                 raise
             return RunResult(failed, stopped=True)
@@ -201,6 +203,8 @@ class Engine:
     # What is asked of it, on any thread
 
     def board(self) -> Board:
+        """As it is at this moment. From any thread: what it reads is replaced as a whole, never
+        changed while it is read."""
         work = self._work
         if work is None:
             return Board(self._state(), (), self.problem, engine=self._identity)
@@ -231,6 +235,8 @@ class Engine:
         )
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
+        """What is being said in a conversation, from character `cursor` on; None where nobody
+        speaks in it. From any thread."""
         work = self._work
         return None if work is None else work.pipeline.live.text(benchmark, key, cursor)
 

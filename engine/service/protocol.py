@@ -139,10 +139,12 @@ class NumberedMessage(msgspec.Struct, frozen=True):
 
 
 def encode_asked(number: int, asked: WatcherMessage) -> bytes:
+    """A watcher's line, with its end."""
     return _dumped({"v": VERSION, "id": number, **_plain(asked)}) + b"\n"
 
 
 def encode_ok(number: int, value: object) -> bytes:
+    """The engine's line that answers line `number`, with its end."""
     return encode_ok_of(number, encode_value(value))
 
 
@@ -152,14 +154,17 @@ def encode_ok_of(number: int, value: bytes) -> bytes:
 
 
 def encode_error(number: int, error: str) -> bytes:
+    """The line that refuses line `number`; 0 is the connection as a whole."""
     return _dumped({"id": number, "error": error}) + b"\n"
 
 
 def encode_goodbye(board: Board) -> bytes:
+    """The line that ends a connection, with the last board."""
     return b'{"id":0,"goodbye":%s}\n' % encode_value(board)
 
 
 def encode_value(value: object) -> bytes:
+    """JSON without an end of line."""
     return _dumped(_plain(value))
 
 
@@ -204,6 +209,7 @@ def read_said(line: bytes) -> Said:
 
 
 def parsed(line: bytes | str) -> object:
+    """Raises `MessageError`: what comes over a socket may be anything, also too deep to be read."""
     try:
         return json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

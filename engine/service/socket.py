@@ -146,6 +146,7 @@ class LineSocket:
 
     @classmethod
     def to(cls, path: Path, uid_of: Callable[[Socket], int | None]) -> LineSocket:
+        """Connect to an engine of this user. Never waits."""
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connected.settimeout(0)
         try:
@@ -166,6 +167,7 @@ class LineSocket:
         return bool(self._unsent)
 
     def say(self, line: bytes) -> None:
+        """Send as much as goes without waiting, and keep the rest for `send`."""
         self._unsent += line
         self.send()
 

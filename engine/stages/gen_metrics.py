@@ -30,6 +30,7 @@ class GeneratedMetrics(Answer):
 
 
 def request(title: str, description: str, user_context: str | None) -> list[Message]:
+    """What the generator is told: nothing but what the benchmark's file says."""
     return [
         Message(Speaks.SYSTEM, render("generator_system")),
         Message(
@@ -45,6 +46,7 @@ def request(title: str, description: str, user_context: str | None) -> list[Mess
 
 
 def depends(model: str, title: str, description: str, user_context: str | None) -> dict[str, str]:
+    """Digests of all that metrics are made from, by a name for each."""
     return {
         "prompt": prompt_digest("generator_system", "gen_metrics"),
         "generator": model,
@@ -53,6 +55,8 @@ def depends(model: str, title: str, description: str, user_context: str | None) 
 
 
 def fault_of(answer: GeneratedMetrics) -> str | None:
+    """What is wrong with an answer, in words for the model that is asked again; None for a good
+    one."""
     names = [metric.name.casefold() for metric in answer.metrics]
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two metrics have the name {twice!r}"

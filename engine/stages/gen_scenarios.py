@@ -42,6 +42,8 @@ class GeneratedVariant(Answer):
 
 
 def landmark_fault(turns: Sequence[int], limit: int) -> str | None:
+    """What is wrong with the turns of landmarks in a conversation of `limit` turns, in words for
+    the model; None where nothing is."""
     if any(later <= earlier for earlier, later in pairwise(turns)):
         return f"the turns of the landmarks must rise, but they are {list(turns)}"
     if turns and turns[-1] > limit:
@@ -67,6 +69,7 @@ def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> Json
 def scenarios_request(
     metric: Metric, *, description: str, user_context: str | None, count: int, turns: int
 ) -> list[Message]:
+    """What the generator is told to write `count` base scenarios of a metric."""
     return [
         Message(Speaks.SYSTEM, render("generator_system")),
         Message(
@@ -102,6 +105,8 @@ def scenarios_depends(
 
 
 def scenarios_fault(answer: GeneratedScenarios, *, count: int, turns: int) -> str | None:
+    """What is wrong with an answer, in words for the model that is asked again; None for a good
+    one."""
     if len(answer.scenarios) != count:
         return f"{count} scenarios were asked for, it held {len(answer.scenarios)}"
     for number, scenario in enumerate(answer.scenarios, start=1):
@@ -166,6 +171,8 @@ def combinations(demographics: Mapping[str, Sequence[str]]) -> list[dict[str, st
 
 
 def variant_request(base: Scenario, demographic: Mapping[str, str]) -> list[Message]:
+    """What the generator is told to rewrite a base scenario for one combination of demographic
+    values."""
     return [
         Message(Speaks.SYSTEM, render("generator_system")),
         Message(
@@ -183,6 +190,7 @@ def variant_request(base: Scenario, demographic: Mapping[str, str]) -> list[Mess
 
 
 def variant_depends(model: str, base: Scenario, demographic: Mapping[str, str]) -> dict[str, str]:
+    """Digests of all that a variant is made from, by a name for each."""
     return {
         "prompt": prompt_digest("generator_system", "rewrite_variant"),
         "generator": model,
@@ -204,6 +212,8 @@ def scenario_digest(scenario: Scenario) -> str:
 
 
 def variant_fault(answer: GeneratedVariant, base: Scenario) -> str | None:
+    """What is wrong with an answer. Its landmarks must stand at the base's turns, or its
+    conversations could not be compared with the base's."""
     given = [mark.turn for mark in answer.landmarks]
     wanted = [mark.turn for mark in base.landmarks]
     if given != wanted:

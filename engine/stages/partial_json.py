@@ -37,6 +37,7 @@ class StringField:
         self._looked_at = 0
 
     def feed(self, piece: str | None) -> None:
+        """The next piece of the answer as it comes in; None where it begins anew."""
         if piece is None:
             self._begin()
             self._on_text(None)

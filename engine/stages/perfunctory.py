@@ -58,6 +58,7 @@ class Roughener:
         return "".join(self._word(word) for word in words[:-1])
 
     def finish(self) -> str:
+        """What is left when the last piece has been fed."""
         return "".join(self._word(word) for word in self._taken()).rstrip()
 
     def _taken(self) -> list[str]:
@@ -93,6 +94,7 @@ class Roughener:
 
 
 def roughen(text: str, seed: int) -> str:
+    """The whole of it at once, as `Roughener` does it piece by piece with the same seed."""
     rough = Roughener(seed)
     return rough.feed(text) + rough.finish() or text
 

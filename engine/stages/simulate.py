@@ -43,6 +43,7 @@ class Setup:
         return digest([scenario_digest(self.scenario), self.metric.definition, self.system_prompt])
 
     def instruction_at(self, turn: int) -> str | None:
+        """This turn's landmark; None where there is none, or landmarks are off."""
         mark = self.scenario.landmark_at(turn) if self.landmarks else None
         return None if mark is None else mark.instruction
 
@@ -78,6 +79,8 @@ def _schema_without_done() -> JsonSchema:
 
 
 def user_system(setup: Setup) -> str:
+    """What the user model is told before the conversation. Without landmarks at their turns it is
+    told the plan as a whole instead."""
     plan = ""
     if not setup.landmarks:
         lines = [f"turn {mark.turn}: {mark.instruction}" for mark in setup.scenario.landmarks]
@@ -126,6 +129,7 @@ def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
 
 
 def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
+    """Digests of all that a conversation is made from, by a name for each."""
     return {
         "prompt": prompt_digest(
             "user_system",

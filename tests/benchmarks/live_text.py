@@ -90,7 +90,7 @@ async def talk(engine: Talking) -> None:
                         time.monotonic(),
                     )
                 )
-            voice.hear(f"{time.monotonic():.6f} ")
+            voice.add(f"{time.monotonic():.6f} ")
         next_step += 1 / TOKENS_A_SECOND
         await asyncio.sleep(max(0.0, next_step - time.monotonic()))
 

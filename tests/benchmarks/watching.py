@@ -245,7 +245,7 @@ async def talk(store: Store, live: LiveBoard, count: int, history: int) -> None:
         for number, each in enumerate(talks):
             if (step + number * 7) % steps == 0:
                 rows += each.next_voice(live)
-            each.voice.hear(TOKENS[step % len(TOKENS)] + " ")
+            each.voice.add(TOKENS[step % len(TOKENS)] + " ")
         for row in rows:
             store.tell(row)
         next_step += 1 / TOKENS_A_SECOND

@@ -63,7 +63,7 @@ class StagedEngine:
 
     def speak(self, text: str, speech: Speech | None = None) -> LiveMessage:
         voice = self.live.begin(speech or a_speech())
-        voice.hear(text)
+        voice.add(text)
         return voice
 
 

@@ -69,7 +69,7 @@ def test_text_grows_as_it_is_said_and_ends_when_it_is_a_row(stage: Stage) -> Non
     voice = stage.engine.speak("I ")
     link = stage.link()
     until(lambda: heard(link, "I "))
-    voice.hear("would")
+    voice.add("would")
     until(lambda: heard(link, "I would"))
     assert link.text(BENCHMARK, KEY, 2) == LiveText(a_speech(), "would", 7)
     assert link.text(BENCHMARK, KEY, 7) == LiveText(a_speech(), "", 7)
@@ -84,8 +84,8 @@ def test_a_link_answers_as_one_in_the_process_would(stage: Stage) -> None:
     until(lambda: link.text(BENCHMARK, KEY))
     for cursor in range(30):
         assert link.text(BENCHMARK, KEY, cursor) == stage.engine.text(BENCHMARK, KEY, cursor)
-    voice.hear(None)
-    voice.hear("anew")
+    voice.add(None)
+    voice.add("anew")
     until(lambda: heard(link, "anew"))
     for cursor in range(30):
         assert link.text(BENCHMARK, KEY, cursor) == stage.engine.text(BENCHMARK, KEY, cursor)
@@ -113,7 +113,7 @@ def test_a_character_cut_in_half_is_joined_and_nothing_is_lost_behind_it(stage: 
     voice = stage.engine.speak("a\ud83d\ude00b")
     link = stage.link()
     until(lambda: heard(link, "a😀b"))
-    voice.hear("cd")
+    voice.add("cd")
     until(lambda: heard(link, "a😀bcd"))
     assert link.text(BENCHMARK, KEY, 3) == LiveText(a_speech(), "cd", 5)
 
@@ -143,7 +143,7 @@ def test_two_watchers_see_the_same_at_paces_of_their_own(stage: Stage) -> None:
     first, second = stage.link(), stage.link(hertz=5)
     until(lambda: heard(first, "one") and heard(second, "one"))
     first.close()
-    voice.hear(" two")
+    voice.add(" two")
     until(lambda: heard(second, "one two"))
     until(lambda: stage.server.watchers == 1)
 

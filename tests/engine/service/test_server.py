@@ -162,7 +162,7 @@ def test_text_is_told_from_where_the_watcher_got_to(stage: Stage, stranger: Stra
     stranger.ask(**TEXT)
     first = stranger.hear()["ok"]
     assert (first["text"], first["start"], first["cursor"]) == ("I would ", 0, 8)
-    voice.hear("not.")
+    voice.add("not.")
     stranger.ask(**TEXT, cursor=8, speech=first["speech"])
     second = stranger.hear()["ok"]
     assert (second["text"], second["start"], second["cursor"]) == ("not.", 8, 12)
