@@ -280,7 +280,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._ticker.poll_timer.blurred_at = None
 
     def tick(self) -> None:
-        """Pull, fold, draw."""
+        """Ask the watch what is new, fold it, and draw what is seen."""
         try:
             with self.batch_update():
                 self._ticker.tick(self.screen_stack)
@@ -406,6 +406,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.use_theme(names[(index + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
+        """By its name, one of `THEMES`; kept for the next time."""
         self.theme = name
         self.tell(f"Theme: {name.removeprefix(PREFIX)}")
         self._choose(theme=name)

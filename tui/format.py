@@ -70,6 +70,7 @@ def amount(number: float) -> str:
 
 
 def money(usd: float | None, *, scripted: bool) -> str:
+    """`$1.20`, `<$0.01`; `free` of scripts, and a dash where it is not known."""
     if scripted and not usd:
         return "free"
     if usd is None:
@@ -101,6 +102,7 @@ def percent(share: float) -> str:
 
 
 def verdict(passed: bool | None) -> str:  # noqa: FBT001  (a verdict, not a switch)
+    """`✓ pass`, `✗ fail`, `· unscored`."""
     match passed:
         case True:
             return "✓ pass"

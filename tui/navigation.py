@@ -205,7 +205,7 @@ class Navigator:
         self._open("compare", left, right)
 
     def open_found(self, found: FoundId | None) -> None:
-        """What a person chose among ids."""
+        """Opens what a person chose among ids; nothing where they chose none."""
         if found is None:
             return
         if found.kind == "conversation":
@@ -214,7 +214,7 @@ class Navigator:
             self.open_scenario(found.benchmark, found.id)
 
     def open_search(self) -> None:
-        """Of all transcripts."""
+        """For words in all transcripts."""
         self._open("search")
 
     def open_verdicts(self, typed: str) -> None:
@@ -260,6 +260,8 @@ class Navigator:
     def ask_how_to_leave(
         self, board: Board, *, own: bool, then: Callable[[Leaving | None], None]
     ) -> None:
+        """What is to become of the run; `own` says whether it was started for this app. `then` has
+        the answer, or None where a person stays."""
         self._ask("quit", then, board, own=own)
 
     def ask_how_to_stop(

@@ -69,6 +69,7 @@ class Orders:
     store: Path
 
     def start(self, order: Order | None) -> int:
+        """The engine's process id; without an order it waits to be asked."""
         return start(self.session, order)
 
     def cost(self, order: Order) -> PricedOrder | None:
@@ -77,9 +78,11 @@ class Orders:
         return priced if priced.lines else None
 
     def make(self, name: str) -> BenchmarkInfo:
+        """Writes a benchmark of this name. Raises `InputError` where there is one."""
         new_benchmark(self.session.workspace, name)
         [made] = self.session.infos([name])
         return made
 
     def report(self, benchmark: str) -> Report:
+        """Of everything that was judged; it takes a while on a large store."""
         return added_up(self.session.workspace, self.session.config, self.store, benchmark)

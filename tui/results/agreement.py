@@ -34,6 +34,7 @@ _MEANS: Final = (
 
 
 def agreement_rows(analysis: Analysis, width: int) -> list[SheetRow]:
+    """How far judges and passes agree, in `width` cells."""
     found = [one.agreement for one in analysis.targets if one.agreement is not None]
     found += analysis.agreement
     if not found:

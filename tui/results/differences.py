@@ -36,13 +36,14 @@ class _Branch(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Branches of one kind."""
+    """Pairs of one kind, under one title."""
 
     title: str
     branches: Sequence[_Branch]
 
 
 def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
+    """Every pair of targets with its interval and its test, in `width` cells."""
     if not analysis.comparisons:
         words = "A comparison takes two targets that were scored on the same scenarios."
         return list(paragraph(words, width, ink=Ink.MUTED))

@@ -24,6 +24,8 @@ _SAID: Final = (28, 40)
 
 
 def target_rows(analysis: Analysis, target: str | None, width: int) -> list[SheetRow]:
+    """What there is of one target, in `width` cells; `target` is its id, None where none was
+    chosen."""
     one = analysis.target(target or "")
     if one is None:
         return [SheetRow([Piece("  Choose a target above.", Ink.MUTED)])]

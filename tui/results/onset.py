@@ -32,6 +32,8 @@ _AT_ONCE: Final = 12
 
 
 def course_rows(courses: Sequence[Course], target: str | None, width: int) -> list[SheetRow]:
+    """By which turn evidence was found, of all targets and of `target` in full, in `width`
+    cells."""
     if not any(one.of for one in courses):
         words = "No verdict says yet in which turn its evidence stands."
         return list(paragraph(words, width, ink=Ink.MUTED))

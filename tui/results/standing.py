@@ -35,6 +35,8 @@ _LEAST_BAR: Final = 10
 
 
 def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
+    """The targets in their order, a pass rate with its interval for each track, in `width`
+    cells."""
     if not analysis.targets:
         return [SheetRow([Piece("  The configuration names no targets.", Ink.MUTED)])]
     if width >= ONE_LINE_FROM and len(analysis.tracks) > 1:
@@ -101,6 +103,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
 
 
 def of_estimate(estimate: Estimate) -> Whiskers:
+    """The plot of a rate; hollow where it rests on too few conversations."""
     return Whiskers(estimate.rate, estimate.low, estimate.high, sure=not estimate.too_few)
 
 
@@ -160,6 +163,8 @@ SILENT: Final = {True: "≡ all pass", False: "≡ none pass"}
 
 
 def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[HeatCell, Heat]]:
+    """The rows (metrics), the columns (targets) and the cells of the heat map. A pair without
+    verdicts has no cell."""
     silent = {one.metric_id: SILENT[one.passed] for one in analysis.no_signal}
     rows = [HeatRow(_metric_name(metric), silent.get(metric.id, "")) for metric in analysis.metrics]
     cells = {
@@ -172,7 +177,7 @@ def heat(analysis: Analysis) -> tuple[Sequence[HeatRow], Sequence[str], Mapping[
 
 
 def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
-    """Of a cell, in full."""
+    """Both ends of the line that says a cell of the heat map in full."""
     behind = behind_spot(analysis, spot)
     if behind is None:
         return [Piece(" This benchmark has no metrics yet.", Ink.MUTED)], ()
@@ -196,6 +201,7 @@ def told(analysis: Analysis, spot: HeatCell) -> tuple[Line, Line]:
 
 
 def behind_spot(analysis: Analysis, spot: HeatCell) -> VerdictScope | None:
+    """The verdicts that a cell of the heat map is made from; None where there is no such cell."""
     if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
         return None
     return VerdictScope(
@@ -220,6 +226,8 @@ _HEADS: Final[Mapping[Kind, tuple[str, str]]] = {
 
 
 def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
+    """What the verdicts say in sentences, and what to know before they are used, in `width`
+    cells."""
     if not any(one.scored for one in analysis.targets):
         return list(_nothing_yet(analysis, width))
     return [

@@ -28,6 +28,7 @@ _LEAST_BAR: Final = 12
 
 
 def validation_rows(benchmark: str, validations: Sequence[Validated], width: int) -> list[SheetRow]:
+    """What each validation run says of the order of the targets, in `width` cells."""
     if not validations:
         return list(_none(benchmark, width))
     return [row for one in validations for row in (*_validated(one, width), SheetRow([]))]

@@ -112,7 +112,7 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
             self.minimize()
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        """Note what these change; draws nothing."""
+        """Note what these facts change; draws nothing."""
         raise NotImplementedError
 
     def draw(self, board: Board | None, moment: Instant) -> None:

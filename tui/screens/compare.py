@@ -159,7 +159,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._title.show(*self._titles())
 
     def _titles(self) -> tuple[Line, Line]:
-        """Each above its side."""
+        """The line above each of the two conversations."""
         left = [Piece(" "), *self._heading_of(self._left)]
         if self._right is None:
             return left, ()

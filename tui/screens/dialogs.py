@@ -31,6 +31,7 @@ class Overlay(ModalScreen[ResultT], inherit_bindings=False):
     answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
+        """Ends the dialog once, however often it is asked to."""
         if self.answered:
             return AwaitComplete()
         self.answered = True
@@ -42,6 +43,8 @@ WIDTH: Final = 72
 
 
 class ChoiceOption(NamedTuple):
+    """One answer to a question, and the key that gives it."""
+
     key: str
     """One letter."""
     name: str

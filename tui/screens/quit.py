@@ -20,6 +20,8 @@ from tui.widgets.lines import ChoiceList, Lines, OneLine
 
 
 class LeaveOption(NamedTuple):
+    """One way to leave: the key for it, and what becomes of the run."""
+
     key: str
     meaning: str
 
@@ -55,6 +57,8 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
         self._choices = [choice for choice in Leaving if self.offers(choice)]
 
     def offers(self, choice: Leaving) -> bool:
+        """Whether this way to leave may be chosen here: only who started a run stops it by a
+        key."""
         return self._own or choice not in _STOPPING
 
     def compose(self) -> ComposeResult:

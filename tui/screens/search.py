@@ -42,7 +42,7 @@ _HELP: Final = 'words, "a phrase", begin*, by:user or by:target, in:benchmark'
 
 
 class SearchQuery(NamedTuple):
-    """What a line asks for."""
+    """What a line asks for; None where it does not say by whom or where."""
 
     words: str
     speaker: Speaker | None

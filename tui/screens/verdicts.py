@@ -251,7 +251,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._find()
 
     def sort_by(self, column: Column) -> None:
-        """From its near end."""
+        """In its own order; `action_reverse` turns that round."""
         self._order(Sorting(column))
 
     def _order(self, sorting: Sorting) -> None:

@@ -72,6 +72,7 @@ class Pane(Vertical):
 
     @property
     def shown(self) -> TakeRef | None:
+        """The conversation in it; None while there is none."""
         return self.follower.shown
 
     @property

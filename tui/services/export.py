@@ -42,7 +42,7 @@ PATIENCE: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What became of it."""
+    """What became of a text that was copied."""
 
     characters: int
     taken: Sequence[str]
@@ -99,7 +99,7 @@ async def copy(text: str, environ: Mapping[str, str], to_terminal: Callable[[str
 
 
 async def _give(words: Sequence[str], text: str) -> bool:
-    """Whether the program took it."""
+    """Whether the program took the text within `PATIENCE` seconds."""
     try:
         program = await asyncio.create_subprocess_exec(
             *words,

@@ -37,6 +37,7 @@ class FoundNames(Provider):
     """Those in whose names or kinds the letters occur that were typed."""
 
     async def search(self, query: str) -> Hits:
+        """Hits among benchmarks, targets and themes."""
         shell = shell_of(self.app)
         if shell is None:
             return
@@ -80,6 +81,7 @@ class FoundIds(Provider):
     """What begins like the words that were typed."""
 
     async def search(self, query: str) -> Hits:
+        """Hits among the ids of scenarios and conversations."""
         shell = shell_of(self.app)
         if shell is None or len(query) < FEWEST:
             return

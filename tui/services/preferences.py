@@ -22,7 +22,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
-    """For what a person has chosen."""
+    """For what a person has chosen, which nothing can make again."""
     return _folder(environ, "XDG_CONFIG_HOME", ".config")
 
 
@@ -48,7 +48,7 @@ LONGEST: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """As they were left."""
+    """How a person left the screens of one workspace."""
 
     lines: tuple[str, ...] = ()
     """Filter lines, the last one first."""
@@ -65,6 +65,7 @@ class Views:
     """The conversation that the cursor was on, of all verdicts."""
 
     def with_line(self, line: str) -> tuple[str, ...]:
+        """The lines with this one first; at most `MOST_LINES`."""
         others = [each for each in self.lines if each != line]
         return (line, *others)[:MOST_LINES]
 
@@ -92,6 +93,7 @@ class ViewMemory:
         return cls(other.parent / FOLDER / f"{name}.json", workspace)
 
     def keep(self, views: Views) -> None:
+        """Write them, where they are not what is kept; a fault becomes the `notice`."""
         if views == self.views:
             return
         self.views = views
@@ -166,7 +168,7 @@ FILE: Final = "app.json"
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:
-    """None where nothing was chosen yet."""
+    """What a person chose for all workspaces; None where nothing was chosen yet."""
 
     theme: str | None = None
     place: str | None = None
@@ -191,6 +193,7 @@ class Memory:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Memory:
+        """The file of this user, whether it exists or not."""
         return cls(config_folder(environ) / FILE)
 
     def keep(self, choices: UserSettings) -> None:

@@ -62,6 +62,8 @@ class Replay:
     # The link
 
     def text(self, benchmark: str, key: ConversationKey, cursor: int = 0) -> LiveText | None:
+        """As `EngineLink.text`: what was said by now of the message that is being told; None when
+        all was told, and of any other conversation."""
         place = self._place
         if (benchmark, key) != (self._take.benchmark, self._take.key) or place >= len(
             self._messages

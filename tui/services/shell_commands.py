@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ShellCommand(NamedTuple):
-    """What is typed behind `crosswind`."""
+    """A command of `crosswind`, without that word."""
 
     key: str
     """One letter, to choose it by."""
@@ -27,6 +27,7 @@ class ShellCommand(NamedTuple):
 
 
 def showing(subject: Subject) -> ShellCommand:
+    """Prints the conversation."""
     words = ("show", str(subject.key), "--benchmark", subject.benchmark)
     return ShellCommand("c", words)
 

@@ -41,9 +41,11 @@ class TerminalStatus:
         self._was_on = False
 
     def begin(self) -> None:
+        """Has the terminal keep its title for `end`."""
         self._write(KEEP_TITLE)
 
     def end(self) -> None:
+        """Gives the terminal its title back and takes the progress away."""
         self._write((NO_PROGRESS if self._progress else "") + GIVE_TITLE_BACK)
 
     def look(self, watch: Watch, board: Board | None, seconds: float) -> RunStatus | None:

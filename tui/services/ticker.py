@@ -32,6 +32,7 @@ def now() -> Instant:
 
 
 def hertz(environ: Mapping[str, str], *, slow: bool = False) -> float:
+    """How often to draw, in looks a second: less often over SSH, and seldom where it is `slow`."""
     if slow:
         return SLOW_HERTZ
     return REMOTE_HERTZ if environ.get("SSH_CONNECTION") else LOCAL_HERTZ
@@ -46,6 +47,8 @@ class PollTimer:
     _looked_at: float = float("-inf")
 
     def due(self, seconds: float) -> bool:
+        """Whether to look now; where it says so, that counts as a look. `seconds` is the clock that
+        only goes forward."""
         unseen = self.blurred_at is not None and seconds - self.blurred_at > UNSEEN_AFTER
         if unseen and seconds - self._looked_at < UNSEEN_SECONDS:
             return False

@@ -62,6 +62,7 @@ class StageView:
 
     @property
     def count(self) -> str:
+        """`40/64`; empty where nothing is planned yet."""
         return f"{self.done}/{self.total}" if self.total else ""
 
     @property
@@ -150,6 +151,7 @@ Still = Callable[[str], float | None]
 def stage_views(
     watch: Watch, benchmark: str, where: RunStatus, board: Board | None
 ) -> list[StageView]:
+    """One for each stage, in the order of a run."""
     at_once: Mapping[Stage, int] = {} if board is None else board.concurrency
     tallies = {stage: watch.progress.stage_tally(benchmark, stage) for stage in Stage}
     played, judged = tallies[Stage.SIMULATE], tallies[Stage.EVALUATE]
@@ -206,6 +208,7 @@ class TargetSpeeds:
     def of(
         self, info: BenchmarkInfo, target: str, progress: TargetProgress, at: datetime
     ) -> _Speed:
+        """As it was worked out within the last second, or anew; `at` is now."""
         benchmark = info.name
         known = self._known.get((benchmark, target))
         if known is None or not known.at <= at < known.at + EVERY:

@@ -55,7 +55,7 @@ def explain(
     info: BenchmarkInfo | None,
     standings: Standings,
 ) -> list[Block]:
-    """The whole pane."""
+    """What stands in the pane in place of a conversation."""
     top = Passage("top", "", "", close=True)
     if info is None:
         return [top, _say("nothing", "There is no benchmark to show.")]

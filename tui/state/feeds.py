@@ -26,7 +26,8 @@ CHUNK: Final = 1000
 
 
 class VerdictFeed:
-    """Rows for a table of verdicts."""
+    """The verdicts of one benchmark in the order in which they came: a key and a seq for each in
+    memory, the rest read by the page."""
 
     def __init__(self, reader: Reader, benchmark: str) -> None:
         self.benchmark = benchmark
@@ -46,7 +47,7 @@ class VerdictFeed:
 
     @property
     def behind(self) -> bool:
-        """Whether there is anything to pull."""
+        """Whether a verdict was received that `pull` has not read."""
         return self._received > self._read_for
 
     def pull(self) -> tuple[list[int], bool]:
@@ -136,6 +137,8 @@ class StandingFeed:
         return self._judged.get(benchmark, 0) > asked and seconds - self._asked_at >= pause
 
     async def read(self, benchmark: str, seconds: float) -> None:
+        """In a thread, since it takes a while on a large store; a fault of the store is kept in
+        `fault`."""
         self._reading, self._asked_at = True, seconds
         self._asked[benchmark] = self._judged.get(benchmark, 0)
         began = monotonic()

@@ -41,7 +41,7 @@ class _Word(NamedTuple):
 
 
 def parse(typed: str) -> Filter:
-    """Raises `FilterFault`."""
+    """The conditions that a filter line holds; none of an empty one. Raises `FilterFault`."""
     return tuple(
         _condition(word) for word in map(_word, _WORD.finditer(typed[:LONGEST])) if word.values
     )
@@ -105,6 +105,8 @@ AT_MOST: Final = 40
 
 
 class FoundId(NamedTuple):
+    """A thing with a screen of its own."""
+
     benchmark: str
     id: str
     kind: str

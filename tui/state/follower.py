@@ -84,6 +84,7 @@ class Follower:
 
     @property
     def ended(self) -> bool:
+        """Whether what is shown has come to its end."""
         return self._ended_at is not None
 
     def rested(self, now: float) -> bool:

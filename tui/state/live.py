@@ -150,7 +150,7 @@ class LiveState:
         return known if self.asked_at_once is None else self.asked_at_once
 
     def failed_of(self, target: str) -> int:
-        """Rows of work of a target."""
+        """How many rows of work of a target failed, simulated and judged."""
         progress = self._watch.progress.target(current_benchmark(self._watch), target)
         return progress.simulate.failed + progress.evaluate.failed
 
@@ -166,7 +166,7 @@ class LiveState:
         return stage_views(self._watch, current_benchmark(self._watch), self.status, self.board)
 
     def targets(self, info: BenchmarkInfo, at: datetime) -> list[TargetView]:
-        """`at` is now."""
+        """One for each target, in the order of the benchmark; `at` is now."""
         self.target_ids = [target.id for target in info.targets]
         still = None if self.status.phase.over else self._still_for
         known = self.standings.of(info.name) or {}
@@ -176,6 +176,7 @@ class LiveState:
         return self._stalls.of(target, self.seconds)
 
     def spending(self, info: BenchmarkInfo) -> Spending | None:
+        """None where the run has neither a budget nor a quote."""
         return spending(self.board, self._watch.progress.targets_of(info.name).values())
 
     def blockers(self, width: int, height: int) -> list[Line]:

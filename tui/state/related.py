@@ -103,7 +103,7 @@ class Subject(NamedTuple):
 
 
 class TakeRef(NamedTuple):
-    """One playing of one conversation."""
+    """One playing of one conversation, as facts and links name it."""
 
     benchmark: str
     key: ConversationKey

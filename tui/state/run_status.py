@@ -48,6 +48,7 @@ class Phase(Enum):
 
     @property
     def over(self) -> bool:
+        """Whether nothing happens any more unless a person asks for it."""
         return self in {
             Phase.NOTHING,
             Phase.STOPPED,
@@ -76,6 +77,7 @@ class RunStatus:
 
 
 def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
+    """Of one benchmark; without a board, by what the store says of the run before."""
     failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
     if board is None:
         return RunStatus(_without_engine(progress), failed)
@@ -155,6 +157,7 @@ class RunClock:
                     pass
 
     def seconds(self, now: datetime) -> float | None:
+        """How long the run took, or takes by `now`; None before one began."""
         return None if self.began is None else ((self.ended or now) - self.began).total_seconds()
 
 

@@ -78,7 +78,7 @@ class StallDetector:
         return None if pulse is None else _worth(now - pulse.at)
 
     def of_all(self, now: float) -> float | None:
-        """The same, of everything."""
+        """Seconds for which nothing has moved anywhere, where they are worth a word."""
         return None if self._at is None else _worth(now - self._at)
 
 
@@ -130,7 +130,7 @@ _HELD: Final = {EngineState.PAUSED, EngineState.RUNNING, EngineState.DRAINING}
 
 
 class Stall(NamedTuple):
-    """Nothing moves."""
+    """That nothing moves anywhere, and what is waited for."""
 
     awaited: str
     """What for, in words."""

@@ -275,7 +275,7 @@ def evidence(messages: Sequence[MessageRow], verdicts: Sequence[Verdict]) -> Mar
 
 
 def together(*several: Marks) -> Marks:
-    """All of these marks."""
+    """The marks of all of these, message by message."""
     places = {place for marks in several for place in marks}
     return {
         place: [style for marks in several for style in marks.get(place, ())] for place in places
@@ -310,6 +310,7 @@ def verdict_blocks(verdicts: Sequence[Verdict], jury: Jury | None) -> list[Block
 
 
 def one_verdict(given: Verdict, note: str = "") -> list[Block]:
+    """A verdict with its quotes; `note` says whether it counts."""
     again = f", pass {given.number + 1}" if given.number else ""
     by = f"{one_line(given.judge)}{again}"
     ink = Ink.FAINT if note == _REPLACED else VERDICT_INKS[given.passed]

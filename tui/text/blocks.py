@@ -124,6 +124,7 @@ class Document:
 
     @property
     def height(self) -> int:
+        """In rows."""
         return self._tops[-1]
 
     @property
@@ -150,6 +151,7 @@ class Document:
         return None if first is None else self._tops[first[0]] + first[1]
 
     def resize(self, width: int) -> None:
+        """Wraps everything anew, for `width` cells."""
         self.width = width
         self._place([self._lay(laid.block) for laid in self._laid])
 
@@ -192,6 +194,7 @@ class Document:
         return self._marked[ink]
 
     def has(self, mark: MarkPosition) -> bool:
+        """Whether there still is such a mark."""
         return mark.block < len(self._laid) and mark.number < len(self._laid[mark.block].marks)
 
     def mark_rows(self, mark: MarkPosition) -> tuple[int, int]:
@@ -365,7 +368,7 @@ def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Se
 
 
 def _reads_as(before: Block, after: Passage) -> bool:
-    """Whether it has the same rows."""
+    """Whether both have the same text in the same rows."""
     return (
         isinstance(before, Passage)
         and before.text == after.text

@@ -10,7 +10,7 @@ from tui.text.ink import Ink, Piece, pad
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column."""
+    """A column of a table, and the title above it."""
 
     name: str
     """What a click on it sorts by."""

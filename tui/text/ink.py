@@ -11,6 +11,8 @@ from rich.cells import cell_len, set_cell_size
 
 
 class Ink(StrEnum):
+    """What a text is, by which a theme says how it looks."""
+
     TEXT = "text"
     STRONG = "strong"
     MUTED = "muted"
@@ -36,6 +38,7 @@ class Ink(StrEnum):
 
     @property
     def component(self) -> str:
+        """The component class that has its look."""
         return f"ink--{self.value}"
 
 
@@ -62,7 +65,7 @@ class Styled(NamedTuple):
 
 
 def length(line: Iterable[Piece]) -> int:
-    """In cells."""
+    """How many cells a line takes."""
     return sum(cell_len(piece.text) for piece in line)
 
 

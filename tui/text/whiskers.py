@@ -39,7 +39,7 @@ def tick_line(scale: Scale, width: int) -> Line:
 
 
 def whiskers(drawn: Whiskers, scale: Scale, width: int) -> Line:
-    """As many cells as `width`."""
+    """The value with its interval on the scale, in as many cells as `width`."""
     cells = _ground(scale, width)
     if drawn.bounds is not None:
         _across(cells, scale, *drawn.bounds, Piece("╌", Ink.WARN))

@@ -57,7 +57,7 @@ _cells: Final = lru_cache(maxsize=16_384)(cell_len)
 
 
 class TextRow(NamedTuple):
-    """One row of a wrapped text."""
+    """Characters `start` to `end` of a text, on one row."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Wrapped:
             self._go_on()
 
     def _go_on(self) -> None:
-        """From the last row."""
+        """Find where the rows begin that are not known yet, from the last known one on."""
         text, start, opening = self.text, self.starts[-1], self.openings[-1]
         while True:
             end = text.find("\n", opening)
@@ -160,7 +160,7 @@ def _narrow_starts(
 def _any_starts(
     text: str, opening: int, start: int, end: int, widths: tuple[int, int]
 ) -> Iterator[int]:
-    """In any text."""
+    """Where rows begin in a paragraph of any characters, counted in cells as they are drawn."""
     end = _drop_blanks(text, start, end)
     while start < end:
         rows = _measured_starts(text, opening, start, end, widths)

@@ -61,10 +61,12 @@ class LineView(ScrollView, inherit_bindings=False):
 
     @property
     def line_width(self) -> int:
+        """In cells, without the scroll bar; at least 1, also before it is laid out."""
         return max(self.scrollable_content_region.width, 1)
 
     @property
     def page_height(self) -> int:
+        """In rows; at least 1, also before it is laid out."""
         return max(self.scrollable_content_region.height, 1)
 
     @property

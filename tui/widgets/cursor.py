@@ -83,6 +83,7 @@ class CursorView(LineView):
             self.jump(rows.stop - self.page_height)
 
     def redraw_item(self, item: int | None) -> None:
+        """Where it is on one."""
         if item is not None:
             rows = self.item_rows(item)
             self.redraw(rows.start, rows.stop)

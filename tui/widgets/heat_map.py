@@ -19,6 +19,8 @@ BAD_BELOW: Final = 0.4
 
 
 class HeatCell(NamedTuple):
+    """By the numbers of its metric and its target, from 0."""
+
     row: int
     column: int
 

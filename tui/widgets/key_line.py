@@ -69,6 +69,8 @@ ALWAYS: Final = ("help", "leave_root", "back", "close", "stay")
 
 
 class Hint(NamedTuple):
+    """A key, what it does in a word or two, and what a click on it does."""
+
     key: str
     text: str
     action: str
@@ -82,6 +84,7 @@ class Hint(NamedTuple):
 
     @property
     def width(self) -> int:
+        """In cells."""
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 

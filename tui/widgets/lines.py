@@ -41,7 +41,7 @@ class Lines(LineView):
         self.measure(len(self._lines))
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Other lines than before."""
+        """These lines in place of those before."""
         if lines == self._lines:
             return
         self._lines = lines
@@ -137,7 +137,7 @@ class OneLine(LineView):
 
 
 class Blank(Widget):
-    """Room between two things."""
+    """An empty row or column between two things."""
 
     BLANK = True
 

@@ -13,6 +13,8 @@ from tui.widgets.cursor import CursorView
 
 
 class SheetRow(NamedTuple):
+    """A line of a sheet, and what it leads to."""
+
     line: Line
     key: Hashable | None = None
     """What it leads to; rows of one thing stand together and share it. None where it leads

@@ -82,7 +82,7 @@ class PagedTable(CursorView):
                 self.redraw(place, place + 1)
 
     def renew_all(self) -> None:
-        """The same, of all rows."""
+        """No row shows what it did; each is asked for again when it is seen."""
         self._pages.clear()
         self.redraw()
 

@@ -136,7 +136,7 @@ class TargetBoard(CursorView):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How wide what is, in cells."""
+    """Cells of each part of a target's lines."""
 
     heading: bool
     """Whether a target has one line, below a heading."""

@@ -171,7 +171,7 @@ class TranscriptView(LineView):
             self._go(top)
 
     def _rows_kept(self, height: int) -> int:
-        """By a jump."""
+        """How many rows of the text, up to its end, stand in a view of this height after a jump."""
         if height < TOO_LOW:
             return height
         return int(height * (READ_ON_THIN_LINES if self.app.has_class(THIN) else READ))

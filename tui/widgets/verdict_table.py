@@ -53,6 +53,7 @@ class VerdictTable(PagedTable):
 
     @property
     def cursor(self) -> ConversationKey | None:
+        """The conversation that it is on."""
         return None if self._item is None else self._source.key(self._item)
 
     @property
@@ -78,7 +79,7 @@ class VerdictTable(PagedTable):
             self.jump(count - self.page_height)
 
     def replace(self, source: VerdictSource) -> None:
-        """Show the rows of something else."""
+        """Show the rows of another source, from its first on, with the cursor nowhere."""
         self._source, self._rows, self._item = source, (), None
         self.renew_all()
         self.show(())
