@@ -149,6 +149,8 @@ class Navigator:
             while len(self._app.screen_stack) > 1:
                 self._app.pop_screen()
             return
+        # each place once: to walk back through every visit would take as many keys as the way
+        # there
         self._trail = [each for each in self._trail if each not in {name, here}] + [here]
         self._switch(name)
 
@@ -164,6 +166,7 @@ class Navigator:
 
     def _switch(self, name: str) -> None:
         self._app.switch_mode(self._mode(name))
+        # `q` goes back or quits, and which of them depends on the way one came
         self._app.screen.refresh_bindings()
         self._look()
 

@@ -119,6 +119,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
         width, height = self.size
         self._header.show(*state.header(width, moment.at))
+        # the header goes on: it says how far behind the rest is
         if state.missed is not None:
             return
         feed = state.other_feed()

@@ -299,6 +299,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return
         shown = [take for take in judged if self._table.place_of(take) is not None]
         self._renew(state.end_look(judged, shown, through, total))
+        # into an empty table they come unasked: nothing is read there that they could push away
         if state.unseen and not self._table.rows:
             self._find()
         self._draw_lines()
@@ -316,6 +317,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _own_browser(self) -> Browser:
         if self._own is None:
+            # SQLite serves one question at a time on a connection, and a sort of all rows takes
+            # long
             self._own = Browser(open_reader(self._browser.path))
         return self._own
 

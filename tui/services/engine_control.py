@@ -102,6 +102,8 @@ class EngineControl:
         answer instead, and with a refusal where nobody could be asked. Where none is at work, one
         is started for what is work."""
         link, show = self._watch.link, then or self._show
+        # the board may be a tick old; an engine that went meanwhile is refused by the link, in
+        # words
         if link is None or not self.at_work:
             self._start_for(request, show)
             return

@@ -17,8 +17,10 @@ from engine.link import Board
 from engine.watch import Watch
 from tui.state.run_status import Phase, RunStatus, current_benchmark, status_of
 
+# xterm's: the title is put on a stack of the terminal's own, and taken from it again
 KEEP_TITLE: Final = "\x1b[22;0t"
 GIVE_TITLE_BACK: Final = "\x1b[23;0t"
+# ConEmu's, which other terminals took over: 1 is running, 2 has failures, 4 is paused
 NO_PROGRESS: Final = "\x1b]9;4;0;\x1b\\"
 PROGRESS_VARIABLE: Final = "CROSSWIND_PROGRESS"
 """In the environment: set to anything, the terminal is told how far the run is."""
@@ -58,6 +60,8 @@ class TerminalStatus:
             self._show_title(title(watch, where))
             self._show_progress(watch, where)
         if ended:
+            # a bell for whoever is elsewhere, and a notification where the terminal knows the
+            # code
             self._write(f"\x07\x1b]9;Crosswind: {one_line(where.words)}\x1b\\")
         return where if ended else None
 

@@ -97,6 +97,8 @@ class TextualApp(App[None]):
         return 0 if queue is None else int(queue.qsize())
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        # a frame that waits behind others is old when it is shown: none is made until they are
+        # gone
         if self._gate is None and self.backlog() >= FULL:
             self._close_gate()
             return
@@ -114,4 +116,5 @@ class TextualApp(App[None]):
         if self._look is not None:
             self._look.stop()
         gate.close()
+        # what changed meanwhile was not drawn, and nobody knows any more which parts of it
         self.screen.refresh()

@@ -53,6 +53,7 @@ class VerdictFeed:
     def pull(self) -> tuple[list[int], bool]:
         """Take in what is new: which rows are not what they were, and whether there is more."""
         rows = self._reader.verdict_rows(self.benchmark, after=self._seen, limit=CHUNK)
+        # where there were as many as were asked for, there may be more: it stays behind
         if len(rows) < CHUNK:
             self._read_for = self._received
         changed: list[int] = []
@@ -79,6 +80,7 @@ class VerdictFeed:
         wanted = self._seqs[start : start + count]
         if not wanted:
             return []
+        # most were judged one after the other, so one question finds nearly all of them
         first = min(wanted)
         near = self._reader.verdict_rows(self.benchmark, after=first - 1, limit=count)
         found = {row.key: row for row in near}

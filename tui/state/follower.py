@@ -65,6 +65,7 @@ class Follower:
         speech = self._speech(speaking)
         if self.shown is None or speech is not None:
             self._heard_at = now
+        # with nobody speaking the last conversation stays: there is no better one to show
         if not speaking or self.pinned:
             return self.shown
         if self._may_leave(now):

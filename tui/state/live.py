@@ -123,6 +123,7 @@ class LiveState:
         if self.status.phase.over or self.status.phase is Phase.PAUSED:
             self._stalls.begin_anew(seconds)
         self._stalls.look(board, seconds)
+        # the board says it a little later than the engine has agreed to it
         if board is None or board.concurrency.get(Stage.SIMULATE) == self.asked_at_once:
             self.asked_at_once = None
 
@@ -200,6 +201,7 @@ class LiveState:
     def pane(self) -> PaneUpdate | None:
         """What the pane is to show now; None where it shows it already."""
         dialogue = self.dialogue
+        # before the follower looks: whether the conversation has ended decides where it goes
         if dialogue is not None and self._spoken > self._read:
             self._load(dialogue)
         before, speaking = self.follower.shown, () if self.board is None else self.board.speaking
@@ -225,6 +227,8 @@ class LiveState:
         self.dialogue = None
         info = self.info
         known = {} if info is None else self.standings.of(info.name) or {}
+        # how the run stands belongs to the subject: another state is another text, read from its
+        # top
         subject = self.status, None if info is None else info.name
         another = self._compare(subject, (self._moved, known))
         if another is None:
@@ -242,6 +246,7 @@ class LiveState:
         another = self._compare(shown, (dialogue.version, self.thoughts))
         if another is None:
             return None
+        # a new version of it is a sign of life, whether it was spoken or read
         self._spoken_at = self.seconds
         return PaneUpdate(self._blocks(dialogue), another, follow=True)
 

@@ -62,6 +62,7 @@ class StallDetector:
             if target in self._moved or said.get(target, 0) != pulse.said:
                 pulse.said, pulse.at = said.get(target, 0), now
                 self._moved.add(target)
+        # the first look is a beginning: what was before it, nobody saw
         if self._moved or self._at is None:
             self._at = now
         self._moved.clear()

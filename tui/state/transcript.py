@@ -80,6 +80,7 @@ class Dialogue:
         heard = link.text(self.shown.benchmark, self.shown.key, self._cursor)
         if heard is None or heard.speech.take != self.shown.take:
             return False
+        # another message than before, so what was asked for from a place in the old one is no use
         if heard.speech != self._live:
             heard = link.text(self.shown.benchmark, self.shown.key) if self._cursor else heard
             return heard is not None and self._begin(heard)

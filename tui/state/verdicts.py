@@ -103,6 +103,7 @@ class VerdictsState:
     def begin_look(self, seconds: float) -> int | None:
         """Where it is time to look for what was judged since: beyond which seq. Such a look ends
         with `end_look` or `fail`."""
+        # seqs of facts, not of verdicts: an ended take changes which playing counts
         due = seconds - self._looked_at >= AGAIN_AFTER and self._received > self._looked_for
         if not due or self._looking or self.found is None:
             return None
@@ -116,6 +117,8 @@ class VerdictsState:
         rows to draw anew now. `total` is None where it is as it was."""
         self._looking, self._through = False, through
         self.total = self.total if total is None else total
+        # a row that came of itself would push others from under the cursor: it waits to be asked
+        # for
         self.unseen |= set(judged) - set(shown)
         if self.missed is None:
             return shown

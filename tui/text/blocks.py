@@ -268,6 +268,8 @@ class Document:
             return before, None
         if before is None or not isinstance(before.block, Passage):
             return self._lay(block), 0
+        # a reply that is being spoken grows twelve times a second: only its last row is wrapped
+        # anew
         if self.width and isinstance(block, Passage) and _grew(before.block, block):
             return self._extended(before, block)
         return self._lay(block, before), 0

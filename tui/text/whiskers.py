@@ -57,6 +57,7 @@ def moved(before: float, after: float, scale: Scale, width: int, ink: Ink) -> Li
     cells = _ground(scale, width)
     start, end = _cell(scale, before, width), _cell(scale, after, width)
     _across(cells, scale, min(before, after), max(before, after), Piece("─", ink))
+    # where it came from first, so that where it went to is seen when both share a cell
     cells[start] = Piece("○", Ink.MUTED)
     cells[end] = Piece("●" if start == end else "▶" if end > start else "◀", ink)
     return _joined(cells)

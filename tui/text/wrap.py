@@ -74,6 +74,7 @@ class Wrapped:
         """`before` is what was made of the beginning of the text, in the same width."""
         self.text = text
         self.width = width
+        # four bytes a row: a transcript may have a hundred thousand
         self.starts: array[int] = array("I", [0]) if before is None else before.starts[:]
         self.openings: array[int] = array("I", [0]) if before is None else before.openings[:]
         """Of paragraphs."""
@@ -121,6 +122,7 @@ def _hang(text: str, opening: int, width: int) -> int:
 
 def _later_starts(text: str, opening: int, start: int, end: int, width: int) -> Iterable[int]:
     """Where the rows of a paragraph begin that come behind the one at `start`."""
+    # most paragraphs are one short line: nothing to measure
     if start == opening and end - start <= width and text.isascii():
         return ()
     hang = _hang(text, opening, width)

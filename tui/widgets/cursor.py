@@ -98,6 +98,7 @@ class CursorView(LineView):
         item = self.item_at(self.top + event.y, event.x)
         if item is None:
             return
+        # the first click put the cursor there, so the second means the item and not its place
         if event.chain > 1 and item == self._item:
             self.action_open()
         self.move_to(item)

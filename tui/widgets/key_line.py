@@ -143,6 +143,7 @@ class KeyLine(LineView):
             if action not in hints:
                 key = key_name(binding.key)
                 hints[action] = Hint(key, binding.description, binding.action, active.node)
+            # `go('Live')` and its like are one hint for a row of keys: `1-5 screens`
             elif several and binding.action != hints[action].action:
                 hints[action] = hints[action].up_to(key_name(binding.key))
         self._kept = [hints[action] for action in ALWAYS if action in hints]

@@ -67,6 +67,7 @@ class TranscriptView(LineView):
         if self._mark is not None and not self._document.has(self._mark):
             self._mark = None
         self.redraw(first, max(before, self._end))
+        # rows above what is read were added or taken away: without this it would slide
         if first < self.top and place is not None and not self.follow:
             self._return_to(place)
         self._settle()
@@ -98,6 +99,7 @@ class TranscriptView(LineView):
         self._see_whether_it_follows()
 
     def on_mouse_scroll_down(self) -> None:
+        # Textual scrolls when its handlers are done, so the place is known after this one
         self.call_next(self._see_whether_it_follows)
 
     def on_mouse_scroll_up(self) -> None:
@@ -130,6 +132,7 @@ class TranscriptView(LineView):
         self.redraw(first, last)
         self.follow = False
         if first < self.top or last > self.top + self.page_height:
+            # a third from the top: what led to it is read with it
             self._go(first - self.page_height // 3)
         return number + 1
 

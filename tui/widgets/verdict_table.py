@@ -70,8 +70,10 @@ class VerdictTable(PagedTable):
         before, count = len(self._rows), len(self._source)
         if count == before:
             return
+        # by what was there before: whoever saw its end wants to see the new end
         at_end = self.top + self.page_height >= before
         self._rows = range(count)
+        # the page that the new rows begin on was kept without them
         self._pages.discard(before // PAGE)
         self.measure(count)
         self.redraw(min(before, count), max(count, 1))
