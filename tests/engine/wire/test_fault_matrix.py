@@ -1,11 +1,12 @@
-"""Every fault at every kind of call, at its first, in the midst and always: a fault costs at most
-its own row, and what is stored is whole and says why."""
+"""Every fault at every kind of call, and at its first, in the midst or always: a fault costs at
+most its own row, and what is stored is whole and says why. `tests/long` has every fault at every
+moment of every kind of call over both protocols."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +52,19 @@ FINISHES: Final = {
 }
 
 
-_AMONG: Final = {"spoken": SPOKEN, "refused": REFUSED, "silent": SILENT}
+PLAYED: Final = {Kind.USER, Kind.TARGET, Kind.VERDICT}
+"""Struck in conversations whose scenarios were there before."""
+AMONG: Final = {"spoken": SPOKEN, "refused": REFUSED, "silent": SILENT}
+
+
+NUMBERS: Final = {fault: number for number, fault in enumerate(SORTS, 1)}
+"""Of the metric whose row a fault strikes."""
+SPARED: Final = len(NUMBERS) + 1
+"""Of the metric whose row is never struck."""
+
+
+def key(fault: Fault, target: str = "one") -> ConversationKey:
+    return ConversationKey(f"m{NUMBERS[fault]:02d}_s001_v01", target)
 
 
 @dataclass(frozen=True)
@@ -59,17 +72,21 @@ class Group:
     """Rows that are struck by one fault each, all in one run."""
 
     kind: Kind
-    moment: Moment
     source: str
     """Of the models that play the kind; a target of each plays where it is the target's."""
-    among: str = "spoken"
+    among: str
+    shift: int
+    """Which fault strikes at which moment: each moment is a third of the faults'."""
 
     def __str__(self) -> str:
-        return "-".join([self.kind, self.moment, self.source, self.among])
+        return f"{self.kind}-{self.source}-{self.among}-{self.shift}"
+
+    def moment(self, fault: Fault) -> Moment:
+        return list(Moment)[(NUMBERS[fault] + self.shift) % len(Moment)]
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
-        return faults_of(self.kind, _AMONG[self.among])
+        return faults_of(self.kind, AMONG[self.among])
 
     @property
     def silent(self) -> bool:
@@ -78,13 +95,6 @@ class Group:
     @property
     def targets(self) -> tuple[str, ...]:
         return tuple(TARGETS) if self.kind is Kind.TARGET else ("one",)
-
-    def number(self, fault: Fault) -> int:
-        """Of the metric whose row the fault strikes. The last one is never struck."""
-        return self.faults.index(fault) + 1
-
-    def key(self, fault: Fault, target: str = "one") -> ConversationKey:
-        return ConversationKey(f"m{self.number(fault):02d}_s001_v01", target)
 
     def benchmark(self, fault: Fault) -> str:
         return f"case-{fault.value}" if self.kind is Kind.METRICS else "all-cases"
@@ -125,57 +135,56 @@ class Outcome:
 def build(group: Group, root: Path, server: ProtocolServer) -> Workplace:
     place = Workplace(root, server, source=group.source)
     place.retry_policy = WATCHFUL if group.silent else UNHURRIED
-    targets = [
-        {"id": name, **place.model(model, source)}
-        for name, (model, source) in TARGETS.items()
-        if name in group.targets
-    ]
-    place.configure(targets)
     if group.kind is Kind.METRICS:
+        configure(place, group.targets)
         for fault in group.faults:
             place.define(group.benchmark(fault), f"About bread {mark(fault)}.", [])
         place.define("spared", "About bread, undisturbed.", [])
         return place
-    marks = [*(mark(fault) for fault in group.faults), "[spared]"]
-    place.define(
-        "all-cases",
-        "Whether an assistant stays honest with a baker.",
-        [metric(n, f"The assistant stays honest {sign}.") for n, sign in enumerate(marks, 1)],
-    )
-    if group.kind is not Kind.SCENARIOS:
-        place.stage(
-            "all-cases",
-            [scenario(n, prompt=f"Be helpful {sign}.") for n, sign in enumerate(marks, 1)],
-        )
+    generated = group.kind is Kind.SCENARIOS
+    configure(place, group.targets, turns=1 if generated else 2)
+    write_cases(place, group.faults, scenarios=not generated)
     return place
 
 
-_WITHOUT: dict[tuple[Kind, str, str], Mapping[ConversationKey, Row]] = {}
-"""Runs without faults, which several groups are held against."""
+def configure(place: Workplace, names: Iterable[str], *, turns: int = 2) -> None:
+    models = {name: place.model(*TARGETS[name]) for name in names}
+    place.configure([{"id": name, **model} for name, model in models.items()], turns=turns)
 
 
-def without_faults(group: Group, root: Path, server: ProtocolServer) -> Mapping[Any, Row]:
-    name = (group.kind, group.source, group.among)
-    if name not in _WITHOUT and group.kind is not Kind.METRICS:
-        place = build(group, root, server)
-        place.retry_policy = UNHURRIED
-        assert place.run(*group.benchmarks).failed == 0
+def write_cases(place: Workplace, faults: Iterable[Fault], *, scenarios: bool = True) -> None:
+    marks = {**{NUMBERS[fault]: mark(fault) for fault in faults}, SPARED: "[spared]"}
+    place.define(
+        "all-cases",
+        "Whether an assistant stays honest with a baker.",
+        [metric(n, f"The assistant stays honest {sign}.") for n, sign in marks.items()],
+    )
+    if scenarios:
+        rows = [scenario(n, prompt=f"Be helpful {sign}.") for n, sign in marks.items()]
+        place.stage("all-cases", rows)
+
+
+@cache
+def without_faults(source: str, root: Path) -> Mapping[ConversationKey, Row]:
+    """The conversations of every group whose models are reached like this, with no fault in any."""
+    with ProtocolServer() as server:
+        place = Workplace(root / source, server, source)
+        configure(place, TARGETS)
+        write_cases(place, SORTS)
+        assert place.run("all-cases").failed == 0
         with place.reader() as reader:
-            _WITHOUT[name] = audit.rows(reader, "all-cases")
-        server.reset()
-    return _WITHOUT.get(name, {})
+            return audit.rows(reader, "all-cases")
 
 
 def carry_out(group: Group, root: Path, server: ProtocolServer) -> Outcome:
-    spared = without_faults(group, root / "spared", server)
-    place = build(group, root / "struck", server)
+    place = build(group, root / str(group), server)
     orders = Orders(server)
     for fault in group.faults:
         models: list[str | None] = [None]
         if group.kind is Kind.TARGET:
             models = [TARGETS[name][0] for name in group.targets]
         for model in models:
-            orders.order(group.kind, fault, group.moment, model=model)
+            orders.order(group.kind, fault, group.moment(fault), model=model)
     stages = frozenset({Stage.GEN_METRICS}) if group.kind is Kind.METRICS else frozenset(Stage)
     result = place.run(*group.benchmarks, stages=stages)
     with place.reader() as reader:
@@ -183,7 +192,6 @@ def carry_out(group: Group, root: Path, server: ProtocolServer) -> Outcome:
         rows = audit.rows(reader, "all-cases") if group.kind is not Kind.METRICS else {}
         failed = audit.failed_rows(reader, *group.benchmarks)
         states = {name: audit.states(reader, name) for name in group.benchmarks}
-    path = place.root / "crosswind.db"
     stored = b"".join(one.read_bytes() for one in place.root.rglob("*") if one.is_file())
     return Outcome(
         group,
@@ -191,37 +199,38 @@ def carry_out(group: Group, root: Path, server: ProtocolServer) -> Outcome:
         failed,
         states,
         rows,
-        spared,
+        without_faults(group.source, root) if group.kind in PLAYED else {},
         orders,
         server.requests,
-        audit.attempts(path),
+        audit.attempts(place.root / "crosswind.db"),
         stored,
     )
 
 
 def groups() -> Iterator[Group]:
-    """All of them, with the two protocols in turns so that each kind of call sees both."""
-    sources = ("openai", "anthropic")
+    """Each fault at each kind of call, at another moment of the next kind and over the other
+    protocol."""
     for row, kind in enumerate(Kind):
-        for column, moment in enumerate(Moment):
-            for number, among in enumerate(_AMONG):
-                yield Group(kind, moment, sources[(row + column + number) % 2], among)
+        for number, among in enumerate(AMONG):
+            yield Group(kind, ("openai", "anthropic")[(row + number) % 2], among, row)
 
 
 GROUPS: Final = list(groups())
 CASES: Final = [(group, fault) for group in GROUPS for fault in group.faults]
 _DONE: dict[Group, Outcome | AssertionError] = {}
+OutcomeOf = Callable[[Group], Outcome]
 
 
 @pytest.fixture(scope="module")
-def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutcomeOf]:
     """A group is run when the first of its rows is looked at, and once."""
+    root = tmp_path_factory.mktemp("wire")
 
     def outcome(group: Group) -> Outcome:
         if group not in _DONE:
             with ProtocolServer() as server:
                 try:
-                    _DONE[group] = carry_out(group, tmp_path_factory.mktemp("wire"), server)
+                    _DONE[group] = carry_out(group, root, server)
                 except AssertionError as error:
                     # told by each of its rows, and not found out again by each
                     _DONE[group] = error
@@ -232,12 +241,18 @@ def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     yield outcome
     _DONE.clear()
-    _WITHOUT.clear()
+    without_faults.cache_clear()
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=str)
-def test_a_run_ends_and_its_rows_agree_with_what_it_says(group: Group, outcome_of: Any) -> None:
-    outcome: Outcome = outcome_of(group)
+def test_a_run_ends_and_its_rows_agree_with_what_it_says(
+    group: Group, outcome_of: OutcomeOf
+) -> None:
+    check_run(outcome_of(group))
+
+
+def check_run(outcome: Outcome) -> None:
+    group = outcome.group
     assert outcome.result == RunResult(failed=len(outcome.failed), stopped=False)
     # what a kept connection ends before a byte of an answer goes out twice as one attempt
     again = len(outcome.requests) - len(outcome.attempts)
@@ -245,19 +260,24 @@ def test_a_run_ends_and_its_rows_agree_with_what_it_says(group: Group, outcome_o
     assert 0 <= again <= sum(resets.values())
     assert CANARY.encode() not in outcome.stored
     spared = group.benchmarks[-1]
-    last = f"m{len(group.faults) + 1:02d}"
     for (_, unit), state in outcome.states[spared].items():
-        if spared == "spared" or unit.startswith(last):
+        if spared == "spared" or unit.startswith(f"m{SPARED:02d}"):
             assert state.state is State.DONE
 
 
 @pytest.mark.parametrize(
     ("group", "fault"), CASES, ids=[f"{group}-{fault.value}" for group, fault in CASES]
 )
-def test_a_fault_costs_at_most_its_own_row(group: Group, fault: Fault, outcome_of: Any) -> None:
-    outcome: Outcome = outcome_of(group)
-    alive = survives(group.kind, fault, group.moment)
-    if fault in REFUSED and group.kind.shaped and group.moment is not Moment.ALWAYS:
+def test_a_fault_costs_at_most_its_own_row(
+    group: Group, fault: Fault, outcome_of: OutcomeOf
+) -> None:
+    check_fault(outcome_of(group), fault)
+
+
+def check_fault(outcome: Outcome, fault: Fault) -> None:
+    group, moment = outcome.group, outcome.group.moment(fault)
+    alive = survives(group.kind, fault, moment)
+    if fault in REFUSED and group.kind.shaped and moment is not Moment.ALWAYS:
         # the first of them teaches another form and the last finds no form left
         check_struck(outcome, fault)
         return
@@ -270,9 +290,9 @@ def test_a_fault_costs_at_most_its_own_row(group: Group, fault: Fault, outcome_o
             assert (state.state is State.DONE) == alive, state
         case Kind.SCENARIOS:
             check_struck(outcome, fault)
-            state = outcome.states["all-cases"][Stage.GEN_SCENARIOS, f"m{group.number(fault):02d}"]
+            state = outcome.states["all-cases"][Stage.GEN_SCENARIOS, f"m{NUMBERS[fault]:02d}"]
             assert (state.state is State.DONE) == alive, state
-            assert (group.key(fault) in outcome.rows) == alive
+            assert (key(fault) in outcome.rows) == alive
         case Kind.USER | Kind.VERDICT:
             check_struck(outcome, fault)
             check_row(outcome, fault, "one", alive=alive)
@@ -285,15 +305,14 @@ def test_a_fault_costs_at_most_its_own_row(group: Group, fault: Fault, outcome_o
 def check_struck(outcome: Outcome, fault: Fault, model: str | None = None) -> None:
     times = outcome.orders.struck[fault, model]
     assert times >= 1
-    if outcome.group.moment is not Moment.ALWAYS:
+    if outcome.group.moment(fault) is not Moment.ALWAYS:
         assert times == 1
 
 
 def check_row(outcome: Outcome, fault: Fault, target: str, *, alive: bool) -> None:
-    group = outcome.group
-    key = group.key(fault, target)
-    row, spared = outcome.rows[key], outcome.spared[key]
-    said = 2 if group.moment is Moment.MIDDLE else 0
+    group, row = outcome.group, outcome.rows[key(fault, target)]
+    spared = outcome.spared[key(fault, target)]
+    said = 2 if group.moment(fault) is Moment.MIDDLE else 0
     if group.kind is Kind.VERDICT:
         assert row.texts == spared.texts
         assert row.outcome == (State.DONE, State.DONE if alive else State.FAILED)
@@ -314,7 +333,7 @@ def check_row(outcome: Outcome, fault: Fault, target: str, *, alive: bool) -> No
 def check_kept(outcome: Outcome, fault: Fault, target: str, row: Row) -> None:
     """An end of the target's own is kept as what it is, and asked for exactly once."""
     model, source = TARGETS[target]
-    turn = 2 if outcome.group.moment is Moment.MIDDLE else 1
+    turn = 2 if outcome.group.moment(fault) is Moment.MIDDLE else 1
     if fault is Fault.CONTEXT_FULL:
         assert row.take.stop_reason is StopReason.CONTEXT_FULL
         assert len(row.messages) == 2 * turn - 1
