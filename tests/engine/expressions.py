@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from re import _constants as op  # type: ignore[attr-defined]  # (a part of Python without types)
@@ -21,32 +22,45 @@ _SAMPLES: Final = {"DIGIT": "1", "SPACE": " ", "WORD": "a", "NOT_SPACE": "a", "N
 _MOST: Final = 60
 
 
-def expressions() -> dict[str, re.Pattern[Any]]:
+@cache
+def expressions() -> Mapping[str, re.Pattern[Any]]:
     """By the module and the name of each, or what it says where it has none."""
     found: dict[str, re.Pattern[Any]] = {}
-    for room in ("engine", "tui"):
-        for path in sorted((ROOT / room).rglob("*.py")):
-            place = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            tree = ast.parse(path.read_text("utf-8"))
-            if not any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree)):
-                continue
-            found |= {f"{place} {text}": one for text, one, _ in _unnamed(tree)}
-            import_module(place)
-            for name, value in vars(sys.modules[place]).items():
-                for one in value if isinstance(value, tuple) else (value,):
-                    inner = one if isinstance(one, tuple) else (one,)
-                    for each in inner:
-                        if isinstance(each, re.Pattern) and _is_of(tree, name):
-                            many = isinstance(value, tuple)
-                            found[f"{place}.{name}" + f" {each.pattern}" * many] = each
+    for place, tree in _modules().items():
+        imports = [node for node in tree if isinstance(node, ast.Import)]
+        if not any(one.name == "re" for node in imports for one in node.names):
+            continue
+        found |= {f"{place} {text}": one for text, one, _ in _unnamed(tree)}
+        import_module(place)
+        for name, value in vars(sys.modules[place]).items():
+            for one in value if isinstance(value, tuple) else (value,):
+                inner = one if isinstance(one, tuple) else (one,)
+                for each in inner:
+                    if isinstance(each, re.Pattern) and _is_of(tree, name):
+                        many = isinstance(value, tuple)
+                        found[f"{place}.{name}" + f" {each.pattern}" * many] = each
     return found
 
 
-def _is_of(tree: ast.Module, name: str) -> bool:
+@cache
+def _modules() -> Mapping[str, Sequence[ast.AST]]:
+    """All nodes of each module, the module's own first."""
+    paths = sorted(path for room in ("engine", "tui") for path in (ROOT / room).rglob("*.py"))
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): list(
+            ast.walk(ast.parse(path.read_bytes()))
+        )
+        for path in paths
+    }
+
+
+def _is_of(tree: Sequence[ast.AST], name: str) -> bool:
     """Whether the module makes it and does not only import it."""
+    module = tree[0]
+    assert isinstance(module, ast.Module)
     names = (
         target
-        for node in tree.body
+        for node in module.body
         for target in (
             node.targets
             if isinstance(node, ast.Assign)
@@ -58,8 +72,8 @@ def _is_of(tree: ast.Module, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in names)
 
 
-def _unnamed(tree: ast.Module) -> Iterator[tuple[str, re.Pattern[Any], str]]:
-    for node in ast.walk(tree):
+def _unnamed(tree: Iterable[ast.AST]) -> Iterator[tuple[str, re.Pattern[Any], str]]:
+    for node in tree:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         of, first = node.func.value, node.args[:1]
@@ -149,17 +163,14 @@ def uses() -> dict[str, str]:
     """How the program looks with each, by its key: by `match`, `fullmatch` or `search`, which stop
     at the first place; `finditer` where it may look for all of them."""
     ways: dict[str, set[str]] = {}
-    for room in ("engine", "tui"):
-        for path in (ROOT / room).rglob("*.py"):
-            tree = ast.parse(path.read_text("utf-8"))
-            place = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            for text, _, way in _unnamed(tree):
-                ways.setdefault(f"{place} {text}", set()).add(way)
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Attribute) and node.attr in _USES:
-                    of = node.value
-                    name = of.id if isinstance(of, ast.Name) else getattr(of, "attr", "")
-                    ways.setdefault(name, set()).add(node.attr)
+    for place, tree in _modules().items():
+        for text, _, way in _unnamed(tree):
+            ways.setdefault(f"{place} {text}", set()).add(way)
+        for node in tree:
+            if isinstance(node, ast.Attribute) and node.attr in _USES:
+                of = node.value
+                name = of.id if isinstance(of, ast.Name) else getattr(of, "attr", "")
+                ways.setdefault(name, set()).add(node.attr)
     found = {}
     for key in expressions():
         name = key if " " in key else key.rpartition(".")[2]
