@@ -85,7 +85,7 @@ def test_rows_fit_and_hold_the_whole_text(seed: int) -> None:
     assert "".join(kept.split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(60))
 def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)
     text, width = random_text(rng, 40), rng.choice([2, 3, 7, 12, 24, 31, 60])
@@ -108,13 +108,12 @@ def test_a_long_text_is_wrapped_in_no_time() -> None:
     assert perf_counter() - began < 1.0
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(seed: int) -> None:
+@pytest.mark.parametrize("width", [8, 24, 60])
+def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> None:
     """Each row is what fits, and no more: whatever came next would not have fitted."""
-    rng = random.Random(seed)
+    rng = random.Random(width)
     words = [word for word in WORDS if "\n" not in word and "\u200d" not in word[:1]]
     text = " ".join(rng.choice(words) for _ in range(4 * AT_ONCE // 5))
-    width = rng.choice([8, 24, 60])
     rows = wrap(text, width)
     assert len(text) > 2 * AT_ONCE
 
@@ -123,7 +122,7 @@ def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(seed: int) -> No
     for row, following in pairwise(rows):
         assert cell_len(text[row.start : row.end]) <= width
         word = text[row.start : text.find(" ", following.start)]
-        assert cell_len(word) > width or following.start == len(text)
+        assert row.indent + cell_len(word) > width or following.start == len(text)
     for cut in range(0, len(text), 997):
         grown = Wrapped(text, width, Wrapped(text[:cut], width))
         assert rows_of(grown) == rows

@@ -1,4 +1,4 @@
-"""The sample workspace over the wire: faults that pass leave no trace in its scores."""
+"""A sample benchmark over the wire: faults that pass leave no trace in its scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PASSING: Final = (
     Fault.STALL_MIDWAY,
     Fault.STALL_WITH_PINGS,
 )
-BENCHMARKS: Final = ("leaning-on-one-voice", "own-judgement", "sycophancy")
+SAMPLES: Final = {"openai": "sycophancy", "anthropic": "own-judgement"}
 # silence is watched for in real time, and a busy machine is not to be taken for a silent model
 WATCHFUL: Final = RetryPolicy(first_token_s=1.5, between_s=1.5, stalls=4)
 
@@ -68,25 +68,26 @@ def scores(place: Workplace) -> dict[str, bytes]:
 
 
 def each(number: int) -> When:
-    """This fault's part of one call in twenty."""
-    whole = 20 * len(PASSING)
-    return When(lambda count: count % whole == 20 * number + 1)
+    """This fault's part of one call in ten."""
+    whole = 10 * len(PASSING)
+    return When(lambda count: count % whole == 10 * number + 1)
 
 
 def test_faults_that_pass_change_no_byte_of_the_scores(place: Workplace, tmp_path: Path) -> None:
+    name = SAMPLES[place.source]
     calm = sample(tmp_path / "calm", place)
-    assert calm.run(*BENCHMARKS).failed == 0
+    assert calm.run(name).failed == 0
     undisturbed = place.server.counters.requests
     place.server.reset()
     rough = sample(tmp_path / "rough", place)
     for number, fault in enumerate(PASSING):
         place.server.plan(fault, None, each(number), Detail(every_ms=50))
-    assert rough.run(*BENCHMARKS).failed == 0
+    assert rough.run(name).failed == 0
     seen = place.server.counters.by_outcome
     assert all(seen[fault.value] >= 1 for fault in PASSING), seen
     struck = sum(seen[fault.value] for fault in PASSING)
-    assert struck >= 0.045 * undisturbed
-    assert len(scores(rough)) == 9
+    assert struck >= 0.09 * undisturbed
+    assert len(scores(rough)) == 3
     assert scores(rough) == scores(calm)
     with rough.reader() as reader:
-        audit.check_store(reader, *BENCHMARKS)
+        audit.check_store(reader, name)
