@@ -9,24 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
-from typing import Final, Self, TypeVar
-
-from sqlite_utils import Database, Migrations
+from typing import Self, TypeVar
 
 from engine.errors import CrosswindError, StoreError
 from engine.files import sync
-from engine.kill_points import KillPoint, reached
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.bulk import Bulk, BulkRow
-from engine.store.connection import transaction
 from engine.store.filesystem import keep_private, mounts_text, refuse_network
-from engine.store.header import APPLICATION_ID, SCHEMA_VERSION, check_header, damaged, unreadable
+from engine.store.header import SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.integrity import check_newest
 from engine.store.lease import WATCH_S, Leaseholder
 from engine.store.pages import has_log, log_of
 from engine.store.reader import Reader
 from engine.store.reading import connect, open_reader, refuse_empty, refuse_unfit
-from engine.store.schema import STEPS, take_step
 from engine.store.tables import StoredRow
 from engine.store.writer import OnTrouble, UtcClock, Writer
 
@@ -219,6 +214,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if _is_up_to_date(connection):
         return  # an engine that starts again is in a hurry
+    # imported here because sqlite-utils takes longer to load than the app has to open a reader
+    from engine.store.migrations import apply_migrations
+
     apply_migrations(connection, path)
 
 
@@ -264,58 +262,3 @@ def create_store(path: Path) -> None:
         raise StoreError(
             f"{path} could not be created: {error}; check the disk's space and who may write there"
         ) from error
-
-
-_NAMES: Final = (
-    "1 everything",
-    "2 whose it is",
-    "3 found quickly",
-    "4 whom one spoke with",
-    "5 whether the user did its part",
-)
-MIGRATIONS: Final = Migrations("crosswind")
-
-
-@MIGRATIONS(name=_NAMES[0])
-def _everything(database: Database) -> None:
-    take_step(database.conn, STEPS[0])
-    database.conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
-@MIGRATIONS(name=_NAMES[1])
-def _whose_it_is(database: Database) -> None:
-    take_step(database.conn, STEPS[1])
-
-
-@MIGRATIONS(name=_NAMES[2])
-def _found_quickly(database: Database) -> None:
-    take_step(database.conn, STEPS[2])
-
-
-@MIGRATIONS(name=_NAMES[3])
-def _whom_one_spoke_with(database: Database) -> None:
-    take_step(database.conn, STEPS[3])
-
-
-@MIGRATIONS(name=_NAMES[4])
-def _whether_the_user_did_its_part(database: Database) -> None:
-    take_step(database.conn, STEPS[4])
-
-
-def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema up to date. Raises `StoreError` where it is newer than this program."""
-    database = Database(connection, execute_plugins=False, recursive_triggers=False)
-    applied = {migration.name for migration in MIGRATIONS.applied(database)}
-    if strange := applied.difference(_NAMES):
-        raise StoreError(
-            f"{path} was written by a newer Crosswind (it has the change "
-            f"{', '.join(sorted(strange))!r}, which this one does not know): update Crosswind"
-        )
-    if applied.issuperset(_NAMES):
-        return
-    # sqlite-utils alone would begin as a reader
-    with transaction(connection):
-        MIGRATIONS.apply(database)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        reached(KillPoint.MIGRATING)
-    reached(KillPoint.MIGRATED)

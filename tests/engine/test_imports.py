@@ -125,6 +125,21 @@ def test_templates_are_loaded_only_for_a_page() -> None:
     assert "jinja2" in loaded("import engine.report.html.page")
 
 
+def test_only_a_store_whose_schema_changes_loads_sqlite_utils_and_never_with_pandas(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "crosswind.db"
+    opened = (
+        "from pathlib import Path\n"
+        "from engine.store.database import open_store\n"
+        f"open_store(Path({str(path)!r})).close()"
+    )
+    made = loaded(opened)
+    assert "sqlite_utils" in made
+    assert not made & {"numpy", "pandas"}
+    assert "sqlite_utils" not in loaded(opened)
+
+
 READING = """
 import sys, threading
 from engine.cli.arguments import parse

@@ -18,7 +18,8 @@ from textual.pilot import Pilot
 from engine.errors import InputError, Problem
 from engine.facts import Fact
 from engine.link import Board, EngineLink, EngineState
-from engine.store.database import MIGRATIONS, create_store
+from engine.store.database import create_store
+from engine.store.migrations import MIGRATIONS
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tests.engine.small_workspace import BENCHMARK, CONFIG

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from sqlite_utils import Database
 
-from engine.store.database import MIGRATIONS
 from engine.store.lock import workspace_holder
+from engine.store.migrations import MIGRATIONS
 from tests.engine.small_workspace import Place, small_workspace
 
 PATIENCE_SECONDS = 60.0
