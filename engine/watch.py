@@ -114,6 +114,8 @@ class Watch:
         if version == self._version:
             return ()
         found: list[Fact] = []
+        # in portions, as the store gives them, so that a watcher that comes late holds no reader
+        # for long
         while facts := self.reader.facts(self.progress.seq):
             for fact in facts:
                 self.progress.apply(fact)

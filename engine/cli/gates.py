@@ -179,6 +179,7 @@ def _judged(
 def _ruling(estimate: Estimate, bound: float) -> Ruling:
     ruling = _ruling_of_interval(estimate, bound)
     worst, best = estimate.if_missing_failed, estimate.if_missing_passed
+    # what has no bounds is no evidence: neither met nor missed
     if worst is None or best is None:
         return Ruling.OPEN
     if (ruling is Ruling.MET and worst < bound) or (ruling is Ruling.MISSED and best >= bound):

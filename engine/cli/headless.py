@@ -89,6 +89,8 @@ def _watched(engine: EngineThread, watch: Watch, *, plain: bool) -> RunResult:
     with _printer(plain=plain) as printer, _signals(engine):
         engine.start()
         asked: str | None = None
+        # on a thread of its own, so that a terminal that does not read holds up this loop and no
+        # call
         while not engine.join(POLL_SECONDS):
             for fact in watch.poll():
                 _pass_on(fact, news)

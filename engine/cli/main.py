@@ -45,6 +45,7 @@ def guarded(command: Callable[[], int]) -> int:
 
 def _broken_pipe() -> int:
     """Whoever read our output has gone, as `| head` does: that is no fault."""
+    # or Python would fail once more at its end, when it flushes what is left
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -96,6 +96,7 @@ def _surprising_numbers(document: YamlDocument) -> Iterator[Problem]:
     """`010` is eight and `1:30` is ninety to YAML, which nobody means here."""
     for at, written in document.written.items():
         value = document.value(at)
+        # not `isinstance`: to Python, true and false are whole numbers as well
         if type(value) is int and not _DECIMAL.fullmatch(written):
             what = f"YAML reads `{shown(written)}` as the number {value}"
             yield document.problem(at, what, hint="write a plain number, or put it in quotes")
@@ -123,6 +124,7 @@ def _spec_problems(
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
     source, model = (spec.text("source") or "").strip().lower(), spec.text("model")
+    # the schema says that it is missing; nothing more can be said of the rest without it
     if not source:
         return
     if source == OFFLINE:

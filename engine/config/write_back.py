@@ -80,6 +80,8 @@ def text_with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[M
 
 
 def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metric]) -> str:
+    # read with places by the one library and written by the other: PyYAML knows where a node begins
+    # in the text and keeps no comments, ruamel.yaml keeps comments and knows no text around a node
     root = yaml.compose(text, Loader=_LOADER)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return _dumped_whole(text, metrics)
@@ -107,6 +109,7 @@ def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: 
         return ("" if is_first else layout.line_end) + _rendered(_fresh(metric, _scalar), layout)
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
     if before.metric == metric:
+        # byte by byte as it was: a person's own line breaks and quotes stay in what did not change
         return lead + before.lines
     [node] = _round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
     _update(node, before.metric, metric)
@@ -237,6 +240,7 @@ def _round_trip(offset: int) -> YAML:
 def _rendered(node: Any, layout: _Layout) -> str:
     written = io.StringIO()
     _round_trip(layout.offset).dump({KEY: [node]}, written)
+    # ruamel.yaml indents a list only below a key, so it is given one, whose line is left out here
     _, *lines = written.getvalue().removesuffix("...\n").splitlines()
     margin = " " * layout.margin
     return "".join((margin + line if line else "") + layout.line_end for line in lines)

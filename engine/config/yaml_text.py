@@ -252,6 +252,7 @@ class _Builder:
             self._stop(event, at[:3], what, hint="write it flatter")
         if len(self.positions) >= MAX_VALUES:
             self._stop(event, at, f"the file holds more than {MAX_VALUES:,} values")
+        # also of what is refused below, so that every problem has a place
         self.positions[at] = _place(event)
         if isinstance(event, yaml.AliasEvent):
             what = f"`*{shown(str(event.anchor))}` is an alias, and aliases are not taken here"
@@ -298,6 +299,8 @@ class _Builder:
         tag = event.tag
         if tag is None or tag == "!":
             tag = self.loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        # `=`, `<<` and the like, which YAML 1.1 gives a meaning that no one here wants: they are
+        # text
         if tag not in _CORE_TAGS and tag != f"{_CORE}timestamp":
             return event.value
         if tag != f"{_CORE}str":
@@ -326,6 +329,7 @@ class _Builder:
     def _refuse(self, event: Any, at: KeyPath, what: str, *, hint: str | None = None) -> None:
         line, column = _place(event)
         self.problems.append(Problem(what, self.path, line, column, dotted(at) or None, hint))
+        # a file that is not meant for this has a fault on each line, and nobody reads on
         if len(self.problems) >= 100:
             self._stop(event, (), "there are more problems; reading stopped here")
 

@@ -261,6 +261,8 @@ class Estimator:
         length = None if asked.target is None else self.measured.length(asked.target.label)
         if length is not None and asked.conversations.high:
             fresh = asked.conversations
+            # turns that are still to be played of conversations that have begun; fresh ones may end
+            # early
             rest = Range(
                 max(0.0, answers.low - fresh.low * fewest_turns(self.turns)),
                 max(0.0, answers.high - fresh.high * self.turns),
@@ -291,6 +293,7 @@ class Estimator:
         length = None if asked.target is None else self.measured.length(asked.target.label)
         if length is None:
             return 1.0, 1.0
+        # the configuration may allow more turns than it did when those were measured
         by = self.turns / max(length.high, 1.0)
         return min(1.0, by), max(1.0, by)
 
@@ -328,6 +331,7 @@ class Estimator:
 
     def _usd(self, spec: ModelSpec, told: Range, said: Range, cached: float = 0.0) -> Range | None:
         low = self._cost(spec, told.low, said.low, cached)
+        # at worst nothing of it was kept by the provider, so that all is paid for in full
         high = self._cost(spec, told.high, said.high, 0.0)
         expected = self._cost(spec, told.expected, said.expected, cached)
         if low is None or high is None or expected is None:

@@ -108,6 +108,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
         return RunPlan(bench.name, work, found.stale, calls, _assumed(bench, metrics, found, found))
+    # how many metrics a model will write is not known, and all else hangs on it: the plan is made
+    # twice, with the fewest and the most, and says the range between
     few, many = (
         _following(one, order, evaluator, standing) for one in _with_new_metrics(bench, metrics[0])
     )
@@ -255,6 +257,8 @@ def number_words(amount: Range) -> str:
 
 def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iterator[StageCalls]:
     if metrics:
+        # a run that was cut off before they reached the file: they are in the store, and not asked
+        # for again
         is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
         asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
@@ -294,6 +298,7 @@ def _playing(
         left = 0 if is_over else max(0, turns - said // 2)
         least = min(left, 1)
         target_answers += Range(least, left, left)
+        # the user's message of this turn is there and the target's is not
         odd = said % 2
         user += Range(max(0, least - odd), max(0, left - odd), max(0, left - odd))
     rows = fresh + Range.exactly(len(begun))

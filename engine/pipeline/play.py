@@ -140,6 +140,8 @@ class ConversationPlanner:
         if take is None:
             return Playing(one, self._work(one.key, Why.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))
+        # a new take, also where one stands open: what is asked for again is to be played from its
+        # beginning
         if self._again or self._order.force:
             why = Why.ASKED if self._again else Why.FORCED
             return Playing(one, self._work(one.key, why), None, take.number + 1)
@@ -169,6 +171,7 @@ async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, s
         raise
     faults = player.user_faults(reason)
     await bench.store.write(TakeEndRow(take=take, stop_reason=reason, user_faults=faults))
+    # a conversation that ended before the target said anything has nothing to be judged
     return take if player.complete_turns else None
 
 

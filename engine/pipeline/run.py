@@ -208,6 +208,8 @@ class Pipeline:
         alone, most = 0.0, ARRIVING_SECONDS
         while self.question is not None and not self.control.draining:
             if self.attended():
+                # somebody has been here: whoever only looks away comes back later than one who
+                # never came
                 alone, most = 0.0, self.unattended_seconds
             await asyncio.sleep(LOOK_SECONDS)
             alone += LOOK_SECONDS
@@ -297,6 +299,7 @@ class Pipeline:
         failed = 0
         benches = self.check(order)
         if order.quote is not None:
+            # it was priced and agreed to by itself, on top of what the run was
             self.budget.agree_more(order.quote.high_usd)
         for bench in benches:
             await self.reckon(bench, order, beside=True)

@@ -191,16 +191,21 @@ def _by_words(failure: Failure) -> FailureKind | None:
     """What the body says, where that is more than the status says."""
     words, message, status = failure.words, failure.message, failure.status
     unsaid = status is None or status < 300
+    # first, because providers say it with the status of a rate limit, which would be waited for in
+    # vain
     if words & _OUT_OF_MONEY or _NO_CREDIT.search(message):
         return FailureKind.FATAL_TARGET
     if _says(failure) is not None:
         return FailureKind.FATAL_TARGET
+    # by its words only with a status for bad requests: a message of an outage may mention the
+    # context, too
     if words & _CONTEXT_WORDS or (status in {400, 413, 422} and _CONTEXT.search(message)):
         return FailureKind.CONTEXT_FULL
     if words & _FILTER and (unsaid or status in {400, 403, 422}):
         return FailureKind.FILTERED
     if status == 403 and _MODERATED.search(message):
         return FailureKind.FILTERED
+    # more tokens than the limit allows in a minute: no wait makes room for this request
     if status == 429 and _TOO_LARGE_EVER.search(message):
         return FailureKind.FATAL_REQUEST
     if words & _OVERLOAD:
@@ -236,10 +241,14 @@ def _by_status(status: int | None) -> FailureKind:
             return FailureKind.RATE_LIMITED
         case 529:
             return FailureKind.OVERLOADED
+        # the key, the bill, the address or the model: it will be the same for the next call
         case 401 | 402 | 403 | 404 | 405 | 410:
             return FailureKind.FATAL_TARGET
+        # statuses of a 4xx that say nothing against the request: it came too late, too early, or
+        # was cut off
         case 408 | 409 | 425 | 499 | None:
             return FailureKind.TRANSIENT
+        # of the server's kind, but it will not learn it: another try would be answered alike
         case 501 | 505:
             return FailureKind.FATAL_REQUEST
     if 300 <= status < 400:
@@ -294,6 +303,7 @@ def _place(location: str) -> str:
 
 def failure_in(body: object, cause: Cause | Fault, status: int | None = None) -> Failure:
     """What a body, or an event in a stream, says went wrong. Every provider has its own shape."""
+    # Google's compatible endpoint puts an error into a list of one
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, Mapping):
@@ -304,6 +314,7 @@ def failure_in(body: object, cause: Cause | Fault, status: int | None = None) ->
     if not isinstance(inner, Mapping):
         inner = body
     code = _word(inner.get("code"))
+    # in a stream the status was 200: some gateways put the one that they mean into the event
     if status is None and _STATUS_CODE.fullmatch(code):
         status = int(code)
     return Failure(

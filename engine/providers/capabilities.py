@@ -149,6 +149,7 @@ def lesson(
         return Lesson(replace(learned, step=Step.PROMPT), note, certain=False)
     broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
+    # some servers break on a form that they do not know, with a status that says nothing of it
     teaches = kind is FailureKind.FATAL_REQUEST or refused_pair or broke_on_form
     if failure.cause is not Cause.STATUS or not teaches:
         return None
@@ -158,7 +159,9 @@ def lesson(
     failure = replace(failure, message=beside)
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = _ABOUT_SHAPE.search(text) is not None
+    # what was left out already cannot be what it refuses now
     name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
+    # a message about a schema mentions parameters by the way: only one that is named apart is meant
     if name is not None and not (about_shape and shaped and not failure.param):
         return _without(name, learned)
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
@@ -179,6 +182,7 @@ def lesson(
             if lower is Step.JSON_OBJECT
             else "takes no form of structured output: asked for JSON in the prompt"
         )
+        # a bare 400 may have had another reason: believed once asking differently has helped
         return Lesson(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
 

@@ -142,6 +142,8 @@ class Connector:
         self, make: Callable[[], P], tls_begins: Callable[[], None]
     ) -> tuple[asyncio.Transport, P]:
         """Connected with what comes first, be it the proxy."""
+        # asyncio's own races addresses as well, but gives no word of when TLS begins, which is
+        # needed to tell a server that does not answer from one that does not speak TLS
         sock = await aiohappyeyeballs.start_connection(
             await self._addresses(), happy_eyeballs_delay=NEXT_ADDRESS_S
         )
@@ -166,6 +168,7 @@ class Connector:
             )
             known = self._lookup = loop.create_task(looking_up)
             self._stale_at = loop.time() + NAMES_KEPT_S
+        # whoever is cancelled meanwhile must not cancel the lookup of all the others
         return await asyncio.shield(known)
 
     async def _through_tunnel(
@@ -184,8 +187,10 @@ class Connector:
         except BaseException:
             transport.abort()
             raise
+        # what `start_tls` gives where the other side has gone meanwhile
         if secured is None:
             raise ConnectionFailedError(CLOSED)
+        # it was made before the tunnel was, and has not been told of the transport it is to use
         connection.connection_made(secured)
         return connection
 
@@ -207,6 +212,8 @@ class ProxyTunnel(asyncio.Protocol):
         match = _STATUS.match(await self._answer)
         if match is None:
             raise ConnectionFailedError(TransportFailure(Fault.BROKEN))
+        # its status is kept: 407 asks for a password, another may be the proxy's word for a host it
+        # cannot reach
         if match[1] != b"200":
             raise ConnectionFailedError(TransportFailure(Fault.PROXY, status=int(match[1])))
 

@@ -126,6 +126,7 @@ def _messages(said: Sequence[MessageGroup], ask: ChatRequest, before: int) -> li
         if turn.role is Speaks.SYSTEM or not texts:
             continue
         if rows and rows[-1][0] is turn.role:
+            # where an empty text was left out, two of one speaker follow one another
             rows[-1][1].extend(texts)
         else:
             rows.append((turn.role, texts))
@@ -192,6 +193,7 @@ def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]
     bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
     if bounds:
         before = f"{schema['description']} " if "description" in schema else ""
+        # a bound that the form cannot hold the model to is told to it, and checked afterwards
         plain["description"] = f"{before}({', '.join(bounds)})"
     return plain
 
@@ -262,6 +264,7 @@ class AnthropicReplyParser:
         if fresh is not None:
             tokens.cached = count(usage.get("cache_read_input_tokens"))
             tokens.cache_written = count(usage.get("cache_creation_input_tokens"))
+            # its `input_tokens` are only those that came from no cache and went into none
             tokens.input = fresh + (tokens.cached or 0) + (tokens.cache_written or 0)
         output = count(usage.get("output_tokens"))
         if output is not None:

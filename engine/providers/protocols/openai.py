@@ -73,17 +73,20 @@ class OpenAIDialect:
             "model": ask.model,
             "messages": [_message(turn) for turn in turns(ask)],
             "stream": True,
+            # without it most servers do not say what a streamed reply used
             "stream_options": {"include_usage": True},
             "temperature": params.temperature,
             "top_p": params.top_p,
             # some servers know efforts that OpenAI does not
             "reasoning_effort": cast("ReasoningEffort", params.reasoning_effort),
+            # only where a person asked for one: some servers refuse it, and most pass it over
             "seed": None if params.seed is None else ask.seed,
         }
         response_format = _response_format(ask)
         if response_format is not None:
             body["response_format"] = response_format
         if ask.cache is not None and ask.first_party:
+            # requests of one conversation go to the machine that has kept its beginning
             body["prompt_cache_key"] = f"crosswind-{ask.seed:x}"
         limit = _limit_name(ask)
         if limit is not None:
@@ -197,6 +200,7 @@ class OpenAIReplyParser:
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._end(reason)
+            # an end moves the reply, also without a word
             return text or ""
         return text
 
@@ -248,6 +252,7 @@ class OpenAIReplyParser:
             tokens.cached = count(details.get("cached_tokens"))
             tokens.cache_written = count(details.get("cache_write_tokens"))
         if tokens.cached is None:
+            # DeepSeek's name for it
             tokens.cached = count(usage.get("prompt_cache_hit_tokens"))
 
 
