@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from math import sqrt
+from math import comb, sqrt
 from typing import Final
 
 from engine.analysis.contrasts import PairError, pair_error
@@ -19,6 +20,7 @@ from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import outcomes_of
 from engine.pipeline.standing import Standing
 from engine.stages.gen_scenarios import combinations
+from engine.statistics.family import Part, levels
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
 from engine.store.reader import Reader
 
@@ -28,7 +30,7 @@ _ENOUGH_SEEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest true difference between two targets that a plan finds 4 times out of 5."""
+    """The smallest true difference between two targets that a plan marks 4 times out of 5."""
 
     track: Track | None
     """None for both together."""
@@ -38,6 +40,8 @@ class Detectable:
     """When the plan is carried out."""
     seen: bool
     """Whether it follows from verdicts that are there, or from assumptions."""
+    comparisons: int = 1
+    """Among which it is to be marked: those that the results will make."""
 
 
 def detectable_differences(
@@ -54,7 +58,40 @@ def detectable_differences(
     tracks: list[Track | None] = [track for track in Track if sizes[track].metrics]
     if len(tracks) > 1:
         tracks.insert(0, None)
-    return [_detectable(track, sizes[track], pair_error(tallies, track)) for track in tracks]
+    family = _family(len(config.targets), len(tracks), config.demographics)
+    allowed = levels(family)
+    return [
+        _detectable(
+            _Sought(track, allowed[Part.PAIRS_ON_TRACKS if number else Part.PAIRS], family.total()),
+            sizes[track],
+            pair_error(tallies, track),
+        )
+        for number, track in enumerate(tracks)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """A mark that the results may make."""
+
+    track: Track | None
+    level: float
+    """With what probability it may be made by chance."""
+    comparisons: int
+
+
+def _family(targets: int, sets: int, demographics: Mapping[str, Sequence[str]]) -> Counter[Part]:
+    """How much the results will compare, on so many sets of metrics."""
+    pairs = comb(targets, 2)
+    gaps = sum(comb(len(values), 2) for values in demographics.values())
+    return Counter(
+        {
+            Part.PAIRS: pairs,
+            Part.PAIRS_ON_TRACKS: pairs * (sets - 1),
+            Part.GAPS: gaps,
+            Part.GAPS_OF_TARGETS: gaps * targets,
+        }
+    )
 
 
 def _sizes(
@@ -85,14 +122,18 @@ def _sizes(
     return sizes
 
 
-def _detectable(track: Track | None, plan: Plan, seen: PairError | None) -> Detectable:
+def _detectable(sought: _Sought, plan: Plan, seen: PairError | None) -> Detectable:
     scenarios = plan.metrics * plan.scenarios
     if seen is None or seen.base_scenarios < _ENOUGH_SEEN:
-        return Detectable(track, smallest_difference(plan), scenarios, seen=False)
+        found = smallest_difference(plan, level=sought.level)
+        return Detectable(
+            sought.track, found, scenarios, seen=False, comparisons=sought.comparisons
+        )
     error = seen.error * sqrt(seen.base_scenarios / scenarios)
     # a metric of one scenario has no variance of its own; such metrics are taken together
     freedom = scenarios - plan.metrics if plan.scenarios > 1 else scenarios - 1
-    return Detectable(track, detectable(error, freedom), scenarios, seen=True)
+    found = detectable(error, freedom, sought.level)
+    return Detectable(sought.track, found, scenarios, seen=True, comparisons=sought.comparisons)
 
 
 def power_sentences(found: Sequence[Detectable]) -> list[str]:
@@ -116,5 +157,5 @@ def _sentence(one: Detectable) -> str:
     )
     return (
         f"{where}: can tell two targets apart that differ by {points(one.difference)} or more, "
-        f"4 times out of 5 ({basis})"
+        f"4 times out of 5, as sure among {plural(one.comparisons, 'comparison')} ({basis})"
     )

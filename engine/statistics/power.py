@@ -7,8 +7,8 @@ from math import sqrt
 from typing import Final
 
 from engine.statistics.distributions import student_quantile
+from engine.statistics.family import ERROR_RATE
 
-ALPHA: Final = 0.05
 POWER: Final = 0.8
 
 
@@ -39,13 +39,16 @@ class Assumed:
     """How far two targets pass and fail on the same rows, 0 to 1; 0 is the cautious guess."""
 
 
-def smallest_difference(plan: Plan, assumed: Assumed | None = None) -> float | None:
-    """The smallest true difference between two pass rates that a two-sided test at 5 % finds with
-    a probability of 80 %; None where no plan of this size can (fewer than two clusters, or more
-    than 1 would be needed).
+def smallest_difference(
+    plan: Plan, assumed: Assumed | None = None, *, level: float = ERROR_RATE
+) -> float | None:
+    """The smallest true difference between two pass rates that is marked with a probability of
+    80 %, where one that is not there is marked with a probability of `level`; None where no plan of
+    this size can (fewer than two clusters, or more than 1 would be needed).
 
-    (t(.975) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n: S. L. Lohr, Sampling:
-    Design and Analysis (2010), section 2.6 and eq. 5.12; t for z: Cochran (1977), section 4.5.
+    (t(1 - level / 2) + t(.8)) * SE with SE^2 = 2 p (1 - p) (1 - r) * deff / n: S. L. Lohr,
+    Sampling: Design and Analysis (2010), section 2.6 and eq. 5.12; t for z: Cochran (1977), section
+    4.5.
     """
     assumed = assumed or Assumed()
     per_cluster = plan.variants * plan.samples
@@ -53,14 +56,16 @@ def smallest_difference(plan: Plan, assumed: Assumed | None = None) -> float | N
         return None
     deff = 1 + (per_cluster - 1) * assumed.correlation
     spread = 2 * assumed.rate * (1 - assumed.rate) * (1 - assumed.between_targets)
-    return detectable(sqrt(spread * deff / plan.rows), _freedom(plan.metrics, plan.scenarios))
+    return detectable(
+        sqrt(spread * deff / plan.rows), _freedom(plan.metrics, plan.scenarios), level
+    )
 
 
-def detectable(error: float, freedom: int) -> float | None:
+def detectable(error: float, freedom: int, level: float) -> float | None:
     """The same from the standard error of the difference; None for no freedom or beyond 1."""
     if freedom < 1:
         return None
-    found = (student_quantile(1 - ALPHA / 2, freedom) + student_quantile(POWER, freedom)) * error
+    found = (student_quantile(1 - level / 2, freedom) + student_quantile(POWER, freedom)) * error
     return found if found <= 1 else None
 
 

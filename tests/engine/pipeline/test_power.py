@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from math import comb
 
 from engine.benchmark import Track
 from engine.config.benchmark_file import load_definition
@@ -47,9 +48,25 @@ def test_more_scenarios_find_smaller_differences(place: Place) -> None:
     _, sentence, _ = power_sentences(planned(place))
     assert sentence == (
         "positive metrics, 80 base scenarios: can tell two targets apart that differ by "
-        f"{found[2] * 100:.0f} points or more, 4 times out of 5 (assuming pass rates of 70% and an "
-        "intra-class correlation of 0.2)"
+        f"{found[2] * 100:.0f} points or more, 4 times out of 5, as sure among 6 comparisons "
+        "(assuming pass rates of 70% and an intra-class correlation of 0.2)"
     )
+
+
+def test_more_targets_are_to_be_told_apart_by_more(place: Place) -> None:
+    place.edit(place.config, "scenarios_per_metric: 2,", "scenarios_per_metric: 40,")
+    few = planned(place)
+    text = place.config.read_text()
+    line = next(one for one in text.splitlines() if "id: wavers" in one)
+    more = "\n".join([line, *(line.replace("wavers", f"wavers-{n}") for n in range(6))])
+    place.config.write_text(text.replace(line, more))
+    many = planned(place)
+    assert [one.comparisons for one in few] == [6] * 3
+    assert [one.comparisons for one in many] == [3 * comb(8, 2) + 9] * 3
+    for before, after in zip(few, many, strict=True):
+        assert before.difference is not None
+        assert after.difference is not None
+        assert 1.1 * before.difference < after.difference < 2 * before.difference
 
 
 def test_verdicts_that_are_there_take_the_place_of_assumptions(place: Place) -> None:

@@ -114,6 +114,9 @@ def test_a_larger_plan_finds_smaller_differences() -> None:
     assert plan.rows == 320
     assert found is not None
     assert 0.05 < found < 0.3
+    among_many = smallest_difference(plan, level=0.05 / 91)
+    assert among_many is not None
+    assert among_many > 1.3 * found
     larger = smallest_difference(Plan(4, 40, 4, 2))
     assert larger is not None
     assert larger == pytest.approx(found / 2, rel=0.05)
@@ -121,7 +124,7 @@ def test_a_larger_plan_finds_smaller_differences() -> None:
     assert more_samples == smallest_difference(plan, Assumed(correlation=1.0)), "only repeats"
     assert smallest_difference(Plan(1, 1, 4, 2)) is None
     assert smallest_difference(Plan(1, 2, 1, 1)) is None, "more than everything would be needed"
-    assert detectable(0.05, 0) is None
+    assert detectable(0.05, 0, 0.05) is None
 
 
 @pytest.mark.parametrize(
