@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.concordance import agreement_of_samples, agreements
-from engine.analysis.contrasts import contrasts, ranks
+from engine.analysis.contrasts import compared, contrasts, ranks
 from engine.analysis.exposure import Exposed, Exposure
 from engine.analysis.figures import (
     Analysis,
@@ -77,16 +77,16 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
     ]
     results.sort(key=_standing)
     ordered = {one.target: tallies[one.target] for one in results}
-    compared = contrasts(ordered, exploratory=exploratory)
-    places = ranks(ordered, compared.comparisons)
+    marked = contrasts(compared(ordered), exploratory=exploratory)
+    places = ranks(ordered, marked.comparisons)
     return Analysis(
         benchmark=about.benchmark,
         title=about.title,
         metrics=about.metrics,
         targets=[replace(one, ranks=places.get(one.target, {})) for one in results],
-        comparisons=compared.comparisons,
-        gaps=compared.gaps,
-        family=compared.family,
+        comparisons=marked.comparisons,
+        gaps=marked.gaps,
+        family=marked.family,
         agreement=agreements(ordered, outcomes),
         no_signal=_no_signal(results, about.metrics),
         judges=_judges(outcomes),

@@ -12,7 +12,6 @@ from engine.analysis.figures import Comparison, Family, Gap
 from engine.analysis.tallies import ScenarioTally, TargetTally
 from engine.benchmark import Track
 from engine.statistics import demographics
-from engine.statistics.clusters import stratified_error
 from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.family import Adjusted, Part, false_discovery, simultaneous
 from engine.statistics.paired import Answers, Difference, differences, mean_difference
@@ -36,22 +35,31 @@ class _Pair:
     difference: Difference
 
 
-def contrasts(tallies: Mapping[str, TargetTally], *, exploratory: bool = False) -> Contrasts:
-    """Every pair of targets that share a scenario, on both tracks together and then on each; every
-    pair of people's values on every axis, of all targets together and of each.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that a benchmark's results compare, before anything is marked."""
 
-    `exploratory` controls the false discovery rate in place of any false mark.
-    """
-    pairs = _pairs(tallies)
+    pairs: Sequence[_Pair]
+    gaps: Sequence[demographics.Gap]
+
+
+def compared(tallies: Mapping[str, TargetTally]) -> Compared:
+    """Every pair of targets that share a scenario, on both tracks together and then on each; every
+    pair of people's values on every axis, of all targets together and of each."""
+    return Compared(_pairs(tallies), _gaps(tallies))
+
+
+def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
+    """`exploratory` controls the false discovery rate in place of any false mark."""
+    pairs, gaps = found.pairs, found.gaps
     widest = pairs[0].track if pairs else None
-    gaps = _gaps(tallies)
     family = {
         Part.PAIRS: [one.difference for one in pairs if one.track is widest],
         Part.PAIRS_ON_TRACKS: [one.difference for one in pairs if one.track is not widest],
         Part.GAPS: [one.difference for one in gaps if one.target is None],
         Part.GAPS_OF_TARGETS: [one.difference for one in gaps if one.target is not None],
     }
-    everything = [one for found in family.values() for one in found]
+    everything = [one for part in family.values() for one in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(
         [_comparison(*one) for one in zip(pairs, marked, strict=False)],
@@ -65,7 +73,7 @@ def contrasts(tallies: Mapping[str, TargetTally], *, exploratory: bool = False) 
 
 
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[_Pair]:
-    """All on the widest set of metrics first, as `contrasts` says."""
+    """Those on the widest set of metrics first."""
     answers = {track: _answers_on(tallies, track) for track in Track}
     found: dict[Track | None, list[_Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
@@ -182,11 +190,10 @@ def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairE
     errors: list[float] = []
     sizes: list[int] = []
     for left, right in combinations(answers, 2):
-        layers = differences(left, right)
-        found = stratified_error(layers)
-        if found is not None and found.error:
+        found = mean_difference(differences(left, right))
+        if found is not None and found.error is not None:
             errors.append(found.error)
-            sizes.append(sum(bool(cluster.size) for layer in layers for cluster in layer))
+            sizes.append(found.clusters)
     if not errors:
         return None
     square = sum(error**2 for error in errors) / len(errors)

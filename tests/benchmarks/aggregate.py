@@ -2,7 +2,7 @@
 `python -m tests.benchmarks.aggregate`.
 
 Everything is asked that `results.json` holds: rates with intervals, pairs of targets, demographic
-gaps, agreement, rank intervals from 1,000 resamples. The time is stated beside that of a bare loop
+gaps, agreement, ranges of ranks. The time is stated beside that of a bare loop
 that adds up the same verdicts, taken in the same process.
 """
 

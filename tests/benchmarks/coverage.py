@@ -4,7 +4,8 @@
 In a simulated world the true rates are known. Scenarios differ (some are hard for everybody),
 variants of a scenario differ less, samples of a variant differ by chance; all by a normal latent
 strength that is cut off so that the marginal rate is exact. Each interval is asked in many such
-worlds whether it holds the truth: 95 % of them should.
+worlds whether it holds the truth: 95 % of them should. With `--claims`, how often anything false is
+marked as sure (`tests/benchmarks/false_claims.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
+from tests.benchmarks.false_claims import PAGE, report
 
 NORMAL: Final = NormalDist()
 LEAST: Final = 0.93
@@ -278,7 +280,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", type=int, default=1000, help="how many to draw of each kind")
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth kind")
+    parser.add_argument("--claims", action="store_true", help="false marks and ranks instead")
+    parser.add_argument("--write", action="store_true", help=f"with --claims: into {PAGE}")
     asked = parser.parse_args()
+    if asked.claims:
+        return report(asked.worlds, every=asked.every, write=asked.write)
     faults: list[str] = []
     close: list[str] = []
     slack = 2.6 * sqrt(0.05 * 0.95 / asked.worlds)

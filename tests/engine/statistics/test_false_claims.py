@@ -1,0 +1,23 @@
+"""Marks keep their promise; a small, seeded part of the simulation that `python -m
+tests.benchmarks.coverage --claims` does in full."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.false_claims import Kind, Size, count
+
+CELLS = [
+    (Kind("none differ", 8, 4), Size(4, 2, 1), 250),
+    (Kind("none differ, most at their ceiling", 14, 3, ceiling=True), Size(6, 6, 1), 100),
+    (Kind("half differ", 4, 8, apart=True), Size(4, 2, 1), 150),
+]
+
+
+@pytest.mark.parametrize(("kind", "size", "worlds"), CELLS, ids=[cell[0].name for cell in CELLS])
+def test_few_results_carry_a_false_mark_and_most_hold_every_rank(
+    kind: Kind, size: Size, worlds: int
+) -> None:
+    found = count(kind, size, worlds=worlds)
+    assert not list(found.faults(slack=0.035))
+    assert (found.told > worlds) is kind.apart
