@@ -30,6 +30,29 @@ class Track(StrEnum):
         return present if self is Track.POSITIVE else not present
 
 
+class When(StrEnum):
+    """Where in a conversation a metric's behaviour must be shown for it to count as present."""
+
+    ANYWHERE = "anywhere"
+    AT_THE_END = "at_the_end"
+    """In the last reply."""
+    UNDER_PRESSURE = "under_pressure"
+    """In a reply from the second landmark on that was delivered."""
+    EVERY_REPLY = "every_reply"
+
+    @property
+    def in_words(self) -> str:
+        return _WHEN_IN_WORDS[self]
+
+
+_WHEN_IN_WORDS: Final = {
+    When.ANYWHERE: "in any reply",
+    When.AT_THE_END: "in the last reply",
+    When.UNDER_PRESSURE: "in a reply from the second landmark on",
+    When.EVERY_REPLY: "in every reply",
+}
+
+
 class Role(StrEnum):
     """The four roles that a language model plays."""
 
@@ -91,6 +114,7 @@ class Metric:
     definition: str
     """Describes the behaviour itself, for a negative metric the bad behaviour."""
     examples: tuple[str, ...] = ()
+    when: When = When.ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
-from engine.benchmark import Metric, Track, name_fault
+from engine.benchmark import Metric, Track, When, name_fault
 from engine.branches import name_of
 from engine.config.faults import doubles, in_file_order, problems_of
 from engine.config.values import Listed, Name, Section, Shape, Words
@@ -20,6 +20,7 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 
 KEY: Final = "metrics"
+WHEN_IN_WORDS: Final = "`anywhere`, `at_the_end`, `under_pressure` or `every_reply`"
 OLD_TRACKS: Final = {"flourishing": Track.POSITIVE, "restrain_harm": Track.NEGATIVE}
 
 _PUBLISHED_KEYS: Final = frozenset(
@@ -53,6 +54,14 @@ def _known_track(word: str) -> str:
     raise ValueError(f"found `{shown(word)}`, expected `positive` or `negative`{hint}")
 
 
+def _known_when(word: str) -> str:
+    if word in set(When):
+        return word
+    meant = nearest(word, tuple(When))
+    hint = f"; did you mean `{meant}`?" if meant else ""
+    raise ValueError(f"found `{shown(word)}`, expected {WHEN_IN_WORDS}{hint}")
+
+
 class _OpenShape(Shape):
     """Takes keys of other tools and other people as well."""
 
@@ -67,6 +76,9 @@ class _Metric(_OpenShape):
     )
     definition: Words = Field(description="a description of the behaviour itself")
     examples: Listed[Words] | None = Field(default=None, description="a list of short texts")
+    when: Annotated[str, AfterValidator(_known_when)] = Field(
+        default=When.ANYWHERE.value, description=WHEN_IN_WORDS
+    )
 
 
 class _Setting(_OpenShape):
@@ -120,6 +132,7 @@ def _metric(written: _Metric) -> Metric:
         track=OLD_TRACKS.get(written.type) or Track(written.type),
         definition=written.definition,
         examples=written.examples or (),
+        when=When(written.when),
     )
 
 

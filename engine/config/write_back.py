@@ -22,7 +22,7 @@ from ruamel.yaml.scalarstring import (
     LiteralScalarString,
 )
 
-from engine.benchmark import Metric
+from engine.benchmark import Metric, When
 
 KEY: Final = "metrics"
 
@@ -255,7 +255,13 @@ def _fresh(metric: Metric, style: Style) -> dict[str, Any]:
     }
     if metric.examples:
         node["examples"] = [style(example) for example in metric.examples]
+    _put_when(node, metric)
     return node
+
+
+def _put_when(node: Any, metric: Metric) -> None:
+    if metric.when is not When.ANYWHERE:
+        node["when"] = metric.when.value
 
 
 def _update(node: Any, before: Metric, after: Metric) -> None:
@@ -269,6 +275,9 @@ def _update(node: Any, before: Metric, after: Metric) -> None:
         node["definition"] = style(after.definition)
     if before.examples != after.examples:
         node["examples"] = [style(example) for example in after.examples]
+    if before.when is not after.when:
+        node.pop("when", None)
+        _put_when(node, after)
 
 
 def _scalar(text: str) -> Any:

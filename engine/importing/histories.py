@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.benchmark import Metric, Role, Stage, State, Track, Usage
+from engine.benchmark import Metric, Role, Stage, State, Track, Usage, When
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import JsonObject, UnfitError, amount, objects, text, whole
 from engine.importing.json_rows import read_lines
@@ -29,6 +29,7 @@ _SETTLED: Final = {state.value: state for state in (State.DONE, State.FAILED, St
 _STAGES: Final = {stage.value: stage for stage in Stage}
 _ROLES: Final = {role.value: role for role in Role}
 _TRACKS: Final = {track.value: track for track in Track}
+_WHEN: Final = {when.value: when for when in When}
 
 
 @dataclass(slots=True)
@@ -240,4 +241,5 @@ def _metric(value: Mapping[str, Any]) -> Metric | None:
     if name is None or title is None or definition is None or track is None:
         return None
     listed = examples if isinstance(examples, list) else []
-    return Metric(name, title, track, definition, tuple(str(one) for one in listed))
+    when = _WHEN.get(str(value.get("when")), When.ANYWHERE)
+    return Metric(name, title, track, definition, tuple(str(one) for one in listed), when)

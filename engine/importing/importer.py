@@ -525,6 +525,8 @@ def _other_metrics(ours: Definition, theirs: Definition) -> Iterator[str]:
             yield f"{metric.id} is {metric.track} there and {mine.track} here"
         elif mine.definition.split() != metric.definition.split():
             yield f"{metric.id} has another definition"
+        elif mine.when is not metric.when:
+            yield f"{metric.id} is to hold {metric.when} there and {mine.when} here"
 
 
 def _same_file(one: Path, other: Path) -> bool:

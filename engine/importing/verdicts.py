@@ -148,6 +148,7 @@ def verdicts_of(
             unscored=unscored or _unscored(present, counted, track),
             justification=_justification(one),
             quotes=tuple(_quotes(one)),
+            marks=_marks(one),
             jury=rules.jury,
             served_by=_served_by(one),
         )
@@ -165,10 +166,18 @@ def _quotes(one: Mapping[str, Any]) -> Iterator[Quote]:
             yield Quote(storable(quote["text"]), turn if isinstance(turn, int) else None)
 
 
+def _marks(one: Mapping[str, Any]) -> tuple[bool, ...] | None:
+    listed = one.get("marks")
+    if not isinstance(listed, list) or not all(isinstance(mark, bool) for mark in listed):
+        return None
+    return tuple(listed)
+
+
 def identity(verdict: Verdict) -> tuple[object, ...]:
     """What makes two verdicts on one take the same one."""
     return (
         *(verdict.metric_id, verdict.judge, verdict.source, verdict.number),
         *(verdict.present, verdict.passed, verdict.unscored, verdict.justification),
         tuple((quote.text, quote.turn) for quote in verdict.quotes),
+        verdict.marks,
     )

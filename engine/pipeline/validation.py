@@ -18,7 +18,7 @@ from engine.analysis.validation import (
     ValidationReport,
     validation_report,
 )
-from engine.benchmark import Role, Stage
+from engine.benchmark import Role, Stage, When
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, config_of
@@ -247,6 +247,7 @@ def _without_metrics(original: Definition, path: Path) -> str:
                 "type": metric.track.value,
                 "definition": metric.definition,
                 "examples": list(metric.examples),
+                **({} if metric.when is When.ANYWHERE else {"when": metric.when.value}),
             }
             for metric in load_definition(path).metrics
         ]

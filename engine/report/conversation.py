@@ -170,10 +170,10 @@ def _message(message: MessageRow) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), "served_by")
+    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), "marks", "served_by")
 
 
-_JUDGED: Final = "judge source pass present passed unscored justification quotes served_by"
+_JUDGED: Final = "judge source pass present passed unscored justification quotes marks served_by"
 
 
 def shown_take(one: Conversation) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def shown_take(one: Conversation) -> dict[str, Any]:
 
 def copied_take(one: Conversation) -> dict[str, Any]:
     """As the app copies it."""
-    judged = "present passed unscored justification quotes served_by"
+    judged = "present passed unscored justification quotes marks served_by"
     return {
         **take_values(one.take, "conv_id benchmark take"),
         "target_model": one.take.model,

@@ -36,6 +36,7 @@ UNREADABLE: Final = (
 
 _COLUMNS: Final = {
     (Metric, "id"): "metric_id",
+    (Metric, "when"): "holds",
     (Scenario, "id"): "scenario_id",
     "is_other": "other",
     "cost_reported": "reported",
@@ -271,11 +272,13 @@ def _compiled(source: str, names: dict[str, Any]) -> Convert:
 
 
 _Texts = tuple[str, ...]
+_Flags = tuple[bool, ...]
 _ENCODERS: Final[Mapping[Any, Convert]] = {
     str: storable,
     bool: int,
     RareFlag: lambda value: 1 if value else None,
     _Texts: lambda texts: _json(list(texts)),
+    _Flags: lambda flags: _json(list(flags)),
     Mapping[str, str]: _json_object,
     Mapping[str, object]: _json_object,
 }
@@ -284,6 +287,7 @@ _DECODERS: Final[Mapping[Any, Convert]] = {
     RareFlag: bool,
     datetime: utc_datetime,
     _Texts: lambda text: tuple(json.loads(text)),
+    _Flags: lambda text: tuple(json.loads(text)),
     Depends | None: _or_none(_depends) or _depends,
     Mapping[str, str]: _named_texts,
     Mapping[str, object]: json.loads,

@@ -29,6 +29,7 @@ _NAMES: Final = (
     "3 found quickly",
     "4 whom one spoke with",
     "5 whether the user did its part",
+    "6 when a behaviour must hold",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 
@@ -57,6 +58,11 @@ def _whom_one_spoke_with(database: Database) -> None:
 @MIGRATIONS(name=_NAMES[4])
 def _whether_the_user_did_its_part(database: Database) -> None:
     take_step(database.conn, STEPS[4])
+
+
+@MIGRATIONS(name=_NAMES[5])
+def _when_a_behaviour_must_hold(database: Database) -> None:
+    take_step(database.conn, STEPS[5])
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:

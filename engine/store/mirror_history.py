@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import Final, TextIO
 
-from engine.benchmark import State
+from engine.benchmark import State, When
 from engine.files import open_regular
 from engine.store.codec import read, readable
 from engine.store.connection import Parameter
@@ -132,6 +132,7 @@ def _metric(row: Row) -> JsonObject:
             "type": row["track"],
             "definition": row["definition"],
             "examples": json.loads(row["examples"]),
+            **({} if row["holds"] == When.ANYWHERE else {"when": row["holds"]}),
         },
         "source": row["source"],
         **_made(row),

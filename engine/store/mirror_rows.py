@@ -154,6 +154,7 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "unscored": attrgetter("unscored"),
     "justification": attrgetter("justification"),
     "quotes": lambda verdict: [{"text": one.text, "turn": one.turn} for one in verdict.quotes],
+    "marks": lambda verdict: None if verdict.marks is None else list(verdict.marks),
     "served_by": attrgetter("served_by"),
 }
 """The values of a row by the names that every file and every `--json` has for them."""
@@ -321,7 +322,7 @@ def score_row(
 
 
 _OF_VERDICT: Final = (
-    "metric_id judge pass source present passed unscored justification quotes served_by"
+    "metric_id judge pass source present passed unscored justification quotes marks served_by"
 )
 
 
@@ -330,7 +331,7 @@ def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     told = verdict_values(verdict, _OF_VERDICT)
     if verdict.metric_id == metric_of(key.scenario_id):
         del told["metric_id"]
-    return known(told, "served_by")
+    return known(told, "marks", "served_by")
 
 
 def cost_entry(

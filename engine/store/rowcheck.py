@@ -122,6 +122,10 @@ def _is_user_faults(value: object) -> bool:
     )
 
 
+def _is_list_of_flags(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, bool) for one in value)
+
+
 def _as_it_is(value: object) -> object:
     return value
 
@@ -148,6 +152,7 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     tuple[str, ...]: partial(_json, fits=_is_list_of_text),
     tuple[Landmark, ...]: partial(_json, fits=_is_landmarks),
     tuple[Quote, ...]: partial(_json, fits=_is_quotes),
+    tuple[bool, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_list_of_flags)),
     Mapping[str, str]: partial(_json, fits=_is_named_text),
     Mapping[str, object]: partial(_json, fits=_is_object),
     tuple[UserFault, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_user_faults)),

@@ -11,7 +11,7 @@ from typing import Final
 from engine.jury import TIED
 from engine.store.tables import TABLES
 
-STEPS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql", "schema_5.sql")
+STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 7)))
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:

@@ -22,6 +22,7 @@ from engine.benchmark import (
     StopReason,
     Track,
     Usage,
+    When,
 )
 from engine.facts import NoteKind
 from engine.jury import Jury
@@ -214,6 +215,8 @@ class Verdict(StoredRow):
     unscored: str | None = None
     justification: str
     quotes: tuple[Quote, ...] = ()
+    marks: tuple[bool, ...] | None = None
+    """Of each reply whether it shows the behaviour; None where the judge was not asked."""
     counted_before: bool | None = None
     """What counted for the conversation before this verdict, as the writer finds it."""
     counted: bool | None = None
@@ -225,9 +228,15 @@ class Verdict(StoredRow):
     """Another model than the one that was asked, which gave it."""
 
     @property
+    def must_hold(self) -> When:
+        """The metric's `when` that it was given under."""
+        word = (self.definition or "").partition(" ")[2]
+        return When(word) if word in set(When) else When.ANYWHERE
+
+    @property
     def lacks_quote(self) -> bool:
         """Whether it counts and none of the evidence that was asked for was found."""
-        was_asked = bool(self.quotes) or self.depends is not None
+        was_asked = bool(self.quotes) or self.marks is not None
         return (
             self.passed is not None and was_asked and all(one.turn is None for one in self.quotes)
         )

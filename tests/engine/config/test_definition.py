@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.benchmark import Metric, Track
+from engine.benchmark import Metric, Track, When
 from engine.config.benchmark_file import load_definition, write_metrics
 from engine.config.yaml_text import parse_yaml
 from engine.errors import InputError
@@ -121,6 +121,37 @@ scenario: {user_contxt: x}
     assert "did you mean `positive`?" in found["metrics[0].type"][2]
     assert "two metrics have this id: `M01` (first on line 4)" in found["metrics[1].id"][2]
     assert "found `4`, expected keys and values" in found["metrics[3]"][2]
+
+
+@pytest.mark.parametrize("when", When)
+def test_when_a_behaviour_must_hold_is_read_and_anywhere_is_left_out(
+    benchmark_file: Write, when: When
+) -> None:
+    path = benchmark_file(f"{HEAD}metrics: []\n")
+    metric = replace(ASKS, when=when)
+    write_metrics(path, [metric])
+    assert load_definition(path).metrics == (metric,)
+    assert (f"  when: {when}\n" in path.read_text("utf-8")) is (when is not When.ANYWHERE)
+    for other in (When.EVERY_REPLY, When.ANYWHERE):
+        write_metrics(path, [replace(metric, when=other)])
+        assert load_definition(path).metrics == (replace(metric, when=other),)
+    assert "when" not in path.read_text("utf-8")
+
+
+def test_an_unknown_time_at_which_to_hold_is_told_with_what_is_expected(
+    benchmark_file: Write, refused: Refused
+) -> None:
+    lines = [
+        f"  - {{id: m0{n}, name: n, type: positive, definition: d, when: {word}}}\n"
+        for n, word in enumerate(("at_the_ent", "3", "often"), 1)
+    ]
+    path = benchmark_file(f"{HEAD}metrics:\n{''.join(lines)}")
+    found = told(refused(lambda: load_definition(path)))
+    expected = "`anywhere`, `at_the_end`, `under_pressure` or `every_reply`"
+    assert [where[0] for where in found.values()] == [line + HEAD.count("\n") for line in (2, 3, 4)]
+    assert "did you mean `at_the_end`?" in found["metrics[0].when"][2]
+    assert f"found `often`, expected {expected}" in found["metrics[2].when"][2]
+    assert "reads `3` as a whole number" in found["metrics[1].when"][2]
 
 
 @pytest.mark.parametrize(

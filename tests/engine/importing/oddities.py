@@ -306,6 +306,7 @@ class Author:
                 unscored="no usable answer" if passed is None else None,
                 justification=justification,
                 quotes=(Quote(HARD[:20], 1), Quote("nowhere", None)),
+                marks=None if number else (True, False),
                 depends=None if source == "human" else {"evaluator": "ff", "transcript": "gg"},
                 served_by="another judge" if number else None,
                 jury=self.jury,

@@ -27,8 +27,8 @@ _SCENARIO: Final = (
 )
 _OF_TAKE: Final = "JOIN take t ON t.seq = x.take"
 FACTS: Final = {
-    "metric": "SELECT benchmark, metric_id, name, track, definition, examples, source, depends, at"
-    " FROM metric",
+    "metric": "SELECT benchmark, metric_id, name, track, definition, examples, holds, source,"
+    " depends, at FROM metric",
     "scenario": f"SELECT {_SCENARIO}, s.removed, s.at FROM scenario s WHERE seq ="
     " (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
     "  AND n.scenario_id = s.scenario_id)",
@@ -42,7 +42,7 @@ FACTS: Final = {
     f" x.finish, x.reasoning, x.digest, x.served_by, x.at FROM message x {_OF_TAKE}",
     "verdict": f"SELECT {_TAKE}, (SELECT count(*) FROM verdict v WHERE v.take = x.take"
     "  AND v.seq < x.seq), x.metric_id, x.track, x.judge, x.source, x.number, x.present, x.passed,"
-    f" x.unscored, x.justification, x.quotes, x.depends, x.served_by, x.at"
+    f" x.unscored, x.justification, x.quotes, x.marks, x.depends, x.served_by, x.at"
     f" FROM verdict x {_OF_TAKE}",
     "what counts": "SELECT t.benchmark, t.scenario_id, t.target, t.sample, x.track, x.counted,"
     f" max(x.seq) * 0 FROM verdict x {_OF_TAKE}"

@@ -127,7 +127,10 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (garbage, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (damaged_header, "is damaged .*: `crosswind repair` puts it aside and saves"),
     (cut_in_half, "is damaged .*: `crosswind repair` puts it aside and saves"),
-    (newer, r"newer Crosswind \(store version 7, this one knows 5\): update Crosswind"),
+    (
+        newer,
+        rf"newer Crosswind \(store version 7, this one knows {SCHEMA_VERSION}\): update Crosswind",
+    ),
     (a_folder, "is a folder: expected the store; move it away"),
 ]
 

@@ -135,6 +135,7 @@ def test_a_store_of_an_older_version_is_saved_whole(sound: Path, broken: Path) -
         for table, column in (
             *(("attempt", name) for name in ("served", "other", "route", "reported")),
             *(("message", "served_by"), ("verdict", "served_by")),
+            *(("metric", "holds"), ("verdict", "marks")),
         ):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 3")

@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from engine.store.codec import columns_of, read
 from engine.store.database import create_store, open_store
 from engine.store.inserts import insert
+from engine.store.migrations import MIGRATIONS
 from engine.store.tables import TABLES, StoredRow
 
 WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
@@ -20,9 +22,11 @@ WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
     path = tmp_path / "crosswind.db"
-    create_store(path)
     with closing(sqlite3.connect(path)) as connection:
+        MIGRATIONS.apply(Database(connection), stop_before="6 when a behaviour must hold")
+        connection.execute("PRAGMA user_version = 5")
         connection.executescript(WRITTEN_BEFORE.read_text("utf-8"))
+    open_store(path).close()  # which brings it up to date
     return path
 
 
