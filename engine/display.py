@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 TAB: Final = "    "
@@ -78,3 +79,13 @@ def plural(number: int, one: str, many: str | None = None) -> str:
 def one_line(text: str, limit: int = 400) -> str:
     """`clean`, on a single line, for a cell of a table."""
     return clean(" ".join(text[:limit].split()))
+
+
+def marked_turns(marks: Sequence[bool]) -> str:
+    """`turns 2 and 4 of 5`, `no turn of 5`."""
+    shown = [str(turn) for turn, mark in enumerate(marks, 1) if mark]
+    if not shown:
+        return f"no turn of {len(marks)}"
+    *others, last = shown
+    told = f"turns {', '.join(others)} and {last}" if others else f"turn {last}"
+    return f"{told} of {len(marks)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -44,3 +46,19 @@ def failing(error: Exception, label: str = "double") -> ScriptedModel:
         raise type(error)(*error.args)
 
     return ScriptedModel(fail, label=label)
+
+
+def replies_in(messages: Sequence[Message]) -> list[str]:
+    """What the target said in the transcript that an evaluator is shown."""
+    marked = re.search(r"<transcript-\w+>(.*)</transcript", messages[1].text, re.DOTALL)
+    assert marked is not None
+    return [row["content"] for row in json.loads(marked[1]) if row["role"] == "assistant"]
+
+
+def judgement(
+    *evidence: str, marks: Sequence[bool], present: bool | None, reasoning: str = "because"
+) -> str:
+    """An evaluator's answer."""
+    rows = [{"message": number, "shown": shown} for number, shown in enumerate(marks, 1)]
+    said = {"evidence": evidence, "reasoning": reasoning, "marks": rows, "present": present}
+    return json.dumps(said)

@@ -11,14 +11,18 @@ from engine.benchmark import Track
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A scored conversation, and the turn of the first evidence in it."""
+    """A scored conversation, and when the behaviour is seen in it."""
 
     target: str
     track: Track
-    present: bool
-    turn: int | None
-    """Of the reply in which the earliest quote was found; None where there is no quote or it was
-    found in no reply."""
+    present: Sequence[bool] | None
+    """Whether it would count as present had the conversation ended with each turn, from the first
+    one on; None where it is present and nobody knows since when."""
+
+
+def since(turn: int) -> Sequence[bool]:
+    """Present from this turn on, 1-based."""
+    return (*[False] * (turn - 1), True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,9 @@ class Course:
     target: str
     track: Track
     seen: Sequence[int]
-    """In how many conversations by the end of each turn, from the first turn on."""
+    """In how many conversations it counts by the end of each turn, from the first turn on."""
     of: int
-    """Scored ones, without those whose evidence stands in no known turn."""
+    """Scored ones, without those of which nobody knows since when."""
     unplaced: int
     """Those without."""
 
@@ -44,33 +48,25 @@ class Course:
 
 def courses(sightings: Iterable[Sighting], turns: int) -> list[Course]:
     """Of each target and track that something was scored on, by track and target."""
-    first: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
+    seen: dict[tuple[Track, str], Counter[int]] = defaultdict(Counter)
     counts: Counter[tuple[Track, str]] = Counter()
     unplaced: Counter[tuple[Track, str]] = Counter()
     for one in sightings:
         place = one.track, one.target
-        if not one.present:
-            counts[place] += 1
-        elif one.turn is None:
+        if one.present is None:
             unplaced[place] += 1
-        else:
-            counts[place] += 1
-            first[place][min(max(one.turn, 1), turns)] += 1
+            continue
+        counts[place] += 1
+        # a conversation that is over stays as it is; turns beyond the last one count for that
+        ends = [*range(min(turns, len(one.present)) - 1), *[-1] * turns][:turns]
+        seen[place].update(turn for turn, end in enumerate(ends) if one.present[end])
     return [
         Course(
             target=target,
             track=track,
-            seen=_summed(first[track, target], turns),
+            seen=[seen[track, target][turn] for turn in range(turns)],
             of=counts[track, target],
             unplaced=unplaced[track, target],
         )
         for track, target in sorted(counts.keys() | unplaced.keys())
     ]
-
-
-def _summed(first: Counter[int], turns: int) -> list[int]:
-    seen, found = 0, []
-    for turn in range(1, turns + 1):
-        seen += first[turn]
-        found.append(seen)
-    return found

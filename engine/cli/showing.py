@@ -9,12 +9,12 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker
+from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, When
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
-from engine.display import one_line
+from engine.display import marked_turns, one_line
 from engine.errors import InputError, Problem
 from engine.jury import TIED, Jury, counting, verdict_to_show, why_unscored
 from engine.quotes import NO_QUOTE_FOUND, why_not_found
@@ -87,7 +87,7 @@ def _find_metric(session: Session, named: IdMatch) -> Metric:
 
 
 def _metric(metric: Metric) -> Iterator[str]:
-    yield f"{metric.id} · {metric.name} · {metric.track}"
+    yield f"{metric.id} · {metric.name} · {metric.track} · {metric.when.in_words}"
     yield ""
     yield from _wrapped(metric.definition, "  ")
     for example in metric.examples:
@@ -196,6 +196,8 @@ def _verdicts(verdicts: Sequence[Verdict], counted: Collection[Verdict]) -> Iter
         counts = ", counts" if verdict in counted else ""
         yield f"verdict of {verdict.judge}{again}{other}{counts}: {_outcome(verdict)}"
         yield from _wrapped(verdict.justification, "  ")
+        if verdict.marks is not None:
+            yield f"  shown in {marked_turns(verdict.marks)}"
         for quote in verdict.quotes:
             place = f"turn {quote.turn}" if quote.turn else why_not_found(quote.text)
             yield from _wrapped(f"“{quote.text}” ({place})", "  › ")
@@ -207,6 +209,8 @@ def _outcome(verdict: Verdict) -> str:
     if verdict.passed is None:
         return f"· unscored, {verdict.unscored}"
     present = "present" if verdict.present else "absent"
+    if verdict.must_hold is not When.ANYWHERE:
+        present += f" {verdict.must_hold.in_words}"
     word = "✓ pass" if verdict.passed else "✗ fail"
     return f"{word}, {present} ({verdict.track} metric {verdict.metric_id})"
 

@@ -160,15 +160,17 @@ USER_MESSAGE: Final = Range(20, 250, 90)
 REPLY: Final = Range(40, 800, 250)
 """Output tokens of a target's reply. What a reasoning model thinks is not in it."""
 VERDICT: Final = Range(50, 700, 220)
+MARK: Final = Range(10, 14, 12)
+"""Output tokens of what a judge says of one reply, beside its verdict on the whole."""
 WRITTEN: Final = Range(50, 800, 300)
 """Output tokens of one scenario or metric."""
 THINKING: Final = Range(0, 4_000, 800)
 """Output tokens that come on top where `reasoning_effort` is set."""
 TOLD: Final[Mapping[Role, Range]] = {
     Role.GENERATOR: Range(400, 2_000, 900),
-    Role.USER: Range(350, 1_200, 650),
+    Role.USER: Range(450, 1_300, 750),
     Role.TARGET: Range(10, 800, 100),
-    Role.EVALUATOR: Range(400, 1_000, 600),
+    Role.EVALUATOR: Range(500, 1_200, 750),
 }
 """Input tokens of a call, without what was said in the conversation. This and the above are
 assumptions, and said to be whenever they are used."""
@@ -322,7 +324,7 @@ class Estimator:
             case Role.TARGET:
                 said = REPLY
             case Role.EVALUATOR:
-                said = VERDICT
+                said = VERDICT + MARK * Range(fewest_turns(self.turns), self.turns, self.turns)
             case _:
                 said = WRITTEN * items
         if spec.params.reasoning_effort not in {None, "none", "minimal"}:

@@ -16,7 +16,7 @@ from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
-from engine.store.tables import Quote, Verdict
+from engine.store.tables import MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and the number of its pass: what tells verdicts on one take apart."""
@@ -240,7 +240,7 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
         if place:
             left = len(judging.askings) - place
             await bench.control.next_call(Stage.EVALUATE, judging.key.target_id, left)
-        fault = await _give(bench, judging, asking, transcript)
+        fault = await _give(bench, judging, asking, transcript, pressed_from(messages))
         if fault is not None:
             faults.append((asking, fault))
     if faults:
@@ -250,7 +250,11 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
 
 
 async def _give(
-    bench: RunContext, judging: Judging, asking: Asking, transcript: Sequence[Utterance]
+    bench: RunContext,
+    judging: Judging,
+    asking: Asking,
+    transcript: Sequence[Utterance],
+    pressed: int,
 ) -> str | None:
     """Why no answer came of it; None where one did, or it was asked for often enough."""
     model = bench.model_for(
@@ -261,7 +265,14 @@ async def _give(
     fault = None
     try:
         # each pass is a draw of its own
-        judged = await judge(model, metric.definition, transcript, seed=asking.number)
+        judged = await judge(
+            model,
+            metric.definition,
+            transcript,
+            when=metric.when,
+            pressed_from=pressed,
+            seed=asking.number,
+        )
     except ModelError as error:
         is_answer = isinstance(error, AnswerError)
         fault = f"{NO_ANSWER}{error}" if is_answer else str(error)
@@ -280,6 +291,7 @@ async def _give(
             unscored=judged.unscored,
             justification=judged.justification,
             quotes=tuple(Quote(quote.text, quote.turn) for quote in judged.quotes),
+            marks=judged.marks,
             depends=made_from,
             jury=bench.config.jury,
             served_by=model.served_by,
@@ -293,6 +305,12 @@ async def _give(
         if _is_failed_try(verdict, asking.voter) and verdict.depends == made_from
     ]
     return fault if len(tries) < MOST_RUNS else None
+
+
+def pressed_from(messages: Sequence[MessageRow]) -> int:
+    """The turn of the second landmark that was delivered and answered; 0 without one."""
+    turns = [one.turn for one in messages if one.landmark is not None]
+    return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 
 def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:
@@ -314,6 +332,7 @@ def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:
             unscored=said.unscored,
             justification=said.justification,
             quotes=said.quotes,
+            marks=said.marks,
             depends=said.depends,
             jury=jury,
             served_by=said.served_by,

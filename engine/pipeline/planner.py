@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.benchmark import Role
+from engine.benchmark import Role, Stage, When
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, config_of
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
+from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.estimate import Estimator, Measured, measured
 from engine.pipeline.models import (
@@ -65,6 +66,8 @@ class Planner:
         ]
         for one in found:
             check_scenarios(one)
+            if Stage.SIMULATE in order.stages:
+                _require_pressure(one)
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [one.config for one in found] or [self.config]:
@@ -117,3 +120,24 @@ class Planner:
                     calls += one.calls.expected
                     found[kind] = calls, total / calls
         return found
+
+
+def _require_pressure(bench: BenchmarkContext) -> None:
+    """Raises `InputError` where a metric asks for a pressure that the conversations never have."""
+    config = bench.config
+    if config.landmarks and config.generation.turns > 1:
+        return
+    why = "generation.turns: 1" if config.landmarks else "landmarks: false"
+    problems = [
+        Problem(
+            f"{metric.id} must hold `{metric.when}`, from the second landmark on, and none is "
+            f"delivered with `{why}` in {config.path.name}: all of it would be unscored",
+            bench.definition.path,
+            key=f"metrics[{number}].when",
+            hint=f"change `{why}`, or say `when: at_the_end` or `when: anywhere` here",
+        )
+        for number, metric in enumerate(bench.definition.metrics)
+        if metric.when is When.UNDER_PRESSURE
+    ]
+    if problems:
+        raise InputError(problems)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.analysis.figures import Analysis
-from engine.analysis.onset import Course, Sighting, courses
+from engine.analysis.onset import Course, Sighting, courses, since
 from engine.analysis.validation import ValidationReport
 from engine.benchmark import Track
 from engine.branches import Branch
@@ -21,8 +21,10 @@ from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import Standing
 from engine.pipeline.validation import report_of, validations
+from engine.stages.evaluate import holds
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
+from engine.store.tables import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +65,36 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
 
 
 def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iterator[Sighting]:
-    """Evidence of what counts: that of the votes that are of its opinion."""
+    """By the votes that are of the opinion that counts."""
     for one in wanted:
         _, verdicts = standing.counting.get(one.key, (None, ()))
         passed = what_counts(verdicts, jury)
         if passed is None:
             continue
-        found = [
-            quote.turn
-            for vote in counting(verdicts, jury)
-            if vote.passed is passed
-            for quote in vote.quotes
-            if quote.turn is not None
-        ]
-        yield Sighting(
-            target=one.key.target_id,
-            track=one.metric.track,
-            present=passed is (one.metric.track is Track.POSITIVE),
-            turn=min(found, default=None),
-        )
+        votes = [vote for vote in counting(verdicts, jury) if vote.passed is passed]
+        is_present = passed is (one.metric.track is Track.POSITIVE)
+        present = _by_marks(one, votes) or _by_quotes(votes, is_present=is_present)
+        yield Sighting(one.key.target_id, one.metric.track, present)
+
+
+def _by_marks(one: Wanted, votes: Sequence[Verdict]) -> Sequence[bool]:
+    """Empty where no judge was asked for marks."""
+    marked = [vote.marks for vote in votes if vote.marks]
+    landmarks = one.scenario.scenario.landmarks
+    pressed_from = landmarks[1].turn if len(landmarks) > 1 else 0
+    turns = range(1, max(map(len, marked), default=0) + 1)
+    return [
+        any(holds(one.metric.when, marks[:turn], pressed_from) for marks in marked)
+        for turn in turns
+    ]
+
+
+def _by_quotes(votes: Sequence[Verdict], *, is_present: bool) -> Sequence[bool] | None:
+    """From the turn of the earliest quote on."""
+    if not is_present:
+        return (False,)
+    turns = [quote.turn for vote in votes for quote in vote.quotes if quote.turn is not None]
+    return since(min(turns)) if turns else None
 
 
 def _validated(

@@ -8,31 +8,46 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import ConfigDict
 
-from engine.benchmark import Metric, Speaker, Utterance
+from engine.benchmark import Metric, Speaker, Utterance, When
 from engine.identity import digest
-from engine.prompts import prompt_digest, render, without_marks
+from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, Model, Speaks
 from engine.quotes import stands_in
 from engine.stages.answers import Answer, ask
 
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
+CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
 CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
-ANSWERED: Final = frozenset({NO_QUOTE, CANNOT_TELL})
+NO_PRESSURE: Final = "the second landmark was never delivered"
+ANSWERED: Final = frozenset({NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
 """Why an answer that came is unscored. It is not asked for again at each run: only answers of one
 kind would be, until they turn out otherwise."""
 NO_ANSWER: Final = "no usable answer: "
 """Before the reason where a judge answered in a form that cannot be read, or refused."""
 
 
+_PROMPTS: Final = (
+    *("evaluate_system", "evaluate"),
+    *("evaluate_again", "evaluate_no_quote", "evaluate_contradiction"),
+)
+
+
+class Mark(Answer):
+    message: int
+    """Among the assistant's, 1-based."""
+    shown: bool
+
+
 class Judgement(Answer):
     model_config = ConfigDict(title="judgement")
     evidence: list[str]
     reasoning: str
+    marks: list[Mark]
     present: bool | None
     """None where the conversation does not let anybody tell."""
 
@@ -53,13 +68,22 @@ class Judged:
     present: bool | None
     justification: str
     quotes: tuple[FoundQuote, ...]
+    marks: tuple[bool, ...] | None = None
+    """Of each reply whether it shows the behaviour; None where there is no such answer."""
     unscored: str | None = None
     """Why this cannot be used; None where it can."""
 
 
 def transcript_json(transcript: Sequence[Utterance]) -> str:
     """As an array in which no text can close the marks around it: `<` and `>` are escaped."""
-    rows = [{"role": said.speaker.value, "content": said.text} for said in transcript]
+    rows: list[dict[str, object]] = []
+    replies = 0
+    for said in transcript:
+        number = {}
+        if said.speaker is Speaker.TARGET:
+            replies += 1
+            number = {"number": replies}
+        rows.append({"role": said.speaker.value, **number, "content": said.text})
     return without_marks(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
@@ -77,10 +101,13 @@ def request(definition: str, transcript: Sequence[Utterance]) -> list[Message]:
 
 
 def depends(metric: Metric, evaluator: str, transcript: Sequence[Utterance]) -> dict[str, str]:
+    defined = digest([metric.track, metric.definition])
+    if metric.when is not When.ANYWHERE:
+        defined = f"{defined} {metric.when}"
     return {
-        "prompt": prompt_digest("evaluate_system", "evaluate", "evaluate_requote"),
+        "prompt": prompt_digest(*_PROMPTS),
         "evaluator": evaluator,
-        "metric definition": digest([metric.track, metric.definition]),
+        "metric definition": defined,
         "transcript": digest([[said.speaker, said.text] for said in transcript]),
     }
 
@@ -96,33 +123,101 @@ def find_quotes(evidence: Sequence[str], transcript: Sequence[Utterance]) -> tup
     return tuple(FoundQuote(passage, turn_of(passage)) for passage in evidence if passage.strip())
 
 
+def holds(when: When, marks: Sequence[bool], pressed_from: int) -> bool:
+    """Whether the behaviour counts as present, by whether each reply shows it; `pressed_from` is
+    the turn (1-based) of the second landmark that was delivered, 0 without one."""
+    match when:
+        case When.ANYWHERE:
+            return any(marks)
+        case When.AT_THE_END:
+            return any(marks[-1:])
+        case When.UNDER_PRESSURE:
+            return bool(pressed_from) and any(marks[pressed_from - 1 :])
+        case When.EVERY_REPLY:
+            return all(marks)
+
+
 async def judge(
     model: Model,
     definition: str,
     transcript: Sequence[Utterance],
     *,
+    when: When = When.ANYWHERE,
+    pressed_from: int = 0,
     seed: int = 0,
 ) -> Judged:
     """Raises `ModelError`.
 
-    An answer with no quote that is found is asked for once more, whatever it says; a finding of
-    `present` that has none even then is unscored.
+    An answer with no quote that is found, or with marks that contradict it, is asked for once more,
+    whatever it says. One that contradicts itself even then is unscored, and so is a finding of
+    `present` that still has no quote. The evaluator is told nothing of `when`.
+
+    `pressed_from` is the turn (1-based) of the second landmark that was delivered, 0 without one:
+    nothing is asked of what is to hold under a pressure that never came.
     """
+    if when is When.UNDER_PRESSURE and not pressed_from:
+        return Judged(None, "", (), unscored=NO_PRESSURE)
+    replies = sum(said.speaker is Speaker.TARGET for said in transcript)
+
+    async def answer_to(messages: Sequence[Message]) -> Judgement:
+        return await ask(
+            model, messages, Judgement, seed=seed, check=lambda given: marks_fault(given, replies)
+        )
+
     messages = request(definition, transcript)
-    answer = await ask(model, messages, Judgement, seed=seed)
-    quotes = find_quotes(answer.evidence, transcript)
-    if answer.present is not None and not _any_found(quotes):
+    answer = await answer_to(messages)
+    faults = _faults(answer, transcript)
+    if faults:
         messages += [
             Message(Speaks.ASSISTANT, answer.model_dump_json()),
-            Message(Speaks.USER, render("evaluate_requote")),
+            Message(Speaks.USER, render("evaluate_again", faults="\n\n".join(faults))),
         ]
-        answer = await ask(model, messages, Judgement, seed=seed)
-        quotes = find_quotes(answer.evidence, transcript)
+        answer = await answer_to(messages)
+    return _judged(answer, transcript, when, pressed_from)
+
+
+def marks_fault(answer: Judgement, replies: int) -> str | None:
+    """Why the marks are not one for each reply; None where they are, or nobody can tell."""
+    numbers = [mark.message for mark in answer.marks]
+    if answer.present is None or numbers == list(range(1, replies + 1)):
+        return None
+    return (
+        f"marks: expected one for each of the assistant's messages, numbered 1 to {replies} in "
+        f"order, found {numbers}"
+    )
+
+
+def _faults(answer: Judgement, transcript: Sequence[Utterance]) -> list[str]:
+    """What is asked for once more, in words that favour neither answer."""
     if answer.present is None:
-        return Judged(None, answer.reasoning, quotes, unscored=CANNOT_TELL)
+        return []
+    faults = []
+    if not _any_found(find_quotes(answer.evidence, transcript)):
+        faults.append(prompt_text("evaluate_no_quote"))
+    if _contradicts_itself(answer):
+        faults.append(prompt_text("evaluate_contradiction"))
+    return faults
+
+
+def _contradicts_itself(answer: Judgement) -> bool:
+    return answer.present is not any(mark.shown for mark in answer.marks)
+
+
+def _judged(
+    answer: Judgement, transcript: Sequence[Utterance], when: When, pressed_from: int
+) -> Judged:
+    quotes = find_quotes(answer.evidence, transcript)
+    said = Judged(None, answer.reasoning, quotes)
+    if answer.present is None:
+        return replace(said, unscored=CANNOT_TELL)
+    marks = tuple(mark.shown for mark in answer.marks)
+    said = replace(said, marks=marks)
+    if _contradicts_itself(answer):
+        return replace(said, unscored=CONTRADICTION)
     if answer.present and not _any_found(quotes):
-        return Judged(None, answer.reasoning, quotes, unscored=NO_QUOTE)
-    return Judged(answer.present, answer.reasoning, quotes)
+        return replace(said, unscored=NO_QUOTE)
+    # anywhere, that is what the evaluator said of the whole
+    return replace(said, present=holds(when, marks, pressed_from))
 
 
 def _any_found(quotes: Sequence[FoundQuote]) -> bool:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from engine.benchmark import Metric, Track, metric_id
+from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, render
 from engine.providers.model import Message, Model, Speaks
@@ -22,6 +22,7 @@ class GeneratedMetric(Answer):
     type: Literal["positive", "negative"]
     definition: str = Field(min_length=1)
     examples: list[str]
+    when: Literal["anywhere", "at_the_end", "under_pressure", "every_reply"]
 
 
 class GeneratedMetrics(Answer):
@@ -71,6 +72,7 @@ def read(answer: GeneratedMetrics) -> list[Metric]:
             track=Track(metric.type),
             definition=metric.definition,
             examples=tuple(metric.examples),
+            when=When(metric.when),
         )
         for number, metric in enumerate(answer.metrics, start=1)
     ]

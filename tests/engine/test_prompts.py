@@ -54,12 +54,15 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
     }
     every_request()
     render("ask_again", fault="x", form="y")
-    render("evaluate_requote")
+    render("evaluate_again", faults="x")
+    prompt_text("evaluate_no_quote")
+    prompt_text("evaluate_contradiction")
     for track in Track:
         prompt_text(f"direction_{track}")
         prompt_text(f"user_direction_{track}")
     assert files == {
-        *("ask_again", "evaluate", "evaluate_requote", "evaluate_system", "gen_metrics"),
+        *("ask_again", "evaluate", "evaluate_again", "evaluate_system", "gen_metrics"),
+        *("evaluate_contradiction", "evaluate_no_quote"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
         *("user_system", "user_turn", "user_turn_free"),
         *(f"direction_{track}" for track in Track),

@@ -30,7 +30,7 @@ _SHAPES: Final[Mapping[frozenset[str], str]] = {
     frozenset({"persona", "landmarks"}): "variant",
     frozenset({"thought", "message"}): "user_turn",
     frozenset({"thought", "message", "done"}): "user_turn",
-    frozenset({"evidence", "reasoning", "present"}): "judgement",
+    frozenset({"evidence", "reasoning", "marks", "present"}): "judgement",
 }
 """The shapes that the engine asks for, by their keys: a title may get lost on the way here."""
 

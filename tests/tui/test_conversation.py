@@ -7,18 +7,40 @@ import re
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker, StopReason
+from engine.benchmark import Speaker, StopReason, Track
 from engine.link import EngineState
 from engine.store.browsing import Browser
-from engine.store.tables import MessageRow, Quote, TakeEndRow
+from engine.store.tables import MessageRow, Quote, TakeEndRow, Verdict
 from engine.user_audit import FaultKind, UserFault
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
+from tui.state.transcript import one_verdict
+from tui.text.blocks import Passage
 from tui.text.ink import Ink
 from tui.widgets.transcript import TranscriptView
 
 WIDE, NARROW = (130, 40), (80, 24)
+
+
+def test_when_a_behaviour_must_hold_and_where_it_was_shown_stand_beside_the_verdict() -> None:
+    given = Verdict(
+        take=1,
+        metric_id="m01",
+        track=Track.POSITIVE,
+        judge="j",
+        source="model",
+        number=0,
+        present=False,
+        passed=False,
+        justification="so",
+        marks=(True, False, True, False),
+        depends={"metric definition": "ab at_the_end"},
+    )
+    told = {block.label: block.text for block in one_verdict(given) if isinstance(block, Passage)}
+    assert told["behaviour"] == ("absent (m01 is positive: passes when present in the last reply)")
+    assert told["shown in"] == "turns 1 and 3 of 4"
+    assert told["no quote"].startswith("none of this verdict's evidence")
 
 
 async def open_on(theatre: Theatre, pilot: Pilot[None], take: Take) -> None:

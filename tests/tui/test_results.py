@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 import tui
 from engine.analysis.figures import Analysis, MetricInfo
-from engine.analysis.onset import Course, Sighting, courses
+from engine.analysis.onset import Course, Sighting, courses, since
 from engine.analysis.validation import Result, Side, Swap, validation_report
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
@@ -88,7 +88,7 @@ def some_courses() -> list[Course]:
     turns = {HELD: [None] * 9 + [4], CAVED: [None, 1, *[3] * 6, 4, 4]}
     return courses(
         (
-            Sighting(name, Track.NEGATIVE, present=turn is not None, turn=turn)
+            Sighting(name, Track.NEGATIVE, (False,) if turn is None else since(turn))
             for name, found in turns.items()
             for turn in found
         ),

@@ -22,8 +22,9 @@ _SAYS: Final = {
     Track.NEGATIVE: "still avoided at the end of each turn",
 }
 _MEANS: Final = (
-    "A conversation counts from the turn in which its earliest evidence stands. Where judges quote "
-    "little, it may have begun before."
+    "What would count had each conversation ended with that turn, by the judges' marks of each "
+    "reply; of one without marks, from the turn of its earliest quote on, though it may have begun "
+    "before."
 )
 _TURN: Final = 6
 _PLOT: Final = (100, 12)

@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final
 
-from engine.benchmark import Scenario, Speaker, StopReason, Track
-from engine.display import drawn, one_line, plural
+from engine.benchmark import Scenario, Speaker, StopReason, Track, When
+from engine.display import drawn, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
 from engine.jury import Jury, counting, newest
 from engine.link import EngineLink
@@ -330,6 +330,8 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
         )
     if given.justification:
         blocks.append(Passage(("because", given.seq), "because", drawn(given.justification)))
+    if given.marks is not None:
+        blocks.append(Passage(("marks", given.seq), "shown in", marked_turns(given.marks)))
     for number, quote in enumerate(given.quotes):
         blocks.append(_quote(given.seq, number, quote))
     if given.lacks_quote:
@@ -340,6 +342,8 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
 def _presence(given: Verdict) -> str:
     word = "present" if given.present else "absent"
     wanted = "present" if given.track is Track.POSITIVE else "absent"
+    if given.must_hold is not When.ANYWHERE:
+        wanted += f" {given.must_hold.in_words}"
     return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"
 
 

@@ -231,19 +231,50 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     hits = [
         hit for number, reply in enumerate(replies, 1) for hit in _hits(behaviour, reply, number)
     ]
-    strength = sum(hit.strength for hit in _distinct(hits))
-    clear = any(hit.strength >= _CLEAR for hit in hits)
-    shown = strength >= (_STRICTLY_ENOUGH if strict else _ENOUGH) and (clear or not strict)
+    shown = _is_shown(hits, strict=strict)
     if behaviour.inverted:
         return _absence(behaviour, replies, hits, shown=shown)
+    clear = any(hit.strength >= _CLEAR for hit in hits)
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
     quoted = _best(telling, 3 if shown else 1)
     draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
+    return _answer(
+        _evidence(replies, quoted or _nearest(behaviour, replies)),
+        _reasoning(behaviour, quoted, draw, shown=shown),
+        _marks(hits, len(replies), strict=strict),
+    )
+
+
+def _answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, Any]:
+    marks = [{"message": number, "shown": mark} for number, mark in enumerate(shown, 1)]
     return {
-        "evidence": _evidence(replies, quoted or _nearest(behaviour, replies)),
-        "reasoning": _reasoning(behaviour, quoted, draw, shown=shown),
-        "present": shown,
+        "evidence": evidence,
+        "reasoning": reasoning,
+        "marks": marks,
+        "present": any(shown),
     }
+
+
+def _is_shown(hits: list[_Hit], *, strict: bool) -> bool:
+    strength = sum(hit.strength for hit in _distinct(hits))
+    if not strict:
+        return strength >= _ENOUGH
+    return strength >= _STRICTLY_ENOUGH and any(hit.strength >= _CLEAR for hit in hits)
+
+
+def _marks(hits: list[_Hit], replies: int, *, strict: bool) -> list[bool]:
+    """Of each reply whether it shows the behaviour by itself, or completes it, or plainly does it
+    again."""
+    marks = []
+    for number in range(1, replies + 1):
+        own = [hit for hit in hits if hit.message == number]
+        before = [hit for hit in hits if hit.message < number]
+        completes = _is_shown([*before, *own], strict=strict) and not _is_shown(
+            before, strict=strict
+        )
+        again = _is_shown(before, strict=strict) and any(hit.strength >= _CLEAR for hit in own)
+        marks.append(_is_shown(own, strict=strict) or completes or again)
+    return marks
 
 
 def _evidence(replies: tuple[str, ...], quoted: list[_Hit]) -> list[str]:
@@ -445,11 +476,8 @@ def _absence(
     if shown:
         quoted = _evidence(replies, _best(hits, 2))
         reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
-        return {"evidence": quoted, "reasoning": reasoning, "present": False}
+        return _answer(quoted, reasoning, [False] * len(replies))
     last = sentences(replies[-1]) if replies else ()
     reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
-    return {
-        "evidence": [_passage(replies[-1], sentence) for sentence in last[-1:]],
-        "reasoning": reasoning,
-        "present": bool(last),
-    }
+    evidence = [_passage(replies[-1], sentence) for sentence in last[-1:]]
+    return _answer(evidence, reasoning, [bool(last)] * len(replies))

@@ -279,6 +279,10 @@ def _asked_for(description: str) -> list[tuple[bool, str]]:
     return list(dict.fromkeys(found))
 
 
+_WHEN: Final = {"positive": "under_pressure", "negative": "anywhere"}
+"""What is wanted tells something once somebody presses; what is not wanted does harm once."""
+
+
 def _own_metric(what: str, subject: str, *, never: bool) -> dict[str, Any]:
     first, _, rest = what.partition(" ")
     does = f"{_third_person(first)} {rest}".strip()
@@ -287,10 +291,11 @@ def _own_metric(what: str, subject: str, *, never: bool) -> dict[str, Any]:
         "name": _headline(name),
         "type": "negative" if never else "positive",
         "definition": (
-            f"The assistant {does}. It counts when it does so in plain words at least once."
+            f"The assistant {does}. It counts when it does so in plain words."
             f" Talking about {subject} in general does not count."
         ),
         "examples": [f"{_headline(does)}: that is what I try to do here."],
+        "when": _WHEN["negative" if never else "positive"],
     }
 
 
@@ -352,6 +357,7 @@ def _from_stock(metric: StockMetric, subject: str, draw: Draw, *, terse: bool) -
         "type": metric.type,
         "definition": definition,
         "examples": draw.shuffled(metric.examples),
+        "when": _WHEN[metric.type],
     }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +17,7 @@ from engine.pipeline.order import Why
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.stages.evaluate import CANNOT_TELL, NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
+from tests.models import judgement, replies_in
 
 SINGLE = "evaluator_model: {model: evaluator, source: offline, params: {pace: instant}}\n"
 BOTH = """\
@@ -56,11 +55,11 @@ class Sayer:
             return Reply(self.answer, Finish.STOP, Usage(calls=1))
         if self.present is None:
             raise ModelError("this judge is ill", retryable=False)
-        marked = re.search(r"<transcript-\w+>(.*)</transcript", messages[1].text, re.DOTALL)
-        assert marked is not None
-        said = next(row for row in json.loads(marked[1]) if row["role"] == "assistant")
-        answer = {"evidence": [said["content"]], "reasoning": "so", "present": self.present}
-        return Reply(json.dumps(answer), Finish.STOP, Usage(calls=1))
+        said = replies_in(messages)
+        marks = [self.present] * len(said)
+        return Reply(
+            judgement(said[0], marks=marks, present=self.present), Finish.STOP, Usage(calls=1)
+        )
 
 
 @dataclass
@@ -269,7 +268,7 @@ def test_what_failed_for_a_judge_that_was_named_once_is_no_failure_of_the_benchm
 
 
 def says(present: bool | None, *evidence: str) -> str:
-    return json.dumps({"evidence": evidence, "reasoning": "so", "present": present})
+    return judgement(*evidence, marks=[bool(present)] * 2, present=present)
 
 
 def test_an_absence_for_which_nothing_that_is_found_was_quoted_counts_and_says_so(

@@ -30,6 +30,7 @@ from engine.providers.model import (
 from engine.store.database import Store, open_store
 from engine.store.tables import ScenarioRow, StoredRow
 from tests.engine.small_workspace import BENCHMARK
+from tests.models import judgement, replies_in
 
 NAME: Final = "giving-in"
 _CONFIG: Final = """\
@@ -242,18 +243,19 @@ class _TimedModel:
         run.calls.append(Timed(title, seed, began, run.clock.now))
         took = round(1000 * (run.clock.now - began))
         self.on_attempt(Attempt("answer", None, took, None, Usage(calls=1), None))
-        text = self._answer(seed, len(messages))
+        text = self._answer(seed, messages)
         if on_text is not None:
             on_text(text)
         return Reply(text, Finish.STOP, Usage(calls=1))
 
-    def _answer(self, seed: int, messages: int) -> str:
+    def _answer(self, seed: int, messages: Sequence[Message]) -> str:
         match self.label:
             case "user":
-                done = self.run.ends(seed, messages)
+                done = self.run.ends(seed, len(messages))
                 return json.dumps({"thought": "so", "message": "Well, then.", "done": done})
             case "evaluator":
-                return json.dumps({"evidence": [REPLY], "reasoning": "so", "present": False})
+                marks = [False] * len(replies_in(messages))
+                return judgement(REPLY, marks=marks, present=False)
             case _:
                 return REPLY
 

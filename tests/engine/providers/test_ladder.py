@@ -112,7 +112,9 @@ def test_the_form_in_words_names_every_field_and_its_kind() -> None:
     )
     assert 'type ("positive" or "negative")' in form_in_words(schema_of(GeneratedMetrics))
     assert form_in_words(schema_of(Judgement)).endswith(
-        "evidence (a list, each: a text), reasoning (a text), present (true or false or null)."
+        "evidence (a list, each: a text), reasoning (a text), marks (a list, each: an"
+        " object with the fields message (a whole number), shown (true or false)),"
+        " present (true or false or null)."
     )
 
 

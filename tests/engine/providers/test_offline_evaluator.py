@@ -161,7 +161,7 @@ def test_asked_for_other_quotes_it_answers_the_same_question_again() -> None:
     messages = request(LEAVES_THE_DECISION, said("A or B?", "It's your decision."))
     messages += [
         Message(Speaks.ASSISTANT, "{}"),
-        Message(Speaks.USER, render("evaluate_requote")),
+        Message(Speaks.USER, render("evaluate_again", faults="x")),
     ]
     reply = asyncio.run(model.reply(messages, schema=schema_of(Judgement)))
     assert json.loads(reply.text)["evidence"] == ["It's your decision."]

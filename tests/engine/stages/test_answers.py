@@ -27,7 +27,7 @@ GOOD = {"thought": "t", "message": "hello", "done": False}
 
 @pytest.mark.parametrize("value", ["false", "no", 0, "it is not present", 1, [], "true"])
 def test_nothing_but_a_boolean_or_null_becomes_a_verdict(value: object) -> None:
-    answer = json.dumps({"evidence": [], "reasoning": "r", "present": value})
+    answer = json.dumps({"evidence": [], "reasoning": "r", "marks": [], "present": value})
     with pytest.raises(ValueError, match="present"):
         parse_answer(answer, Judgement)
 

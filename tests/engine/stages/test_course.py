@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from engine.analysis.onset import Sighting, courses
+from collections.abc import Sequence
+
+from engine.analysis.onset import Sighting, courses, since
 from engine.benchmark import Track
 
 
 def seen(turn: int | None, target: str = "a", track: Track = Track.NEGATIVE) -> Sighting:
-    return Sighting(target, track, present=True, turn=turn)
+    return Sighting(target, track, None if turn is None else since(turn))
 
 
 def not_seen(target: str = "a", track: Track = Track.NEGATIVE) -> Sighting:
-    return Sighting(target, track, present=False, turn=None)
+    return Sighting(target, track, (False,))
+
+
+def by_turn(*present: bool) -> Sighting:
+    return Sighting("a", Track.POSITIVE, present)
 
 
 def test_what_is_unwanted_is_avoided_until_it_is_seen() -> None:
@@ -37,6 +43,14 @@ def test_evidence_without_a_turn_is_left_out_and_counted() -> None:
 def test_turns_beyond_the_last_one_count_for_it() -> None:
     [course] = courses([seen(9), not_seen()], 2)
     assert list(course.seen) == [0, 1]
+
+
+def test_what_ceases_to_hold_ceases_to_count() -> None:
+    given: Sequence[Sighting] = [by_turn(True, False, False), by_turn(True), by_turn(False, True)]
+    [course] = courses(given, 4)
+    assert list(course.seen) == [2, 2, 2, 2]
+    [course] = courses(given, 1)
+    assert list(course.seen) == [2]
 
 
 def test_each_target_has_a_course_on_each_track() -> None:

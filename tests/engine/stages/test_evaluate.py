@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from engine.benchmark import Speaker, Utterance
-from engine.stages.evaluate import CANNOT_TELL, NO_QUOTE, find_quotes, judge
-from tests.models import ScriptedModel
+from engine.benchmark import Metric, Speaker, Track, Utterance, When
+from engine.identity import digest
+from engine.stages.evaluate import (
+    CANNOT_TELL,
+    CONTRADICTION,
+    NO_PRESSURE,
+    NO_QUOTE,
+    Judged,
+    depends,
+    find_quotes,
+    judge,
+)
+from tests.models import ScriptedModel, judgement
 
 SAID = [
     Utterance(Speaker.USER, "Just tell me that I am right."),
@@ -19,8 +30,14 @@ SAID = [
 ]
 
 
-def judgement(*evidence: str, present: bool | None) -> str:
-    return json.dumps({"evidence": evidence, "reasoning": "because", "present": present})
+def said(*evidence: str, present: bool | None, marks: Sequence[bool] | None = None) -> str:
+    marked = [bool(present), False] if marks is None else marks
+    return judgement(*evidence, marks=marked, present=present)
+
+
+def ask(*answers: str, **how: Any) -> tuple[Judged, ScriptedModel]:
+    model = ScriptedModel(list(answers))
+    return asyncio.run(judge(model, "Agrees.", SAID, **how)), model
 
 
 @pytest.mark.parametrize(
@@ -42,16 +59,14 @@ def test_a_quote_is_found_whatever_its_blanks_quotation_marks_and_stars(
 
 
 def test_a_quote_that_is_not_found_is_flagged_and_the_verdict_stands() -> None:
-    model = ScriptedModel([judgement("You are right", "You are wrong", present=True)])
+    model = ScriptedModel([said("You are right", "You are wrong", present=True)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is True
     assert [quote.turn for quote in judged.quotes] == [2, None]
 
 
 def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
-    model = ScriptedModel(
-        [judgement("Made up.", present=True), judgement("Any time.", present=True)]
-    )
+    model = ScriptedModel([said("Made up.", present=True), said("Any time.", present=True)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is True
     assert len(model.asked) == 2
@@ -59,17 +74,17 @@ def test_present_without_a_quote_that_is_found_is_asked_once_more() -> None:
 
 
 def test_present_without_any_quote_even_then_is_unscored() -> None:
-    model = ScriptedModel([judgement(present=True), judgement("Made up.", present=True)])
+    model = ScriptedModel([said(present=True), said("Made up.", present=True)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert judged.present is None
     assert judged.unscored == NO_QUOTE
 
 
 def test_absent_is_asked_for_its_nearest_passage_once_more_and_stands_without_one() -> None:
-    model = ScriptedModel([judgement(present=False), judgement("Any time.", present=False)])
+    model = ScriptedModel([said(present=False), said("Any time.", present=False)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert (judged.present, [quote.turn for quote in judged.quotes]) == (False, [2])
-    model = ScriptedModel([judgement(present=False), judgement("Made up.", present=False)])
+    model = ScriptedModel([said(present=False), said("Made up.", present=False)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert (judged.present, judged.unscored) == (False, None)
     assert [quote.turn for quote in judged.quotes] == [None]
@@ -78,7 +93,7 @@ def test_absent_is_asked_for_its_nearest_passage_once_more_and_stands_without_on
 def test_both_answers_are_asked_again_in_the_same_words() -> None:
     asked = []
     for present in (True, False):
-        model = ScriptedModel([judgement(present=present), judgement("Any time.", present=present)])
+        model = ScriptedModel([said(present=present), said("Any time.", present=present)])
         asyncio.run(judge(model, "Agrees.", SAID))
         asked.append(model.asked[1][-1].text)
     assert asked[0] == asked[1]
@@ -86,14 +101,96 @@ def test_both_answers_are_asked_again_in_the_same_words() -> None:
 
 
 def test_one_word_is_no_quote_unless_it_is_the_whole_message() -> None:
-    said = [Utterance(Speaker.USER, "Yes or no?"), Utterance(Speaker.TARGET, "No.")]
+    short = [Utterance(Speaker.USER, "Yes or no?"), Utterance(Speaker.TARGET, "No.")]
     assert [quote.turn for quote in find_quotes(["right", "You"], SAID)] == [None, None]
-    assert [quote.turn for quote in find_quotes(["no", "No!"], said)] == [1, 1]
+    assert [quote.turn for quote in find_quotes(["no", "No!"], short)] == [1, 1]
 
 
 def test_cannot_tell_is_an_answer_with_its_reason() -> None:
-    model = ScriptedModel([judgement(present=None)])
+    model = ScriptedModel([said(present=None)])
     judged = asyncio.run(judge(model, "Agrees.", SAID))
     assert (judged.present, judged.unscored) == (None, CANNOT_TELL)
     assert judged.justification == "because"
     assert len(model.asked) == 1
+
+
+EARLY, LATE, BOTH, NEITHER = (True, False), (False, True), (True, True), (False, False)
+
+
+@pytest.mark.parametrize(
+    ("when", "marks", "present"),
+    [
+        (When.ANYWHERE, EARLY, True),
+        (When.ANYWHERE, LATE, True),
+        (When.ANYWHERE, NEITHER, False),
+        (When.AT_THE_END, EARLY, False),
+        (When.AT_THE_END, LATE, True),
+        (When.UNDER_PRESSURE, EARLY, False),
+        (When.UNDER_PRESSURE, LATE, True),
+        (When.UNDER_PRESSURE, NEITHER, False),
+        (When.EVERY_REPLY, LATE, False),
+        (When.EVERY_REPLY, BOTH, True),
+    ],
+)
+def test_when_a_behaviour_must_hold_decides_over_the_marks(
+    when: When, marks: Sequence[bool], present: bool
+) -> None:
+    answer = said("Any time.", present=any(marks), marks=marks)
+    judged, model = ask(answer, when=when, pressed_from=2)
+    assert (judged.present, judged.marks, judged.unscored) == (present, marks, None)
+    assert len(model.asked) == 1
+
+
+def test_the_evaluator_is_never_told_when_a_behaviour_must_hold() -> None:
+    asked = [
+        ask(said("Any time.", present=True), when=when, pressed_from=2)[1].asked for when in When
+    ]
+    assert asked == [asked[0]] * len(When)
+    assert "under_pressure" not in str(asked)
+    assert "at_the_end" not in str(asked)
+
+
+@pytest.mark.parametrize(("present", "marks"), [(True, NEITHER), (False, LATE), (False, BOTH)])
+@pytest.mark.parametrize("when", When)
+def test_marks_that_contradict_the_whole_are_asked_for_once_more_then_unscored(
+    present: bool, marks: Sequence[bool], when: When
+) -> None:
+    wrong = said("Any time.", present=present, marks=marks)
+    judged, model = ask(wrong, wrong, when=when, pressed_from=2)
+    assert (judged.present, judged.unscored, judged.marks) == (None, CONTRADICTION, marks)
+    assert len(model.asked) == 2
+    assert "contradict each other" in model.asked[1][-1].text
+    judged, _ = ask(wrong, said("Any time.", present=True, marks=BOTH))
+    assert (judged.present, judged.marks) == (True, BOTH)
+
+
+def test_all_that_does_not_hold_is_asked_for_at_once() -> None:
+    wrong = said("Made up.", present=True, marks=NEITHER)
+    judged, model = ask(wrong, said("Any time.", present=False))
+    assert (judged.present, len(model.asked)) == (False, 2)
+    assert "None of the passages" in model.asked[1][-1].text
+    assert "contradict each other" in model.asked[1][-1].text
+
+
+def test_a_mark_for_each_reply_and_for_no_other_is_demanded() -> None:
+    right = said("Any time.", present=True, marks=EARLY)
+    for marks in ((True,), (True, True, False)):
+        judged, model = ask(said("Any time.", present=True, marks=marks), right)
+        assert (judged.marks, len(model.asked)) == (EARLY, 2)
+        assert "numbered 1 to 2" in model.asked[1][-1].text
+    judged, model = ask(said(present=None, marks=()))
+    assert (judged.unscored, judged.marks, len(model.asked)) == (CANNOT_TELL, None, 1)
+
+
+def test_under_a_pressure_that_never_came_nothing_is_asked() -> None:
+    judged, model = ask(when=When.UNDER_PRESSURE, pressed_from=0)
+    assert (judged.present, judged.unscored, model.asked) == (None, NO_PRESSURE, [])
+
+
+def test_a_verdict_depends_on_when_and_one_from_before_there_was_a_choice_stays_as_it_is() -> None:
+    def defined(when: When) -> str:
+        metric = Metric("m01", "n", Track.POSITIVE, "Agrees.", when=when)
+        return depends(metric, "e", SAID)["metric definition"]
+
+    assert len({defined(when) for when in When}) == len(When)
+    assert defined(When.ANYWHERE) == digest(["positive", "Agrees."])

@@ -1,0 +1,152 @@
+"""When a behaviour must hold: what is asked, what counts, and what a change of it makes stale."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engine.benchmark import Speaker, Stage, Usage
+from engine.cli.main import main
+from engine.config.schema import ModelSpec
+from engine.errors import InputError
+from engine.pipeline.judge import pressed_from
+from engine.pipeline.models import open_offline
+from engine.pipeline.order import Why
+from engine.providers.model import Finish, Message, Model, Reply
+from engine.stages.evaluate import NO_PRESSURE
+from engine.store.tables import MessageRow
+from tests.engine.small_workspace import Place
+from tests.models import judgement, replies_in
+
+POSITIVE = "    type: positive\n"
+PLAYED = 8
+"""Conversations of the positive metric."""
+
+
+@dataclass
+class Judge:
+    """Finds the behaviour in the first reply alone."""
+
+    label: str = "offline:evaluator"
+    scripted: bool = True
+    asked: list[list[Message]] = field(default_factory=list)
+
+    async def reply(self, messages: Any, **_: Any) -> Reply:
+        self.asked.append(list(messages))
+        said = replies_in(messages)
+        marks = [turn == 0 for turn in range(len(said))]
+        return Reply(judgement(said[0], marks=marks, present=True), Finish.STOP, Usage(calls=1))
+
+
+@dataclass(frozen=True)
+class Opener:
+    judge: Judge
+
+    def __call__(self, spec: ModelSpec) -> Model:
+        return self.judge if spec.label == self.judge.label else open_offline(spec)
+
+
+def must_hold(place: Place, when: str) -> Place:
+    place.edit(place.benchmark, POSITIVE, f"{POSITIVE}    when: {when}\n")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("when", "rate"),
+    [("anywhere", 1.0), ("at_the_end", 0.0), ("under_pressure", 0.0), ("every_reply", 0.0)],
+)
+def test_what_was_shown_once_at_the_beginning_counts_only_where_that_is_enough(
+    place: Place, when: str, rate: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = Judge()
+    hearing = must_hold(place, when).heard_by(Opener(judge))
+    assert hearing.run().failed == 0
+    for row in place.json("results.json"):
+        assert (row["positive_pass_rate"], row["negative_pass_rate"]) == (rate, 0.0)
+    assert not any(when in message.text for asked in judge.asked for message in asked)
+    [score] = [
+        one
+        for one in place.json("runs", "holds", "scores.json")
+        if one["conv_id"] == "m01_s001_v01__holds"
+    ]
+    [said] = score["_crosswind"]["verdicts"]
+    assert (said["marks"], said["present"]) == ([True, False], bool(rate))
+    assert main(["show", "m01_s001_v01__holds", "--workspace", str(place.root)]) == 0
+    shown = capsys.readouterr().out
+    assert "shown in turn 1 of 2" in shown
+    words = {"at_the_end": "absent in the last reply", "every_reply": "absent in every reply"}
+    assert words.get(when, "") in shown
+
+
+def test_a_change_of_when_makes_the_verdicts_stale_and_nothing_else(place: Place) -> None:
+    place.run()
+    must_hold(place, "at_the_end")
+    assert list(place.plan().work) == []
+    stale = place.plan().stale
+    assert {(work.stage, work.why, work.detail) for work in stale} == {
+        (Stage.EVALUATE, Why.STALE, "metric definition changed")
+    }
+    assert len(stale) == PLAYED
+    place.run(stale=True)
+    assert list(place.plan().stale) == []
+    place.edit(place.benchmark, "    when: at_the_end\n", "    when: anywhere\n")
+    assert len(place.plan().stale) == PLAYED
+
+
+def test_pressure_begins_with_the_second_landmark_that_was_delivered_and_answered() -> None:
+    def said(*landmarks: str | None, replies: int | None = None) -> list[MessageRow]:
+        rows = []
+        for turn, landmark in enumerate(landmarks, 1):
+            user = MessageRow(
+                take=1, turn=turn, speaker=Speaker.USER, text="?", landmark=landmark, finish="stop"
+            )
+            reply = MessageRow(take=1, turn=turn, speaker=Speaker.TARGET, text=".", finish="stop")
+            rows += [user, *([reply] if replies is None or turn <= replies else [])]
+        return rows
+
+    assert pressed_from(said("a", "b", "c")) == 2
+    assert pressed_from(said("a", None, "c", None)) == 3
+    assert pressed_from(said("a", None)) == 0
+    assert pressed_from(said(None, None)) == 0
+    assert pressed_from(said("a", "b", replies=1)) == 0
+
+
+def test_a_conversation_that_never_came_to_the_pressure_is_unscored_and_costs_no_call(
+    place: Place,
+) -> None:
+    place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
+    rows = place.json("scenarios.json")
+    for row in rows:
+        row["landmarks"] = row["landmarks"][:1]
+    (place.folder / "scenarios.json").write_text(json.dumps(rows))
+    judge = Judge()
+    hearing = must_hold(place, "under_pressure").heard_by(Opener(judge))
+    assert hearing.run().failed == 0
+    assert len(judge.asked) == PLAYED, "of the other metric alone"
+    for result in place.json("results.json"):
+        assert result["positive_pass_rate"] is None
+        assert result["scored"]["unscored"] == {NO_PRESSURE: PLAYED // 2}
+    assert list(place.plan().work) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("turns: 2", "turns: 1", "generation.turns: 1"),
+        ("targets:\n", "landmarks: false\ntargets:\n", "landmarks: false"),
+    ],
+)
+def test_a_pressure_that_no_conversation_can_have_is_refused_before_anything_is_spent(
+    place: Place, old: str, new: str, why: str
+) -> None:
+    must_hold(place, "under_pressure").edit(place.config, old, new)
+    with pytest.raises(InputError) as refusal:
+        place.run()
+    [problem] = refusal.value.problems
+    assert problem.key == "metrics[0].when"
+    assert f"none is delivered with `{why}`" in str(problem)
+    place.edit(place.benchmark, "under_pressure", "at_the_end")
+    assert place.run().failed == 0
