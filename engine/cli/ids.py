@@ -40,6 +40,7 @@ def find(reader: Reader, text: str, *, benchmark: str | None = None) -> IdMatch:
     """
     begun = _beginning(reader, text, benchmark)
     exact = [one for one in begun if one.id == text]
+    # an id may be the beginning of others, as a metric's is of its scenarios'
     found = exact or begun
     if len(found) == 1:
         return found[0]

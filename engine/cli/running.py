@@ -288,6 +288,7 @@ def run_here(
 ) -> int:
     """In the foreground, or where that is asked for by an engine of its own. The order was looked
     at before."""
+    # an engine that is done and lingers would refuse the workspace for some seconds
     session.make_way()
     if getattr(arguments, "detach", False):
         return detach(session, order)

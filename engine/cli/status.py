@@ -216,6 +216,7 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
     """Rounded, so that they add up to what their sum is rounded to."""
     exact = [amount * 100 for amount in amounts]
     cents = [int(one) for one in exact]
+    # the cents that are left go to those that were rounded down the most
     by_rest = sorted(range(len(exact)), key=lambda place: cents[place] - exact[place])
     for place in by_rest[: round(sum(exact)) - sum(cents)]:
         cents[place] += 1

@@ -100,6 +100,7 @@ def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
 
 
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
+    # only now, when it is agreed to: until here nothing was written
     place_branch(asked)
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)

@@ -112,6 +112,7 @@ class Workspace:
         except RuntimeError:
             what = "found `~` for a person whose home folder is not known, expected a path"
             raise InputError(Problem(what, config_path, key="store")) from None
+        # a folder that does not exist yet is told from a file by its slash
         is_folder = said.endswith("/") or path.is_dir()
         return path / STORE_FILE if is_folder else path
 

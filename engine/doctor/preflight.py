@@ -127,6 +127,7 @@ async def preflight(
     warnings: list[str] = []
     wanted = _wanted(models)
     kept.read()
+    # who was well lately is not asked again: the look stands in front of every run that is paid for
     new = {place: names for place, names in wanted.items() if not kept.knows(place, names)}
     asked = await _ask(list(new), longest_s)
     for (place, names), said in zip(new.items(), asked, strict=True):
@@ -209,11 +210,13 @@ def _judged(
         return [], [f"{host} was not reached ({what}): the run waits for it"]
     status = said.status or 0
     if status == 401:
+        # a key that may call and not list is answered like a wrong one, but for the words
         if any(word in said.body.lower() for word in _MAY_NOT_LIST):
             return [], []
         what = f"{host} refuses the key {place.key_name} (401)"
         hint = "check the key: is it of this provider, and still valid?"
         return [Problem(what, config_path, hint=hint)], []
+    # no list, so nothing can be said of the names; the run will hear what is wrong
     if not 200 <= status < 300:
         return [], []
     known = model_names(said.body)
@@ -255,6 +258,8 @@ def model_names(body: bytes) -> frozenset[str]:
         return frozenset()
     ids = (one.get("id") for one in data if isinstance(one, dict))
     names = frozenset(name for name in ids if isinstance(name, str) and name)
+    # a gateway that passes on whatever it is asked for names a pattern, and no name is missing in
+    # it
     return frozenset() if any("*" in name for name in names) else names
 
 
@@ -265,6 +270,7 @@ _LONGEST_DATE: Final = len("-2025-01-31")
 def is_listed(name: str, known: Collection[str]) -> bool:
     """Whether a list may mean this name. Providers take aliases, snapshots of a date, fine-tuned
     models and variants of which their lists hold only the base, or only with a prefix."""
+    # a fine-tuned model is its owner's, and stands in no list
     if name.startswith("ft:"):
         return True
     wanted = _bases(name)

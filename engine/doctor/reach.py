@@ -115,6 +115,8 @@ async def reach(places: Sequence[Destination], *, longest_s: float) -> list[Diag
 
 async def _unsafe(places: Sequence[Destination], why: str, longest_s: float) -> list[Diagnostic]:
     """Where nobody can be trusted, only those are asked who need not be."""
+    # a context without a certificate: whoever is met over TLS after all, as behind a redirect, is
+    # refused
     nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     findings = []
     for place in places:
@@ -158,7 +160,8 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
-    """Where the list of models is, and the headers of a run. Imports the official clients."""
+    """Where the list of models is, and the headers of a run. As slow as `address`, the first
+    time."""
     where = address(place.wire, place.base_url, place.key or NO_KEY)
     headers = {**where.headers, "Accept": "application/json"}
     if place.key is None:
@@ -204,9 +207,12 @@ def _failure(error: Exception, way: _Way) -> Failure | None:
             case ssl.SSLEOFError():
                 # no disagreement: the other side hung up
                 continue
+            # after the two of its kind that say more
             case ssl.SSLError():
                 return None
             case socket.gaierror():
+                # nobody answered who resolves names, which is another thing than a name that does
+                # not exist
                 again = fault.errno == socket.EAI_AGAIN
                 return Failure(Fault.NETWORK if again else Fault.UNKNOWN_HOST)
     if not isinstance(error, httpx.ConnectError):
@@ -247,6 +253,7 @@ def _numbers(beneath: Sequence[BaseException]) -> list[int]:
 
 def _word(numbers: Sequence[int]) -> str:
     """Of several that differ, one that says that somebody was met."""
+    # a host has several addresses, of which one without a route says nothing of the others
     met = [number for number in numbers if number not in _NO_WAY] or numbers
     return errno.errorcode.get(met[0], "").lower() if met else ""
 
@@ -265,6 +272,7 @@ def _answered(place: Destination, status: int, location: str, took_ms: int) -> D
                 f"{reached}, but the key was refused (401): {place.key_name}",
                 "check the key: is it of this provider, and still valid?",
             )
+        # keys can be limited to calls, so it may be a good one
         case 403:
             return _finding(
                 place,
@@ -319,6 +327,7 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
         return "write http:// in base_url, if the server speaks no TLS, or another port"
     if cause is Fault.BROKEN and place.base_url.startswith("http://"):
         return "write https:// in base_url, if the server speaks TLS, or see what it logs"
+    # before the proxy, which is not asked for what runs on this machine
     if HostPort.of(place.base_url).local:
         return "start the server, or see that base_url has its port"
     if proxy is not None:

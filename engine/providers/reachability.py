@@ -63,6 +63,7 @@ class Reachability:
         if not known.strikes:
             known.first_strike_at = self._clock()
         known.strikes += 1
+        # a network that carries others is not down, whatever this host's failure looks like
         others_work = any(host.worked_at > known.first_strike_at for host in self._hosts.values())
         # a host that was found before and is unknown now: nobody resolves names any more
         network = cause is Fault.NETWORK or (cause is Fault.UNKNOWN_HOST and known.has_worked)
@@ -86,6 +87,7 @@ class Reachability:
         """Until the host can be reached; False where it could not for so long."""
         deadline = self._clock() + longest_s
         while self.trouble(host_port) is not None:
+            # one host is asked for all that wait: a thousand calls would be a thousand probes
             witness = host_port if self._down is None or host_port.local else self._down
             async with self._of(witness).probing:
                 if not await self._probe_until(witness, host_port, deadline):

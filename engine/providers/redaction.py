@@ -53,6 +53,7 @@ class Redactor:
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
         long = [secret for secret in self._secrets if len(secret) > 2 * _TELLTALE]
+        # some servers show a key in part: what begins or ends like one is taken for it
         beginnings = {secret[:_TELLTALE] for secret in long}
         ends = {secret[-_SHOWN_OF_THE_END:] for secret in long}
         parts = [re.escape(text) for text in self._spellings]
@@ -70,6 +71,7 @@ class Redactor:
             text = self._pattern.sub(HIDDEN, text)
         # half a character, which a server may send escaped, cannot be written anywhere
         text = text.encode("utf-8", "replace").decode()
+        # also what is not this account's: a gateway may tell of its own keys
         text = _SEVERAL.sub(HIDDEN, _LOOKS_SECRET.sub(HIDDEN, text))
         text = " ".join(text.split())
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

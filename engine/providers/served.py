@@ -63,6 +63,7 @@ def _is_same(asked: str, served: str) -> bool:
     served_name, served_date = _stem(served)
     if asked_name != served_name:
         return False
+    # an alias is served by one of its snapshots, and a snapshot may be called by its alias
     return asked_date is None or served_date is None or asked_date == served_date
 
 
@@ -72,6 +73,7 @@ def _stem(name: str) -> tuple[str, str | None]:
     name = name[:LONGEST_NAME].strip().casefold().rstrip("/")
     name = name.rpartition("/")[2].removesuffix(".gguf")
     name = _PUBLISHERS.sub("", name, count=1) if "." in name else name
+    # a tag that says how it is routed is not part of the name; any other, as a size, is
     head, colon, tag = name.rpartition(":")
     if colon and tag in _ROUTING:
         name = head
@@ -93,6 +95,8 @@ class ServedNames:
 
     def add(self, name: object) -> None:
         """What one event says, which is mostly what the one before it said."""
+        # each event of a stream names the model: compared with the last, which costs nothing,
+        # before it is looked at
         if name == self._last or not isinstance(name, str) or not name.strip():
             return
         self._last = name

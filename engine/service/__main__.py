@@ -10,6 +10,7 @@ from engine.service.hosting import run_job
 
 def main() -> None:
     """Leave the work to a process that has neither a terminal nor anybody to wait for it."""
+    # so that nobody has to wait for the engine when it ends, and it belongs to no terminal
     if os.fork():
         os._exit(0)
     os.umask(0o077)

@@ -115,6 +115,7 @@ async def serve(
     holder = workspace_holder(place.root)
     path = None if holder is None else holder.socket
     server = Server(engine, path or socket_path(place.root))
+    # asked once: whether this process has a terminal does not change, whether somebody watches does
     has_terminal = engine.attended()
     engine.attended = lambda: has_terminal or server.watchers > 0
     try:
@@ -168,6 +169,8 @@ async def _work(engine: Engine, job: Job, word: _Once) -> RunResult:
         engine.stop() if asked == 1 else engine.stop_now()
 
     for number in (signal.SIGTERM, signal.SIGINT):
+        # on the loop, where the engine may be asked; a plain handler could come between any two
+        # steps of it
         loop.add_signal_handler(number, stop)
     ready = partial(word.say, Word(os.getpid()))
     return await serve(engine, job.place, job.order, ready)

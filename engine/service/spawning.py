@@ -56,6 +56,8 @@ def spawn(job: Job) -> int:
     with _open_log(job.place.root) as log, os.fdopen(listen, "rb") as heard:
         try:
             child = subprocess.Popen(  # noqa: S603  (our own program, by its absolute path)
+                # `-P`: the folder that it is started in may hold a file that is called like a
+                # module
                 [sys.executable, "-P", "-m", "engine.service", str(speak)],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -69,6 +71,7 @@ def spawn(job: Job) -> int:
         child.communicate(
             encode_value(job).decode("ascii")
         )  # it leaves its work to a process of nobody's, and ends
+        # to the end of the pipe: the engine's word, or nothing where it ended before it had one
         said = heard.read()
     word = _understood(said)
     if word is None:

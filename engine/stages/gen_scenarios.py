@@ -58,6 +58,7 @@ def _landmarks(generated: Sequence[GeneratedLandmark]) -> tuple[Landmark, ...]:
 def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> JsonSchema:
     """The shape's schema with so many items in this list, and no landmark after the last turn."""
     schema: dict[str, Any] = deepcopy(dict(schema_of(shape)))
+    # in the form where a server holds to it; `scenarios_fault` counts in any case
     schema["properties"][field] |= {"minItems": count, "maxItems": count}
     schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
     return schema
@@ -141,6 +142,7 @@ async def gen_base_scenarios(
         ),
         GeneratedScenarios,
         schema=_exactly(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
+        # one more scenario is another request and not the first one's answer once more
         seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0]),
         check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
     )

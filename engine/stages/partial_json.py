@@ -91,6 +91,7 @@ class StringField:
             self._escape = char
             return
         self._in_string = False
+        # a key of the answer itself; what has the same name deeper down is another thing
         if self._depth == 1 and not self._is_value:
             self._key = "".join(self._string)
 

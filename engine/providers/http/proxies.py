@@ -27,6 +27,7 @@ def proxy_for(url: str) -> str | None:
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies()
+    # a proxy is another machine, on which this one's loopback is its own
     if host in LOOPBACK or _is_exempt(url, proxies.get("no")):
         return None
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -98,6 +99,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         found = ip_address(text)
     except ValueError:
         return None
+    # one address in two spellings
     return getattr(found, "ipv4_mapped", None) or found
 
 
