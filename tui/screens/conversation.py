@@ -34,7 +34,6 @@ from tui.services.ticker import begin_instead
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (
-    VERDICT_INKS,
     Dialogue,
     Marks,
     PatternFault,
@@ -45,7 +44,7 @@ from tui.state.transcript import (
     verdict_blocks,
 )
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Piece, Styled
+from tui.text.ink import VERDICT_INKS, Ink, Piece, Styled
 from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine

@@ -32,10 +32,10 @@ from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, Missed
-from tui.state.transcript import VERDICT_INKS, one_verdict
+from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.columns import Cells, Heading
-from tui.text.ink import Ink, Line, Piece, pad
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import ChoiceList, Lines, OneLine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.benchmark import ConversationKey, Speaker, StopReason
 from engine.facts import Speech
 from tui.format import verdict
-from tui.text.ink import Ink, Piece
+from tui.text.ink import VERDICT_INKS, Ink, Piece
 
 if TYPE_CHECKING:
     from engine.store.browsing import Browser, RelatedTake
@@ -50,7 +50,7 @@ def standing(one: RelatedTake | None) -> Piece:
     if one is None:
         return Piece("  not played", Ink.FAINT)
     if one.judged:
-        return Piece(verdict(one.passed), _INKS[one.passed])
+        return Piece(verdict(one.passed), VERDICT_INKS[one.passed])
     if one.finished:
         return Piece("○ not judged", Ink.MUTED)
     if one.stop_reason is None:
@@ -90,9 +90,6 @@ def _likeness(one: RelatedTake, *, passed: bool | None) -> tuple[int, str]:
     else:
         contrast = 2 if one.finished else 3
     return contrast, str(one.key)
-
-
-_INKS = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
 
 
 class Subject(NamedTuple):

@@ -25,7 +25,7 @@ from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.state.related import TakeRef
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import Ink, Styled
+from tui.text.ink import VERDICT_INKS, Ink, Styled
 
 MessageKey = tuple[int, Speaker]
 """A message of a transcript: its turn, and who said it."""
@@ -285,9 +285,6 @@ def together(*several: Marks) -> Marks:
 
 def _overlaps(mark: Styled, span: tuple[int, int]) -> bool:
     return mark.start < span[1] and span[0] < mark.end
-
-
-VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
 
 
 _REPLACED: Final = "judged again since"

@@ -13,9 +13,9 @@ from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
 from tui.state.filters import parse
 from tui.state.related import Subject
 from tui.state.run_status import Missed
-from tui.state.transcript import MOST_TURNS, VERDICT_INKS, arc
+from tui.state.transcript import MOST_TURNS, arc
 from tui.text.columns import Cells, Heading
-from tui.text.ink import Ink, Line, Piece, shorten
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, shorten
 
 AGAIN_AFTER: Final = 1.0
 """Seconds between two looks for new rows while verdicts come."""

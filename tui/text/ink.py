@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -40,6 +40,10 @@ class Ink(StrEnum):
     def component(self) -> str:
         """The component class that has its look."""
         return f"ink--{self.value}"
+
+
+VERDICT_INKS: Final[Mapping[bool | None, Ink]] = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
+"""Of a verdict; None is unscored."""
 
 
 class Piece(NamedTuple):

@@ -16,7 +16,7 @@ from engine.display import one_line, plural
 from engine.store.records import VerdictRow
 from tui.format import TRACK_SIGNS, verdict
 from tui.text.columns import Cells, Heading, laid_out
-from tui.text.ink import Ink, Line, Piece, pad
+from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
 from tui.widgets.table import PAGE, PagedTable
 
 ROOM_FOR_WHY: Final = 60
@@ -124,7 +124,6 @@ class VerdictTable(PagedTable):
 
 
 _NOTHING: Final = (Piece("   none yet: they come as conversations end", Ink.FAINT),)
-_INKS: Final = {True: Ink.GOOD, False: Ink.BAD, None: Ink.WARN}
 _ORDER: Final = ("outcome", "track", "metric", "conversation", "turns", "because")
 
 
@@ -142,7 +141,7 @@ def _cells(row: VerdictRow) -> Cells:
     """In the order of all columns, whether there is room for them or not."""
     why = row.justification if row.unscored is None else f"unscored: {row.unscored}"
     return (
-        Piece(verdict(row.passed), _INKS[row.passed]),
+        Piece(verdict(row.passed), VERDICT_INKS[row.passed]),
         Piece(TRACK_SIGNS[row.track], Ink.MUTED),
         Piece(one_line(row.metric_id), Ink.MUTED),
         Piece(one_line(str(row.key))),
