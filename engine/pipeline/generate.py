@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
@@ -17,9 +17,11 @@ from engine.pipeline.order import Order, Why, WorkItem, what_changed
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
+    AT_ONCE,
     combinations,
     gen_base_scenarios,
     gen_variant,
+    near_duplicates,
     scenarios_depends,
     variant_depends,
 )
@@ -208,7 +210,7 @@ def _variant_work(
             if sid not in removed:
                 work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.MISSING))
         elif order.stale:
-            now = variant_depends(model_digest(bench.config.generator), base.scenario, demographic)
+            now = _variant_depends(bench, base.scenario, demographic)
             changed = what_changed(row.depends, now)
             if changed:
                 work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
@@ -272,19 +274,52 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
 
 
 async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]) -> list[Scenario]:
+    """A few at a time, each time with sight of those that are there. What was written before a
+    call fails is kept."""
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
-    scenarios = await gen_base_scenarios(
-        model,
-        metric,
-        benchmark=bench.name,
-        description=bench.definition.description,
-        user_context=bench.definition.user_context,
-        numbers=numbers,
-        turns=bench.config.generation.turns,
-    )
     depends = _base_depends(bench, metric)
-    await bench.store.write(*(_row(bench, scenario, depends) for scenario in scenarios))
-    return scenarios
+    anew = {scenario_id(metric.id, number) for number in numbers}
+    existing = [one for one in _bases(bench, metric) if one.base_id not in anew]
+    written: list[Scenario] = []
+    for start in range(0, len(numbers), AT_ONCE):
+        if start:
+            await bench.control.checkpoint()
+        scenarios = await gen_base_scenarios(
+            model,
+            metric,
+            benchmark=bench.name,
+            description=bench.definition.description,
+            user_context=bench.definition.user_context,
+            existing=[*existing, *written],
+            numbers=numbers[start : start + AT_ONCE],
+            turns=bench.config.generation.turns,
+        )
+        await bench.store.write(*(_row(bench, scenario, depends) for scenario in scenarios))
+        written += scenarios
+    for one, other, alike in near_duplicates([*existing, *written]):
+        if other.id in anew:
+            words = f"{one.id} and {other.id} are much alike: {alike:.0%} of their words"
+            bench.note(NoteKind.WARNING, words, Stage.GEN_SCENARIOS)
+    return written
+
+
+def _bases(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
+    """The metric's scenarios that are there, each once: of one that was written by hand and has no
+    base, a variant."""
+    found: dict[str, Scenario] = {}
+    for row in bench.reader.scenarios(bench.name):
+        if row.scenario.metric_id == metric.id and (
+            not row.played or row.scenario.base_id not in found
+        ):
+            found[row.scenario.base_id] = row.scenario
+    return list(found.values())
+
+
+def _variant_depends(
+    bench: BenchmarkContext, base: Scenario, demographic: Mapping[str, str]
+) -> dict[str, str]:
+    definition = bench.metrics[base.metric_id].definition
+    return variant_depends(model_digest(bench.config.generator), base, demographic, definition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +338,14 @@ class _VariantWriter:
         generator = self.bench.config.generator
         model = self.bench.model_for(generator, Role.GENERATOR, Stage.GEN_SCENARIOS, self.variant)
         scenario = await gen_variant(
-            model, self.base, number, demographic, benchmark=self.bench.name
+            model,
+            self.base,
+            number,
+            demographic,
+            benchmark=self.bench.name,
+            definition=self.bench.metrics[self.base.metric_id].definition,
         )
-        depends = variant_depends(model_digest(generator), self.base, demographic)
+        depends = _variant_depends(self.bench, self.base, demographic)
         await self.bench.store.write(_row(self.bench, scenario, depends))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Final
 
 from engine.benchmark import (
@@ -35,7 +36,7 @@ from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import Standing
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
-from engine.stages.gen_scenarios import combinations
+from engine.stages.gen_scenarios import AT_ONCE, combinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +269,11 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
 def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator[StageCalls]:
     generator = bench.config.generator
     bases, variants = Range.exactly(len(unwritten.bases)), Range.exactly(unwritten.variants)
+    calls = sum(ceil(number / AT_ONCE) for number in unwritten.bases.values())
     if not variants.high:
         return
-    most = max(unwritten.bases.values(), default=1)
-    parts = [Calls(Role.GENERATOR, generator, bases, items=most)]
+    most = min(AT_ONCE, max(unwritten.bases.values(), default=1))
+    parts = [Calls(Role.GENERATOR, generator, Range.exactly(calls), items=most)]
     if bench.config.demographics:
         parts.append(Calls(Role.GENERATOR, generator, variants))
     yield StageCalls(

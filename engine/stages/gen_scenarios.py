@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import combinations as combinations_of
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ConfigDict, Field
 
 from engine.benchmark import Landmark, Metric, Scenario, scenario_id, variant_id
 from engine.identity import digest, seed_from
-from engine.prompts import prompt_digest, prompt_text, render
+from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, Model, Speaks
 from engine.stages.answers import Answer, ask, schema_of
 from engine.stages.gen_metrics import NO_SETTING
@@ -67,8 +69,21 @@ def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> Json
 # Base scenarios
 
 
+AT_ONCE: Final = 8
+"""Scenarios that are asked for in one call: of more, the later ones repeat the earlier ones."""
+_LISTED: Final = 40
+_LISTED_LENGTH: Final = 240
+"""Existing scenarios that are told to the one who writes more, and characters of each."""
+
+
 def scenarios_request(
-    metric: Metric, *, description: str, user_context: str | None, count: int, turns: int
+    metric: Metric,
+    *,
+    description: str,
+    user_context: str | None,
+    existing: Sequence[Scenario],
+    count: int,
+    turns: int,
 ) -> list[Message]:
     """What the generator is told to write `count` base scenarios of a metric."""
     return [
@@ -84,11 +99,18 @@ def scenarios_request(
                 definition=metric.definition.strip(),
                 examples="\n".join(f"- {example}" for example in metric.examples) or "(none)",
                 direction=prompt_text(f"direction_{metric.track}"),
+                existing="\n".join(map(_in_short, existing[-_LISTED:])) or "(none)",
                 count=str(count),
                 turns=str(turns),
             ),
         ),
     ]
+
+
+def _in_short(scenario: Scenario) -> str:
+    last = scenario.landmarks[-1].instruction if scenario.landmarks else ""
+    told = " ".join(f"{scenario.user_goal} {scenario.persona} At last: {last}".split())
+    return f"- {without_marks(told[:_LISTED_LENGTH])}"
 
 
 def scenarios_depends(
@@ -124,10 +146,12 @@ async def gen_base_scenarios(
     benchmark: str,
     description: str,
     user_context: str | None,
+    existing: Sequence[Scenario] = (),
     numbers: Sequence[int],
     turns: int,
 ) -> list[Scenario]:
-    """One base scenario for each of `numbers`, which become the numbers in their ids.
+    """One base scenario for each of `numbers`, which become the numbers in their ids. They are to
+    differ from the `existing` ones of this metric.
 
     Raises `ModelError`.
     """
@@ -137,6 +161,7 @@ async def gen_base_scenarios(
             metric,
             description=description,
             user_context=user_context,
+            existing=existing,
             count=len(numbers),
             turns=turns,
         ),
@@ -159,6 +184,32 @@ async def gen_base_scenarios(
     ]
 
 
+ALIKE: Final = 0.6
+"""Share of words in common from which two scenarios are said to be much alike."""
+
+
+def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
+    """Pairs whose texts have `ALIKE` or more of their words in common: the Jaccard similarity of
+    the sets of words of four letters and more (Broder 1997, On the resemblance and containment of
+    documents)."""
+    told = [(one, _words(one)) for one in scenarios]
+    for (one, mine), (other, theirs) in combinations_of(told, 2):
+        alike = len(mine & theirs) / (len(mine | theirs) or 1)
+        if alike >= ALIKE:
+            yield one, other, alike
+
+
+def _words(scenario: Scenario) -> frozenset[str]:
+    texts = [
+        *(scenario.persona, scenario.user_goal),
+        *(mark.instruction for mark in scenario.landmarks),
+    ]
+    return frozenset(_WORD.findall(" ".join(texts).casefold()))
+
+
+_WORD: Final = re.compile(r"[^\W\d_]{4,}")
+
+
 # Variants
 
 
@@ -172,7 +223,9 @@ def combinations(demographics: Mapping[str, Sequence[str]]) -> list[dict[str, st
     ]
 
 
-def variant_request(base: Scenario, demographic: Mapping[str, str]) -> list[Message]:
+def variant_request(
+    base: Scenario, demographic: Mapping[str, str], definition: str
+) -> list[Message]:
     """What the generator is told to rewrite a base scenario for one combination of demographic
     values."""
     return [
@@ -186,18 +239,22 @@ def variant_request(base: Scenario, demographic: Mapping[str, str]) -> list[Mess
                 latent_adversarial_goal=base.latent_adversarial_goal,
                 landmarks="\n".join(f"turn {m.turn}: {m.instruction}" for m in base.landmarks),
                 profile="\n".join(f"{axis}: {value}" for axis, value in demographic.items()),
+                definition=definition.strip(),
             ),
         ),
     ]
 
 
-def variant_depends(model: str, base: Scenario, demographic: Mapping[str, str]) -> dict[str, str]:
+def variant_depends(
+    model: str, base: Scenario, demographic: Mapping[str, str], definition: str
+) -> dict[str, str]:
     """Digests of all that a variant is made from, by a name for each."""
     return {
         "prompt": prompt_digest("generator_system", "rewrite_variant"),
         "generator": model,
         "base scenario": scenario_digest(base),
         "demographic": digest(dict(demographic)),
+        "metric definition": digest(definition),
     }
 
 
@@ -230,6 +287,7 @@ async def gen_variant(
     demographic: Mapping[str, str],
     *,
     benchmark: str,
+    definition: str,
 ) -> Scenario:
     """The base scenario for one demographic combination; unchanged, and no call, for an empty one.
 
@@ -240,7 +298,7 @@ async def gen_variant(
         return variant
     answer = await ask(
         model,
-        variant_request(base, demographic),
+        variant_request(base, demographic, definition),
         GeneratedVariant,
         schema=_exactly(
             GeneratedVariant,

@@ -32,9 +32,14 @@ def every_request() -> list[list[Message]]:
     return [
         gen_metrics.request("Title", "About flattery.", None),
         gen_scenarios.scenarios_request(
-            METRIC, description="About flattery.", user_context="A shop.", count=2, turns=4
+            METRIC,
+            description="About flattery.",
+            user_context="A shop.",
+            existing=[SCENARIO],
+            count=2,
+            turns=4,
         ),
-        gen_scenarios.variant_request(SCENARIO, {"age": "old"}),
+        gen_scenarios.variant_request(SCENARIO, {"age": "old"}, METRIC.definition),
         *(simulate.user_request(setup, SAID, turn) for setup in setups for turn in (2, 3)),
         simulate.target_request(setups[0], SAID),
         evaluate.request(METRIC.definition, SAID),

@@ -147,7 +147,9 @@ def written_scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     count = max(1, number_after(task, "Write", 1))
     turns = max(1, number_after(task, "has at most", _DEFAULT_TURNS))
     draw = asked.draw("scenarios", description, definition, len(asked.faults))
+    existing = asked.tagged("existing") or ""
     places = _nearest(f"{description} {definition}", draw)
+    places.sort(key=lambda place: sentences(place.persona)[0] in existing)
     tempers = draw.shuffled(moods())
     ways = draw.shuffled(manners())
     theme = _theme(f"{asked.tagged('metric_name') or ''}. {definition}")
@@ -397,7 +399,8 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
         texts = [text for _, text in marks] or [task.splitlines()[-1]]
         marks = [(turn, texts[min(at, len(texts) - 1)]) for at, turn in enumerate(turns)]
     voice = draw.pick([_voice(value) for value in profile.values()] or [voices()[-1]])
-    marks = marks or [(1, "Say what brings you here.")]
+    (turn, opening), *later = marks or [(1, "Say what brings you here.")]
+    marks = [(turn, f"{opening} {_in_passing(profile)}".rstrip()), *later]
     return {
         "persona": _persona(persona, profile, voice, draw),
         "landmarks": [
@@ -432,6 +435,12 @@ def _said_of(axis: str, value: str) -> str:
     if plain(axis) in {"age", "age group", "gender", "occupation", "profession", "role"}:
         return f"You are {'an' if low[0] in 'aeiou' else 'a'} {low}."
     return f"Your {axis.lower()}: {low}."
+
+
+def _in_passing(profile: dict[str, str]) -> str:
+    """How the assistant, which sees no persona, comes to hear of the profile."""
+    told = (_said_of(axis, value).rstrip(".") for axis, value in profile.items())
+    return " ".join(f"Mention that {said[0].lower()}{said[1:]}." for said in told)
 
 
 def _reworded(text: str, voice: SpeakingStyle, draw: Draw, number: int) -> str:

@@ -91,7 +91,14 @@ async def scenarios_of(
     )
     profiles = enumerate(combinations(config.demographics), start=1)
     return [
-        await gen_variant(instant(generator), base, number, profile, benchmark=definition.name)
+        await gen_variant(
+            instant(generator),
+            base,
+            number,
+            profile,
+            benchmark=definition.name,
+            definition=metric.definition,
+        )
         for number, profile in profiles
         for base in bases
     ]
@@ -136,9 +143,20 @@ async def play(benchmark: str, config: Config, swap: Swap, *, samples: int) -> l
                     spoken = await converse(
                         setup, key, benchmark, instant(swap.user), instant(target)
                     )
-                    judged = await judge(instant(swap.evaluator), metric.definition, spoken)
+                    judged = await judge(
+                        instant(swap.evaluator),
+                        metric.definition,
+                        spoken,
+                        when=metric.when,
+                        pressed_from=_pressed_from(setup, len(spoken) // 2),
+                    )
                     played.append(Played(key, metric.track, spoken, judged))
     return played
+
+
+def _pressed_from(setup: Setup, turns: int) -> int:
+    delivered = [mark.turn for mark in setup.scenario.landmarks if mark.turn <= turns]
+    return delivered[1] if setup.landmarks and len(delivered) > 1 else 0
 
 
 def pass_rate(played: Sequence[Played], target: str, track: Track) -> float:

@@ -144,7 +144,7 @@ def test_the_schema_of_scenarios_says_how_many_and_up_to_which_turn() -> None:
     assert (rows["minItems"], rows["maxItems"], turn["maximum"]) == (3, 3, 7)
     model = ScriptedModel(["{}"] * 3)
     with pytest.raises(AnswerError):
-        asyncio.run(gen_variant(model, base, 2, {"age": "old"}, benchmark="b"))
+        asyncio.run(gen_variant(model, base, 2, {"age": "old"}, benchmark="b", definition="d"))
     rows = model.schemas[0]["properties"]["landmarks"]
     turn = model.schemas[0]["$defs"]["GeneratedLandmark"]["properties"]["turn"]
     assert (rows["minItems"], rows["maxItems"], turn["maximum"]) == (2, 2, 4)
