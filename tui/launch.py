@@ -16,7 +16,7 @@ from engine.benchmark import Stage
 from engine.cli.console import tell
 from engine.cli.failures import failure_lines, what_next
 from engine.cli.lines import price_stop
-from engine.cli.reach import Reach, config_path_of, names_at_work, reach_of
+from engine.cli.reach import EngineHandle, config_path_of, handle_of, names_at_work
 from engine.config.workspace import Workspace
 from engine.display import one_line
 from engine.errors import DONE, FAILED, STOPPED
@@ -124,7 +124,7 @@ def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
     with closing(_watch(session)) as watch:
         _show(session.workspace, lambda: session, watch, place="Live", face=face, started=started)
         watch.poll()
-        code = _goodbye(session.reach, watch, run.next_steps)
+        code = _goodbye(session.handle, watch, run.next_steps)
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         return code or (run.exit_code() if over else DONE)
 
@@ -132,14 +132,16 @@ def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
 def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
     """The app on what is stored, and on the engine at work where there is one. Whoever only looked
     has not failed, however the run stands."""
-    workspace = reach_of(arguments).workspace
-    reach = Reach(workspace, workspace.written_store_path(config_path_of(arguments, workspace)))
-    unread = unread_results(workspace.benchmarks_dir, reach.store_path)
-    if unread and reach.holder() is None:
+    workspace = handle_of(arguments).workspace
+    handle = EngineHandle(
+        workspace, workspace.written_store_path(config_path_of(arguments, workspace))
+    )
+    unread = unread_results(workspace.benchmarks_dir, handle.store_path)
+    if unread and handle.holder() is None:
         from engine.cli.making import offered
 
-        offered(unread_words(unread, reach.store_path), arguments)
-    at_work, stored = reach.holder() is not None, reach.store_path.exists()
+        offered(unread_words(unread, handle.store_path), arguments)
+    at_work, stored = handle.holder() is not None, handle.store_path.exists()
 
     @cache
     def session() -> Session:
@@ -147,29 +149,29 @@ def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
 
         return open_session(arguments)
 
-    reader = open_reader(reach.store_path) if stored else empty_reader(reach.store_path)
-    with closing(_named(reach, reader, at_work=at_work)) as watch:
+    reader = open_reader(handle.store_path) if stored else empty_reader(handle.store_path)
+    with closing(_named(handle, reader, at_work=at_work)) as watch:
 
         def describe() -> tuple[Sequence[BenchmarkInfo], EngineLink]:
             infos = session().watched()
             if not stored:  # until now it looked like an empty one
-                if not reach.store_path.exists():
+                if not handle.store_path.exists():
                     session().make_store()
-                watch.reader.move_to(open_reader(reach.store_path))
-            return infos, watch.link or reach.link()
+                watch.reader.move_to(open_reader(handle.store_path))
+            return infos, watch.link or handle.link()
 
-        place = _place(reach, at_work=at_work)
+        place = _place(handle, at_work=at_work)
         _show(workspace, session, watch, place=place, face=face, describe=describe)
         watch.poll()
         if watch.progress.run_state is not None:
-            _goodbye(reach, watch)
+            _goodbye(handle, watch)
     return 0
 
 
-def _named(reach: Reach, reader: Reader, *, at_work: bool) -> Watch:
+def _named(handle: EngineHandle, reader: Reader, *, at_work: bool) -> Watch:
     """Of the benchmarks no more than their names."""
-    names = names_at_work(reach.workspace, reader.last_run() if at_work else None)
-    return Watch(reader, named_only(names), reach.link() if at_work else None, described=False)
+    names = names_at_work(handle.workspace, reader.last_run() if at_work else None)
+    return Watch(reader, named_only(names), handle.link() if at_work else None, described=False)
 
 
 def _watch(session: Session) -> Watch:
@@ -231,9 +233,9 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     return Backend(start, cost, make, report)
 
 
-def _place(reach: Reach, *, at_work: bool) -> str:
+def _place(handle: EngineHandle, *, at_work: bool) -> str:
     """Where one was the last time, while a run went on or while none did."""
-    kept = ViewMemory.beside(Memory.of(os.environ).path, reach.store_path.parent).views
+    kept = ViewMemory.beside(Memory.of(os.environ).path, handle.store_path.parent).views
     place = kept.place_at_work if at_work else kept.place
     if place is not None and place in {each.name for each in MAIN_SCREENS}:
         return place
@@ -244,13 +246,13 @@ def _on(workspace: Workspace) -> str:
     return f" --workspace {shlex.quote(str(workspace.root))}"
 
 
-def _goodbye(reach: Reach, watch: Watch, then: Callable[[], None] | None = None) -> int:
+def _goodbye(handle: EngineHandle, watch: Watch, then: Callable[[], None] | None = None) -> int:
     """What stays on the terminal when the app has gone, and how it went as an exit code: a run
     that goes on is no failure."""
     for line in farewell(watch):
         tell(line)
-    on = _on(reach.workspace)
-    if reach.holder() is not None:
+    on = _on(handle.workspace)
+    if handle.holder() is not None:
         over = watch.progress.run_state is NoteKind.RUN_ENDED
         if not over:
             return DONE  # the app has said how to see it again

@@ -11,7 +11,7 @@ from typing import Final
 from engine.cli.console import tell
 from engine.cli.failures import FailureNews
 from engine.cli.lines import LinePrinter
-from engine.cli.reach import NOBODY, Reach, RefusedError, accepted, reach_of
+from engine.cli.reach import NOBODY, EngineHandle, RefusedError, accepted, handle_of
 from engine.link import Command, Request
 from engine.store.process import send
 from engine.watch import Watch
@@ -28,36 +28,36 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _say(arguments: argparse.Namespace, command: Command) -> int:
-    reach = reach_of(arguments)
-    reach.require_holder()
-    tell(reach.ask(Request(command)).text)
+    handle = handle_of(arguments)
+    handle.require_holder()
+    tell(handle.ask(Request(command)).text)
     return 0
 
 
 def stop(arguments: argparse.Namespace) -> int:
     """Done, too, where there is nothing to stop."""
-    reach = reach_of(arguments)
-    if reach.holder() is None:
-        tell(NOBODY.format(reach.workspace.root))
+    handle = handle_of(arguments)
+    if handle.holder() is None:
+        tell(NOBODY.format(handle.workspace.root))
         return 0
-    with closing(reach.link()) as link:
+    with closing(handle.link()) as link:
         answer = link.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP))
         reached = link.is_connected
     if answer.accepted or reached:
         tell(accepted(answer).text)
     else:
-        _signal(reach, answer.text, now=arguments.now)
-    while arguments.wait and reach.holder() is not None:
+        _signal(handle, answer.text, now=arguments.now)
+    while arguments.wait and handle.holder() is not None:
         time.sleep(POLL_SECONDS)
     return 0
 
 
-def _signal(reach: Reach, why: str, *, now: bool) -> None:
+def _signal(handle: EngineHandle, why: str, *, now: bool) -> None:
     """To an engine that holds the workspace and cannot be spoken to. Raises `RefusedError` where it
     is not sure which process that is."""
-    holder = reach.holder()
+    holder = handle.holder()
     if holder is None:
-        tell(NOBODY.format(reach.workspace.root))
+        tell(NOBODY.format(handle.workspace.root))
         return
     # two that differ, of which none is taken for the other: the second one says at once
     signals = (signal.SIGTERM, signal.SIGINT) if now else (signal.SIGTERM,)
@@ -74,7 +74,7 @@ def watch(arguments: argparse.Namespace) -> int:
     from engine.cli.session import open_session
 
     session = open_session(arguments)
-    session.reach.require_holder()
+    session.handle.require_holder()
     infos = session.watched()
     with (
         closing(session.link()) as link,

@@ -10,7 +10,7 @@ from engine.benchmark import State
 from engine.cli.console import tell
 from engine.display import one_line, plural
 from engine.facts import Fact, StateChanged
-from engine.pipeline.remedies import Ailment, FailureGroup, ailment_of
+from engine.pipeline.remedies import FailureGroup, KnownFailure, ailment_of
 
 NAMED: Final = 3
 """Ids that stand in a line."""
@@ -86,7 +86,7 @@ class FailureNews:
     many: a run in which all fails is not to fill the terminal."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Ailment] = Counter()
+        self._counts: Counter[KnownFailure] = Counter()
 
     def hear(self, fact: Fact) -> str | None:
         if not isinstance(fact, StateChanged) or fact.state is not State.FAILED:

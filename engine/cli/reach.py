@@ -31,7 +31,7 @@ class RefusedError(CrosswindError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class EngineHandle:
     """A workspace, and how its engine is spoken to."""
 
     workspace: Workspace
@@ -97,6 +97,6 @@ def names_at_work(workspace: Workspace, run: RunRow | None) -> list[str]:
     return [*workspace.benchmark_names(), *branches]
 
 
-def reach_of(arguments: argparse.Namespace) -> Reach:
+def handle_of(arguments: argparse.Namespace) -> EngineHandle:
     """Raises `InputError`."""
-    return Reach(find_workspace(getattr(arguments, "workspace", None) or Path.cwd()))
+    return EngineHandle(find_workspace(getattr(arguments, "workspace", None) or Path.cwd()))

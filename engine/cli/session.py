@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from engine.benchmark import Stage
 from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
-from engine.cli.reach import Reach, config_path_of, names_at_work
+from engine.cli.reach import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, load_config
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
@@ -56,16 +56,16 @@ class Session:
         return EngineSettings(self.workspace.root, self.config.path, self.pace)
 
     @property
-    def reach(self) -> Reach:
-        return Reach(self.workspace, self.store_path)
+    def handle(self) -> EngineHandle:
+        return EngineHandle(self.workspace, self.store_path)
 
     def holder(self) -> Holder | None:
         """Whose engine is at work on it, if anybody's."""
-        return self.reach.holder()
+        return self.handle.holder()
 
     def link(self) -> SocketLink:
         """To the engine at work on it, or to the next one. To be closed."""
-        return self.reach.link()
+        return self.handle.link()
 
     def make_way(self) -> None:
         """Have an engine that is done and only waits for more end at once."""

@@ -63,7 +63,7 @@ class PreflightResult:
 
 
 @dataclass(slots=True)
-class Kept:
+class PreflightCache:
     """Which accounts were found well lately, by a digest with a salt: no key is in it."""
 
     path: Path | None
@@ -109,18 +109,22 @@ class Kept:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def kept_in(environ: Mapping[str, str]) -> Kept:
+def kept_in(environ: Mapping[str, str]) -> PreflightCache:
     """In the folder for what may be lost."""
     said = Path(environ.get("XDG_CACHE_HOME", ""))
     try:
         folder = said if said.is_absolute() else Path.home() / ".cache"
     except RuntimeError:
-        return Kept(None)
-    return Kept(folder / "crosswind" / "preflight.json")
+        return PreflightCache(None)
+    return PreflightCache(folder / "crosswind" / "preflight.json")
 
 
 async def preflight(
-    models: Sequence[ModelInUse], config_path: Path, kept: Kept, *, longest_s: float = LONGEST_S
+    models: Sequence[ModelInUse],
+    config_path: Path,
+    kept: PreflightCache,
+    *,
+    longest_s: float = LONGEST_S,
 ) -> PreflightResult:
     """Asks every account for its models, all at once and each for `longest_s` at most."""
     problems = [problem for model in models for problem in _missing(model)]

@@ -13,7 +13,7 @@ from engine.store.reader import Reader
 from engine.store.tables import StateRow
 
 
-class Ailment(Enum):
+class KnownFailure(Enum):
     """A kind of failure: its name, what to do, and whether running it again as it is can help."""
 
     REFUSED_ACCOUNT = (
@@ -125,35 +125,38 @@ class Ailment(Enum):
 
 
 _SIGNS: Final = (
-    (Ailment.OTHER_MODEL, r"another model answered"),
-    (Ailment.OWN_FAULT, r"\bbug in Crosswind"),
-    (Ailment.BUDGET, r"\bbudget\b"),
-    (Ailment.PROXY, r"\bthe proxy (does not let|asks for)"),
+    (KnownFailure.OTHER_MODEL, r"another model answered"),
+    (KnownFailure.OWN_FAULT, r"\bbug in Crosswind"),
+    (KnownFailure.BUDGET, r"\bbudget\b"),
+    (KnownFailure.PROXY, r"\bthe proxy (does not let|asks for)"),
     (
-        Ailment.OUT_OF_REACH,
+        KnownFailure.OUT_OF_REACH,
         r"could not be reached|no such host|network is down|no connection|connection refused"
         r"|proxy found no way",
     ),
-    (Ailment.TLS, r"do not agree on TLS|expects TLS"),
-    (Ailment.CERTIFICATE, r"\bcertificate"),
-    (Ailment.NO_CREDIT, r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b"),
+    (KnownFailure.TLS, r"do not agree on TLS|expects TLS"),
+    (KnownFailure.CERTIFICATE, r"\bcertificate"),
     (
-        Ailment.REFUSED_ACCOUNT,
+        KnownFailure.NO_CREDIT,
+        r"no credit|credit balance|insufficient (credit|balance|quota)|\b402\b",
+    ),
+    (
+        KnownFailure.REFUSED_ACCOUNT,
         r"key was refused|may not use this model|no such model|no longer offered"
         r"|redirects elsewhere|\b40[134]:|\bthe variable \w+ is (not set|set, but)",
     ),
-    (Ailment.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
-    (Ailment.SILENT, r"fell silent|stalled|no (first )?token"),
+    (KnownFailure.TOO_BUSY, r"rate limit|overloaded|\b429\b|\b529\b"),
+    (KnownFailure.SILENT, r"fell silent|stalled|no (first )?token"),
     (
-        Ailment.TOO_LONG,
+        KnownFailure.TOO_LONG,
         r"context|longer than|too large|output limit|\b413\b",
     ),
-    (Ailment.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
-    (Ailment.NO_EVIDENCE, r"quote"),
-    (Ailment.WRONG_SHAPE, r"and its answer|shape|answered with nothing|not (valid )?json"),
-    (Ailment.BAD_REQUEST, r"was not accepted|\b4(00|22):"),
+    (KnownFailure.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
+    (KnownFailure.NO_EVIDENCE, r"quote"),
+    (KnownFailure.WRONG_SHAPE, r"and its answer|shape|answered with nothing|not (valid )?json"),
+    (KnownFailure.BAD_REQUEST, r"was not accepted|\b4(00|22):"),
     (
-        Ailment.PROVIDER_FAULT,
+        KnownFailure.PROVIDER_FAULT,
         r"server|connection broke|broke off|no reply|\b5\d\d\b",
     ),
 )
@@ -166,7 +169,7 @@ _SAID: Final = re.compile(r"\([^()]*\)?")
 """What a reason repeats of others' words; half of it where the reason was cut."""
 
 
-def ailment_of(reason: str) -> Ailment:
+def ailment_of(reason: str) -> KnownFailure:
     """The first kind whose words are in it: in our own, or where those do not tell, in what they
     repeat of the server's."""
     head = reason[:READ_AT_MOST]
@@ -174,20 +177,20 @@ def ailment_of(reason: str) -> Ailment:
         for ailment, sign in _COMPILED:
             if sign.search(text):
                 return ailment
-    return Ailment.OTHER
+    return KnownFailure.OTHER
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
     """All rows that failed for reasons of one kind, in the order in which they failed."""
 
-    kind: Ailment
+    kind: KnownFailure
     units: Sequence[StateRow]
 
 
 def grouped(failed: Iterable[StateRow]) -> list[FailureGroup]:
     """In the order of the kinds: what a person must mend comes before what passes by itself."""
-    groups: dict[Ailment, list[StateRow]] = {kind: [] for kind in Ailment}
+    groups: dict[KnownFailure, list[StateRow]] = {kind: [] for kind in KnownFailure}
     for unit in failed:
         groups[ailment_of(unit.reason or "")].append(unit)
     return [FailureGroup(kind, units) for kind, units in groups.items() if units]

@@ -227,7 +227,7 @@ class BenchmarkRun:
             self._taken.add((stage, unit))
         return taken
 
-    def put_down(self, stage: Stage, unit: str) -> None:
+    def release(self, stage: Stage, unit: str) -> None:
         """Release a row, so that another order may take it on."""
         self.bench.claims.release(self.bench.name, stage, unit)
         self._taken.discard((stage, unit))
@@ -331,7 +331,7 @@ class BenchmarkRun:
         except StopRequested:
             return
         finally:
-            self.put_down(Stage.EVALUATE, unit)
+            self.release(Stage.EVALUATE, unit)
 
     def _wanted(self) -> list[Wanted]:
         bench = self.bench
@@ -387,7 +387,7 @@ class _Talker:
         except StopRequested:
             return
         finally:
-            self.run.put_down(Stage.SIMULATE, unit)
+            self.run.release(Stage.SIMULATE, unit)
 
     async def _play(self, lane: str, playing: Playing, unit: str) -> None:
         bench, one = self.run.bench, playing.wanted

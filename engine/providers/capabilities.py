@@ -68,7 +68,7 @@ class InMemoryCapabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Adaptation:
     """What to ask for instead."""
 
     learned: Learned
@@ -138,7 +138,7 @@ def lesson(
     sent: Collection[str],
     steps: tuple[Step, ...],
     shaped: bool,
-) -> Lesson | None:
+) -> Adaptation | None:
     """What the refusal teaches; None where the request itself is to blame.
 
     `sent` names the parameters of the request, `steps` the forms this protocol has, `shaped` says
@@ -146,7 +146,7 @@ def lesson(
     """
     if failure.cause is Cause.NO_JSON:
         note = "passes over the form of an answer: asked for JSON in the prompt"
-        return Lesson(replace(learned, step=Step.PROMPT), note, certain=False)
+        return Adaptation(replace(learned, step=Step.PROMPT), note, certain=False)
     broke_on_form = failure.status == 500 and shaped and _NAMES_FORM.search(failure.message)
     refused_pair = failure.status == 404 and _no_endpoint_takes(failure.message.lower())
     # some servers break on a form that they do not know, with a status that says nothing of it
@@ -167,11 +167,11 @@ def lesson(
     if _NO_SYSTEM.search(failure.message) and FOLDED_SYSTEM not in learned.dropped:
         dropped = learned.dropped | {FOLDED_SYSTEM}
         note = "has no system role: the system prompt goes into the first message"
-        return Lesson(replace(learned, dropped=dropped), note, certain=True)
+        return Adaptation(replace(learned, dropped=dropped), note, certain=True)
     bound = _A_BOUND.search(text) if shaped and learned.step is Step.JSON_SCHEMA else None
     if bound is not None and BOUNDS not in learned.dropped:
         note = f"takes no {bound.group()} in a schema: counts and ranges are left out from now on"
-        return Lesson(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
+        return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
     if lower is not None and shows_request and not about_shape:
         lower = steps[-1]  # what tells the least is answered by what every server takes
@@ -183,7 +183,7 @@ def lesson(
             else "takes no form of structured output: asked for JSON in the prompt"
         )
         # a bare 400 may have had another reason: believed once asking differently has helped
-        return Lesson(replace(learned, step=lower), note, certain=about_shape or refused_pair)
+        return Adaptation(replace(learned, step=lower), note, certain=about_shape or refused_pair)
     return None
 
 
@@ -207,9 +207,9 @@ def next_step(step: Step, steps: tuple[Step, ...]) -> Step | None:
     return next((lower for lower in order[order.index(step) + 1 :] if lower in steps), None)
 
 
-def _without(name: str, learned: Learned) -> Lesson:
+def _without(name: str, learned: Learned) -> Adaptation:
     dropped = learned.dropped | {name}
-    return Lesson(
+    return Adaptation(
         replace(learned, dropped=dropped),
         f"does not take {name}: left out from now on",
         certain=True,

@@ -17,7 +17,7 @@ from engine.providers.protocols.base import InStreamError, ReplyParser
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
 from engine.providers.retry import RetryPolicy
-from engine.providers.served import NO_ROUTE, Meant, Route, other_of, route_of
+from engine.providers.served import NO_ROUTE, ExpectedModel, Route, other_of, route_of
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters; of what was thought beside it as many again."""
@@ -148,7 +148,7 @@ class CallResult:
     request_id: str | None = None
     """The server's own name for it."""
     failure: Failure | None = None
-    meant: Meant | None = None
+    meant: ExpectedModel | None = None
     """Whose reply is wanted; None where anybody's is."""
     route: Route = NO_ROUTE
     _thoughts: int = 0

@@ -18,7 +18,7 @@ from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
 from engine.providers.sender import Held, OnNote, Sender, whole_seconds
-from engine.providers.served import Meant
+from engine.providers.served import ExpectedModel
 
 _FIRST_PARTIES = frozenset({"api.openai.com", "api.anthropic.com"})
 _GIVE_AWAY = frozenset({"openrouter.ai"})
@@ -119,7 +119,7 @@ class RealModel:
             seed=_mixed(endpoint.params.seed, seed),
             cache=self.cache,
             first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
-            meant=Meant(endpoint.model, endpoint.served_as, only=endpoint.only_this),
+            meant=ExpectedModel(endpoint.model, endpoint.served_as, only=endpoint.only_this),
             extra_body=extra_body,
         )
 

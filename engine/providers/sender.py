@@ -13,7 +13,7 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
 from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
-from engine.providers.capabilities import Learned, Lesson, Step, lesson
+from engine.providers.capabilities import Adaptation, Learned, Step, lesson
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
@@ -127,7 +127,7 @@ class _Call:
     redact: Redactor
     on_text: OnText | None
     on_attempt: OnAttempt | None
-    guess: Lesson | None = None
+    guess: Adaptation | None = None
     """Learned from a refusal that did not name its reason; kept if it turns out to help."""
     _passed_over: bool = False
     """Whether that was no refusal, but an answer with no JSON in it."""
@@ -346,7 +346,7 @@ class _Call:
         known = self._recalled()
         if room.always < asked:
             note = f"has room for {room.always} tokens of a reply: asked for no more than that"
-            self._remember(Lesson(replace(known, room=room.always), note, certain=True))
+            self._remember(Adaptation(replace(known, room=room.always), note, certain=True))
         return True
 
     def _learn(self, failure: Failure, kind: FailureKind) -> bool:
@@ -414,7 +414,7 @@ class _Call:
                 return
         self._remember(guess)
 
-    def _remember(self, guess: Lesson) -> None:
+    def _remember(self, guess: Adaptation) -> None:
         known = self._recalled()
         if known | guess.learned != known:
             key = self.sender.memory_key(self.ask.model)

@@ -42,7 +42,7 @@ _LATEST: Final = "latest"
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class ExpectedModel:
     """The model that is asked for, and which replies are taken for its own."""
 
     model: str
@@ -155,7 +155,7 @@ def _header_amount(text: str) -> float | None:
         return None
 
 
-def other_of(meant: Meant, named: Sequence[str], route: Route) -> str | None:
+def other_of(meant: ExpectedModel, named: Sequence[str], route: Route) -> str | None:
     """Which other model gave a reply, by the name that the server gave it; None where none did.
 
     A gateway that says that it fell back has asked another, whatever it calls it, unless it names

@@ -41,7 +41,7 @@ HERTZ: Final = 10.0
 
 
 @dataclass(slots=True)
-class _Errand:
+class _SentCommand:
     """A command on its way, and somebody who waits for its answer."""
 
     request: Request
@@ -63,7 +63,7 @@ class _Pending:
 
     asked: WatcherMessage
     sent: float
-    errand: _Errand | None = None
+    command: _SentCommand | None = None
 
 
 class SocketLink:
@@ -90,7 +90,7 @@ class SocketLink:
         """Guards what follows; held for moments."""
         self._link_state = LinkState(hertz)
         self._connection = ConnectionState(self._timeouts, time.monotonic())
-        self._errands: deque[_Errand] = deque()
+        self._commands: deque[_SentCommand] = deque()
         """Commands that are not sent yet."""
         self._pending: dict[int, _Pending] = {}
         self._numbers = count(1)
@@ -128,21 +128,21 @@ class SocketLink:
 
     def ask(self, request: Request) -> Response:
         """Send a command and wait for its answer, `LinkTimeouts.answer` seconds at most."""
-        errand = _Errand(request)
+        command = _SentCommand(request)
         with self._lock:
             if self._closing:
                 return Response(accepted=False, text="this watcher has let go of the engine")
-            self._errands.append(errand)
+            self._commands.append(command)
             self._next_look = 0.0
             self._wake()
-        errand.answered.wait(self._timeouts.answer)
+        command.answered.wait(self._timeouts.answer)
         with self._lock:
-            if errand.answer is not None:
-                return errand.answer
-            if errand in self._errands:
+            if command.answer is not None:
+                return command.answer
+            if command in self._commands:
                 # nobody waits for it any more, and to do it later would be a surprise
-                self._errands.remove(errand)
-            return Response(accepted=False, text=self._silence(errand))
+                self._commands.remove(command)
+            return Response(accepted=False, text=self._silence(command))
 
     @property
     def is_connected(self) -> bool:
@@ -164,9 +164,9 @@ class SocketLink:
         self.board()
         return self._settled.wait(seconds)
 
-    def _silence(self, errand: _Errand) -> str:
+    def _silence(self, command: _SentCommand) -> str:
         waited = f"waited {self._timeouts.answer:.0f} s"
-        if errand.sent:
+        if command.sent:
             return f"the engine does not answer ({waited}); it may still do it when it comes back"
         return (
             f"the engine cannot be reached ({waited}): {self._connection.why or 'it is starting'}"
@@ -190,8 +190,8 @@ class SocketLink:
         self._lose("this watcher has let go of the engine")
         with self._lock:
             ends, self._waker = (self._woken, self._waker), None
-            while self._errands:
-                self._errands.popleft().refuse("this watcher has let go of the engine")
+            while self._commands:
+                self._commands.popleft().refuse("this watcher has let go of the engine")
         for end in ends:
             if end is not None:
                 os.close(end)
@@ -226,19 +226,19 @@ class SocketLink:
         """Ask for what is due. When there is more to ask; None where nothing is."""
         for asked in self._link_state.due(now):
             self._send(line, _Pending(asked, now))
-        while self._errands:
-            errand = self._errands.popleft()
-            self._send(line, _Pending(CommandAsked(errand.request), now, errand))
+        while self._commands:
+            command = self._commands.popleft()
+            self._send(line, _Pending(CommandAsked(command.request), now, command))
         return self._link_state.next_due(now)
 
     def _send(self, line: LineSocket, pending: _Pending) -> None:
         number = next(self._numbers)
         encoded = encode_asked(number, pending.asked)
-        if pending.errand is not None:
+        if pending.command is not None:
             if len(encoded) > LONGEST_LINE:
-                pending.errand.refuse("this names more rows than fit into one command: name fewer")
+                pending.command.refuse("this names more rows than fit into one command: name fewer")
                 return
-            pending.errand.sent = True
+            pending.command.sent = True
         self._pending[number] = pending
         line.say(encoded)
 
@@ -248,8 +248,8 @@ class SocketLink:
             self._connection.part()
             return
         pending = self._pending.pop(said.id, None)
-        if pending is not None and pending.errand is not None:
-            _deliver(said, pending.errand)
+        if pending is not None and pending.command is not None:
+            _deliver(said, pending.command)
         elif said.error is not None:
             raise BrokenLineError(said.error)
         if pending is None:
@@ -269,7 +269,7 @@ class SocketLink:
             return due is not None and now >= due
 
     def _next_look_due(self, now: float) -> float | None:
-        wanted = self._errands or self._link_state.interested(now)
+        wanted = self._commands or self._link_state.interested(now)
         return self._next_look if wanted else None
 
     def _look(self) -> None:
@@ -294,8 +294,8 @@ class SocketLink:
             hopeless = self._connection.hopeless(now)
             if hopeless is not None:
                 self._settled.set()
-                while self._errands:
-                    self._errands.popleft().refuse(hopeless)
+                while self._commands:
+                    self._commands.popleft().refuse(hopeless)
             self._look_later(now)
 
     def _lose(self, why: str) -> None:
@@ -308,8 +308,8 @@ class SocketLink:
             self._link_state.fall_silent()
             lost, self._pending = list(self._pending.values()), {}
             for pending in lost:
-                if pending.errand is not None:
-                    pending.errand.refuse(f"{why} before the engine had answered; it may be done")
+                if pending.command is not None:
+                    pending.command.refuse(f"{why} before the engine had answered; it may be done")
             self._look_later(now)
 
     def _look_later(self, now: float) -> None:
@@ -344,12 +344,12 @@ def _line_to(path: Path | None, uid_of: Callable[[Socket], int | None]) -> LineS
     return LineSocket.to(path, uid_of)
 
 
-def _deliver(said: Said, errand: _Errand) -> None:
+def _deliver(said: Said, command: _SentCommand) -> None:
     if said.error is not None:
-        errand.refuse(said.error)
+        command.refuse(said.error)
         return
     try:
-        errand.settle(read(said.ok, Response))
+        command.settle(read(said.ok, Response))
     except MessageError as error:
-        errand.refuse(f"what the engine answered is not understood: {error}")
+        command.refuse(f"what the engine answered is not understood: {error}")
         raise

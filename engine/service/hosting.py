@@ -26,7 +26,7 @@ from engine.service.job import EngineSettings, Job
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
-from engine.service.spawning import Word
+from engine.service.spawning import StartMessage
 from engine.store.database import Store, open_store
 from engine.store.filesystem import keep_file_private
 from engine.store.header import OlderStoreError, damaged
@@ -145,13 +145,13 @@ def run_job(text: str, speak: int) -> int:
         _log("ended: " + ("stopped" if result.stopped else f"{result.failed} rows failed"))
     except CrosswindError as error:
         _log(f"ended: {error}")
-        word.say(Word(os.getpid(), str(error), error.exit_code))
+        word.say(StartMessage(os.getpid(), str(error), error.exit_code))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge of this process)
         _log(trace(error))
         _log(f"a bug in Crosswind: {type(error).__name__}; nothing stored is lost")
         fault = f"a bug in Crosswind: {type(error).__name__}; see crosswind.log"
-        word.say(Word(os.getpid(), fault, BROKEN))
+        word.say(StartMessage(os.getpid(), fault, BROKEN))
         return BROKEN
     if result.stopped:
         return STOPPED
@@ -172,7 +172,7 @@ async def _work(engine: Engine, job: Job, word: _Once) -> RunResult:
         # on the loop, where the engine may be asked; a plain handler could come between any two
         # steps of it
         loop.add_signal_handler(number, stop)
-    ready = partial(word.say, Word(os.getpid()))
+    ready = partial(word.say, StartMessage(os.getpid()))
     return await serve(engine, job.place, job.order, ready)
 
 
@@ -182,7 +182,7 @@ class _Once:
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
-    def say(self, word: Word) -> None:
+    def say(self, word: StartMessage) -> None:
         if self._descriptor is not None:
             word.send(self._descriptor)
             self._descriptor = None

@@ -29,7 +29,7 @@ class EngineStartError(CrosswindError):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class StartMessage:
     """The one thing that a new engine says to whoever started it."""
 
     pid: int
@@ -104,8 +104,8 @@ def _open_log(root: Path) -> BinaryIO:
     return os.fdopen(descriptor, "ab")
 
 
-def _understood(said: bytes) -> Word | None:
+def _understood(said: bytes) -> StartMessage | None:
     try:
-        return Word(**json.loads(said))
+        return StartMessage(**json.loads(said))
     except (ValueError, TypeError):
         return None

@@ -143,7 +143,7 @@ def show(folder: Path) -> int:
         )
         app.alarm = folder / "alarms"
         app.run()
-        _goodbye(session.reach, watch)
+        _goodbye(session.handle, watch)
     return app.return_code or 0
 
 

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Role, Stage, State, StopReason, Usage
 from engine.link import Command, Request, Row
-from engine.pipeline.remedies import Ailment, ailment_of
+from engine.pipeline.remedies import KnownFailure, ailment_of
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
@@ -196,41 +196,50 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [
-        ("gpt: 401: the key was refused (parked; check apikey)", Ailment.REFUSED_ACCOUNT),
-        ("gpt: 402: the account has no credit", Ailment.NO_CREDIT),
+        ("gpt: 401: the key was refused (parked; check apikey)", KnownFailure.REFUSED_ACCOUNT),
+        ("gpt: 402: the account has no credit", KnownFailure.NO_CREDIT),
         (
             "gpt: no connection (econnrefused), after 8 tries (parked; check base_url of gpt)",
-            Ailment.OUT_OF_REACH,
+            KnownFailure.OUT_OF_REACH,
         ),
-        ("parked: there is no such host (parked; check base_url of gpt)", Ailment.OUT_OF_REACH),
-        ("gpt: the server's certificate is not trusted (parked; check)", Ailment.CERTIFICATE),
-        ("a: the two sides do not agree on TLS (b:80 does not speak TLS: write", Ailment.TLS),
-        ("a: 400: the server expects TLS: write https:// in base_url (a web", Ailment.TLS),
-        ("a: 400: the key was refused (No connected db.) (parked", Ailment.REFUSED_ACCOUNT),
-        ("a: 400: there is no such model (Invalid model name", Ailment.REFUSED_ACCOUNT),
-        ("a: 400: max_tokens is more than the model has room for (8", Ailment.BAD_REQUEST),
-        ("gpt: 403: the proxy does not let it through", Ailment.PROXY),
-        ("gpt: 407: the proxy asks for a password", Ailment.PROXY),
-        ("gpt: 502: the proxy found no way to the server, after 8 tries", Ailment.OUT_OF_REACH),
+        (
+            "parked: there is no such host (parked; check base_url of gpt)",
+            KnownFailure.OUT_OF_REACH,
+        ),
+        ("gpt: the server's certificate is not trusted (parked; check)", KnownFailure.CERTIFICATE),
+        ("a: the two sides do not agree on TLS (b:80 does not speak TLS: write", KnownFailure.TLS),
+        ("a: 400: the server expects TLS: write https:// in base_url (a web", KnownFailure.TLS),
+        ("a: 400: the key was refused (No connected db.) (parked", KnownFailure.REFUSED_ACCOUNT),
+        ("a: 400: there is no such model (Invalid model name", KnownFailure.REFUSED_ACCOUNT),
+        ("a: 400: max_tokens is more than the model has room for (8", KnownFailure.BAD_REQUEST),
+        ("gpt: 403: the proxy does not let it through", KnownFailure.PROXY),
+        ("gpt: 407: the proxy asks for a password", KnownFailure.PROXY),
+        (
+            "gpt: 502: the proxy found no way to the server, after 8 tries",
+            KnownFailure.OUT_OF_REACH,
+        ),
         (
             "gpt: 400: the request was not accepted (credit balance, 429)",
-            Ailment.BAD_REQUEST,
+            KnownFailure.BAD_REQUEST,
         ),
-        ("model gpt: the variable GPT_KEY is not set (looked in .env)", Ailment.REFUSED_ACCOUNT),
-        ("gpt: 404: there is no such model, or the address is wrong", Ailment.REFUSED_ACCOUNT),
-        ("gpt: 429: rate limit (slow down)", Ailment.TOO_BUSY),
-        ("HTTP 529: overloaded, 8 of 8 tries", Ailment.TOO_BUSY),
-        ("host could not be reached for 300 s", Ailment.OUT_OF_REACH),
-        ("the model fell silent", Ailment.SILENT),
-        (SHAPELESS, Ailment.WRONG_SHAPE),
-        ("the model refused to answer", Ailment.WITHHELD),
-        ("the provider's content filter withheld the answer", Ailment.WITHHELD),
-        ("the request is longer than the model's context", Ailment.TOO_LONG),
-        ("gpt: 400: the request was not accepted (temperature)", Ailment.BAD_REQUEST),
-        ("gpt: 500: the server failed", Ailment.PROVIDER_FAULT),
-        ("no quote was found in the transcript", Ailment.NO_EVIDENCE),
-        ("something else", Ailment.OTHER),
+        (
+            "model gpt: the variable GPT_KEY is not set (looked in .env)",
+            KnownFailure.REFUSED_ACCOUNT,
+        ),
+        ("gpt: 404: there is no such model, or the address is wrong", KnownFailure.REFUSED_ACCOUNT),
+        ("gpt: 429: rate limit (slow down)", KnownFailure.TOO_BUSY),
+        ("HTTP 529: overloaded, 8 of 8 tries", KnownFailure.TOO_BUSY),
+        ("host could not be reached for 300 s", KnownFailure.OUT_OF_REACH),
+        ("the model fell silent", KnownFailure.SILENT),
+        (SHAPELESS, KnownFailure.WRONG_SHAPE),
+        ("the model refused to answer", KnownFailure.WITHHELD),
+        ("the provider's content filter withheld the answer", KnownFailure.WITHHELD),
+        ("the request is longer than the model's context", KnownFailure.TOO_LONG),
+        ("gpt: 400: the request was not accepted (temperature)", KnownFailure.BAD_REQUEST),
+        ("gpt: 500: the server failed", KnownFailure.PROVIDER_FAULT),
+        ("no quote was found in the transcript", KnownFailure.NO_EVIDENCE),
+        ("something else", KnownFailure.OTHER),
     ],
 )
-def test_every_reason_is_a_case_of_something(reason: str, kind: Ailment) -> None:
+def test_every_reason_is_a_case_of_something(reason: str, kind: KnownFailure) -> None:
     assert ailment_of(reason) is kind

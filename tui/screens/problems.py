@@ -15,7 +15,7 @@ from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
 from engine.link import Board, Command, Request, Row
-from engine.pipeline.remedies import Ailment, ailment_of, standing_failures
+from engine.pipeline.remedies import KnownFailure, ailment_of, standing_failures
 from engine.store.tables import AttemptRow, StateRow
 from tui.bindings import key
 from tui.format import STAGE_NAMES
@@ -53,8 +53,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._list = Entries(id="problems")
         self._detail = TranscriptView(follow=False, id="detail")
         self._failed: dict[UnitKey, StateRow] = {}
-        self._groups: dict[Ailment, Sequence[StateRow]] = {}
-        self._open: set[Ailment] | None = None
+        self._groups: dict[KnownFailure, Sequence[StateRow]] = {}
+        self._open: set[KnownFailure] | None = None
         """Groups whose rows are shown; None until there were any."""
         self._parked: dict[str, str] = {}
         self._stale = True
@@ -132,7 +132,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._list.toggle_mark()
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
-        if isinstance(message.key, Ailment):
+        if isinstance(message.key, KnownFailure):
             opened = self._open or set()
             self._open = opened ^ {message.key}
             self._show()
@@ -206,7 +206,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         if self._fault is not None:
             return [Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD)]
         cursor = self._list.cursor
-        if isinstance(cursor, Ailment):
+        if isinstance(cursor, KnownFailure):
             return [Rule("what", cursor.name_in_words), _advice(cursor)]
         if isinstance(cursor, str):
             why = drawn(self._parked.get(cursor, ""))
@@ -227,7 +227,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         if self._list.marked:
             return [unit for key, unit in self._failed.items() if key in self._list.marked]
         cursor = self._list.cursor
-        if isinstance(cursor, Ailment):
+        if isinstance(cursor, KnownFailure):
             return self._groups.get(cursor, [])
         unit = self._unit_at_cursor
         return [] if unit is None else [unit]
@@ -260,7 +260,7 @@ def _parked_entry(target: str, why: str) -> Entry:
     return Entry(name, left)
 
 
-def _group_entry(ailment: Ailment, number: int, *, opened: bool) -> Entry:
+def _group_entry(ailment: KnownFailure, number: int, *, opened: bool) -> Entry:
     left = [
         Piece("▾ " if opened else "▸ ", Ink.ACCENT),
         Piece(f"{number} ", Ink.BAD),
@@ -320,5 +320,5 @@ def _call(attempt: AttemptRow) -> str:
     return f"{at}  {who}  {one_line(attempt.outcome)}{status}  {took}{told}"
 
 
-def _advice(ailment: Ailment) -> Passage:
+def _advice(ailment: KnownFailure) -> Passage:
     return Passage("do", "do", ailment.advice, Ink.ACCENT)

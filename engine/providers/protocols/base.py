@@ -13,7 +13,7 @@ from engine.providers.capabilities import FOLDED_SYSTEM, Learned, Step, form_in_
 from engine.providers.endpoint import RequestParams
 from engine.providers.model import Finish, JsonSchema, Message, Speaks
 from engine.providers.protocols.sse import BrokenStreamError
-from engine.providers.served import Meant, ServedNames
+from engine.providers.served import ExpectedModel, ServedNames
 
 
 class PromptCache(StrEnum):
@@ -39,14 +39,14 @@ class ChatRequest:
     learned: Learned = field(default_factory=Learned)
     first_party: bool = False
     """Whether it goes to those who made the protocol, and not to a server compatible with it."""
-    meant: Meant | None = None
+    meant: ExpectedModel | None = None
     """Whose replies are taken for the model's; None where only its name on the wire is known."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """What a person wants in the body beside what is said here."""
 
     @property
-    def means(self) -> Meant:
-        return self.meant or Meant(self.model)
+    def means(self) -> ExpectedModel:
+        return self.meant or ExpectedModel(self.model)
 
     def takes(self, name: str) -> bool:
         """Whether the model takes a parameter of this name, as far as it is known."""

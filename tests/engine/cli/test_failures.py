@@ -14,7 +14,7 @@ from subprocess import DEVNULL, CompletedProcess, run
 import pytest
 
 from engine.benchmark import Stage
-from engine.pipeline.remedies import Ailment, standing_failures
+from engine.pipeline.remedies import KnownFailure, standing_failures
 from engine.store.reading import open_reader
 from engine.watch import Watch, named_only
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
@@ -115,10 +115,12 @@ def test_a_run_that_fails_for_one_reason_says_it_in_one_line_with_its_ids_and_it
     ended = Shell(place.root)("run", "--headless", "--plain", "--yes")
     assert ended.returncode == 1, ended.stderr
     [line] = [line for line in ended.stderr.splitlines() if line.startswith("5 rows failed")]
-    assert Ailment.BAD_REQUEST.name_in_words in line
+    assert KnownFailure.BAD_REQUEST.name_in_words in line
     assert re.search(r"\(m0\d_s001_v01__bad, m0\d_\S+, m0\d_\S+ and 2 more\)", line)
     assert "400: the request was not accepted" in line
-    assert Ailment.BAD_REQUEST.advice in line
+    assert KnownFailure.BAD_REQUEST.advice in line
     assert "tries them again" not in ended.stderr
     assert "then `crosswind run`: else they will fail again" in ended.stderr
-    assert ended.stderr.count(Ailment.BAD_REQUEST.advice) == 2  # when it was met, and at the end
+    assert (
+        ended.stderr.count(KnownFailure.BAD_REQUEST.advice) == 2
+    )  # when it was met, and at the end

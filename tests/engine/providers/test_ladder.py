@@ -8,9 +8,9 @@ from engine.providers.attempts import Cause, Failure, sort
 from engine.providers.capabilities import (
     BOUNDS,
     FOLDED_SYSTEM,
+    Adaptation,
     InMemoryCapabilities,
     Learned,
-    Lesson,
     Step,
     form_in_words,
     lesson,
@@ -32,7 +32,7 @@ def taught(
     learned: Learned | None = None,
     steps: tuple[Step, ...] = ALL,
     shaped: bool = False,
-) -> Lesson | None:
+) -> Adaptation | None:
     failure = Failure(Cause.STATUS, message, status, param=param)
     return lesson(
         failure,

@@ -8,7 +8,14 @@ import pytest
 
 from engine.providers.protocols.anthropic import AnthropicReplyParser
 from engine.providers.protocols.openai import OpenAIReplyParser
-from engine.providers.served import LONGEST_NAME, MOST_NAMES, Meant, ServedNames, other_of, route_of
+from engine.providers.served import (
+    LONGEST_NAME,
+    MOST_NAMES,
+    ExpectedModel,
+    ServedNames,
+    other_of,
+    route_of,
+)
 
 SAME = [
     ("gpt-4o-mini", "gpt-4o-mini"),
@@ -50,20 +57,20 @@ OTHER = [
 def test_a_snapshot_a_prefix_and_another_spelling_are_the_same_model(
     asked: str, served: str
 ) -> None:
-    assert not Meant(asked).is_other(served)
-    assert not Meant("elsewhere", also=("x", asked)).is_other(served)
+    assert not ExpectedModel(asked).is_other(served)
+    assert not ExpectedModel("elsewhere", also=("x", asked)).is_other(served)
 
 
 @pytest.mark.parametrize(("asked", "served"), OTHER)
 def test_another_name_or_another_date_is_another_model(asked: str, served: str) -> None:
-    assert Meant(asked).is_other(served)
+    assert ExpectedModel(asked).is_other(served)
 
 
 @pytest.mark.parametrize("piece", ["-2024", "us.", "/", ":latest", "-", "a", "2024-01-01-"])
 def test_the_longest_name_takes_no_time(piece: str) -> None:
     served = (piece * (1_000_000 // len(piece)))[:1_000_000]
     began = time.perf_counter()
-    Meant("gpt").is_other(served)
+    ExpectedModel("gpt").is_other(served)
     ServedNames().add(served)
     assert time.perf_counter() - began < 0.05
 
@@ -78,15 +85,15 @@ def test_of_the_names_in_a_stream_each_is_kept_once_and_few_of_them() -> None:
 
 
 def test_a_change_in_the_midst_of_a_reply_is_another_models() -> None:
-    assert other_of(Meant("alpha"), ["alpha-2024-01-01", "beta"], route_of({})) == "beta"
+    assert other_of(ExpectedModel("alpha"), ["alpha-2024-01-01", "beta"], route_of({})) == "beta"
 
 
 def test_a_fallback_is_one_whatever_it_is_called_unless_it_is_meant() -> None:
     route = route_of({"x-litellm-attempted-fallbacks": "1"})
-    assert other_of(Meant("alpha"), ["alpha"], route) == "a fallback of alpha"
-    assert other_of(Meant("alpha"), [], route) == "a fallback of alpha"
-    assert other_of(Meant("alpha", also=("beta",)), ["beta"], route) is None
-    assert other_of(Meant("alpha"), ["alpha"], route_of({})) is None
+    assert other_of(ExpectedModel("alpha"), ["alpha"], route) == "a fallback of alpha"
+    assert other_of(ExpectedModel("alpha"), [], route) == "a fallback of alpha"
+    assert other_of(ExpectedModel("alpha", also=("beta",)), ["beta"], route) is None
+    assert other_of(ExpectedModel("alpha"), ["alpha"], route_of({})) is None
 
 
 @pytest.mark.parametrize("nonsense", ["", "0", "-1", "one", "²", "9" * 5_000, "1.5"])
