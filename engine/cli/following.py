@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.benchmark import Stage, State
 from engine.cli.console import out, tell
-from engine.cli.reach import accepted
+from engine.cli.engine_handle import accepted
 from engine.cli.session import Session
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import EngineLink, EngineState, Request, Row

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from engine.benchmark import Stage
 from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
-from engine.cli.reach import EngineHandle, config_path_of, names_at_work
+from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import Config, load_config
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from engine.benchmark import Role, Stage
 from engine.cli.console import out, out_json, table
+from engine.cli.engine_handle import NOBODY
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
 from engine.cli.lines import price_stop, tally_of
-from engine.cli.reach import NOBODY
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
