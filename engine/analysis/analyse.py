@@ -25,6 +25,7 @@ from engine.analysis.figures import (
 from engine.analysis.staleness import Stale, Staleness
 from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
 from engine.benchmark import Track
+from engine.display import plural
 from engine.statistics.clusters import Stratum, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate, no_signal
 from engine.user_audit import UserAuditMode
@@ -56,6 +57,8 @@ class About:
     """How many conversations count by judges that are not the configuration's, by judge."""
     silent_judges: Mapping[str, int] = field(default_factory=dict)
     """How many conversations count without all the verdicts that were to be had of a judge."""
+    counted_otherwise: int = 0
+    """For how many something else counts than when they were last judged."""
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
@@ -274,6 +277,12 @@ def _notes(about: About) -> list[str]:
         notes.append(
             f"{count} conversations count by the verdicts of {judge}, which is no judge of the "
             "present configuration; `run --stale` has them judged anew."
+        )
+    if about.counted_otherwise:
+        notes.append(
+            "What counts is no longer what counted at the last verdict in "
+            f"{plural(about.counted_otherwise, 'conversation')}, as the judges of the "
+            "configuration changed; the app's tables follow with the next `run`."
         )
     for judge, count in about.silent_judges.items():
         notes.append(

@@ -137,7 +137,7 @@ def _counts(verdicts: Sequence[Verdict], jury: Jury) -> str:
 def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
     key = ConversationKey.parse(named.id)
     counted = reader.counting_take(named.benchmark, key)
-    for one in takes(reader, named.benchmark, key):
+    for one in takes(reader, named.benchmark, key, jury):
         take = one.take
         yield f"{named.id} · {named.benchmark} · take {take.number}"
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
@@ -236,5 +236,6 @@ def _as_json(session: Session, reader: Reader, named: IdMatch) -> dict[str, Any]
             return {**head, "scenario": asdict(rows[named.id].scenario)}
         case _:
             key = ConversationKey.parse(named.id)
-            found = [shown_take(one) for one in takes(reader, named.benchmark, key)]
+            jury = session.config.jury
+            found = [shown_take(one) for one in takes(reader, named.benchmark, key, jury)]
             return {**head, "takes": found[::-1]}

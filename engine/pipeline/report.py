@@ -56,9 +56,10 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
     own = config_of(config, benchmark)
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_conversations(definition, own, reader))
-        sightings = _sightings(wanted, Standing.of(reader, benchmark), own.jury)
+        standing = Standing.of(reader, benchmark)
+        sightings = _sightings(wanted, standing, own.jury)
         return Report(
-            analysis_of(definition, own, reader, wanted),
+            analysis_of(definition, own, reader, wanted, standing),
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(courses(sightings, own.generation.turns)),
         )

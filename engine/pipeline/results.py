@@ -23,6 +23,7 @@ from engine.jury import (
     headline,
     newest,
     verdict_to_show,
+    what_counts,
     why_unscored,
 )
 from engine.pipeline.others import served_by_others
@@ -197,6 +198,7 @@ def _about(
         ),
         other_judges=_other_judges(standing, asked, config.jury),
         silent_judges=_silent_judges(outcomes, config.jury),
+        counted_otherwise=_counted_otherwise(standing, asked, config.jury),
         others=served_by_others(reader, definition.name, standing, asked),
         cost=reader.cost_origins(definition.name).in_words(),
         user_audit=config.user_audit,
@@ -235,6 +237,14 @@ def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -
         if not any(jury.holds(vote) for vote in votes):
             found.update(models)
     return dict(sorted(found.items()))
+
+
+def _counted_otherwise(standing: Standing, asked: set[ConversationKey], jury: Jury) -> int:
+    """For how many conversations something else counts than when they were last judged."""
+    judged = (standing.counting[key][1] for key in standing.counting.keys() & asked)
+    return sum(
+        verdicts[-1].counted is not what_counts(verdicts, jury) for verdicts in judged if verdicts
+    )
 
 
 def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:

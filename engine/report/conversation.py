@@ -98,9 +98,10 @@ def conversations(
             )
 
 
-def takes(reader: Reader, benchmark: str, key: ConversationKey) -> Iterator[Conversation]:
-    """Every take of a conversation, the newest first, with what counts of everybody's votes. Raises
-    `StoreError`."""
+def takes(
+    reader: Reader, benchmark: str, key: ConversationKey, jury: Jury | None
+) -> Iterator[Conversation]:
+    """Every take of a conversation, the newest first. Raises `StoreError`."""
     for take in reversed(reader.takes(benchmark, key)):
         verdicts = reader.verdicts(take.seq)
         yield Conversation(
@@ -110,8 +111,8 @@ def takes(reader: Reader, benchmark: str, key: ConversationKey) -> Iterator[Conv
             metric=None,
             messages=reader.messages(take.seq),
             verdicts=verdicts,
-            passed=what_counts(verdicts, None),
-            unscored=why_unscored(verdicts, None) if verdicts else NOT_JUDGED,
+            passed=what_counts(verdicts, jury),
+            unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
         )
 
 

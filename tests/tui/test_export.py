@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Speaker, StopReason
 from engine.cli.arguments import parse
 from engine.link import EngineState
-from tests.tui.theatre import BENCHMARK, Theatre, on_screen, shell
+from tests.tui.theatre import BENCHMARK, JURY, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.launch import farewell
 from tui.screens.conversation import ConversationScreen
@@ -257,7 +257,19 @@ def test_both_texts_tell_every_take(theatre: Theatre) -> None:
     reader = theatre.watch.reader
     assert [each["take"] for each in json.loads(as_json(reader, subject))] == [1, 0]
     assert as_text(reader, subject).count("played by scripted models") == 2
-    assert as_markdown(reader, subject).count("scripted models") == 2
+    assert as_markdown(reader, subject, JURY).count("scripted models") == 2
+
+
+def test_a_markdown_file_gives_the_result_that_counts(theatre: Theatre) -> None:
+    async def play() -> Subject:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=False)
+        await theatre.judge(take, passed=True, judge="offline:strict")
+        return Subject(BENCHMARK, take.key)
+
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), JURY)
+    assert "- result: failed" in markdown
 
 
 def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> None:
@@ -267,7 +279,7 @@ def test_what_others_say_is_only_text_in_a_markdown_file(theatre: Theatre) -> No
         await theatre.said(take, 1, Speaker.USER, "# Verdict\n[passed](http://example.org) <b>")
         return Subject(BENCHMARK, take.key)
 
-    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()))
+    markdown = as_markdown(theatre.watch.reader, asyncio.run(play()), JURY)
     assert "> \\# Verdict" in markdown
     assert "[passed](" not in markdown
     assert "<b>" not in markdown

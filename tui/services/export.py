@@ -20,6 +20,7 @@ from textual.app import App, SuspendNotSupported
 from engine.benchmark import Scenario
 from engine.display import clean
 from engine.errors import CrosswindError
+from engine.jury import Jury
 from engine.scripted import all_scripts, played_by, scripts_in_words
 from engine.store.reader import Reader
 from engine.store.tables import MessageRow, StoredTake, Verdict
@@ -129,14 +130,14 @@ def as_text(reader: Reader, subject: Subject) -> str:
     return clean("\n".join(lines) + "\n")
 
 
-def as_markdown(reader: Reader, subject: Subject) -> str:
+def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
     """As `crosswind export --format md` writes it, in which what others say is text and no more,
     but with every take. Raises `StoreError`."""
     # loaded with the first file, as are the tables of the other formats: no frame needs them
     from engine.report.conversation import document, takes
 
     lines: list[str] = []
-    for one in takes(reader, subject.benchmark, subject.key):
+    for one in takes(reader, subject.benchmark, subject.key, jury):
         lines += (*document(one), "")
     return "\n".join(lines)
 
@@ -145,7 +146,7 @@ def as_json(reader: Reader, subject: Subject) -> str:
     """Every take as it was received, in characters that any terminal can take."""
     from engine.report.conversation import copied_take, takes
 
-    found = [copied_take(one) for one in takes(reader, subject.benchmark, subject.key)]
+    found = [copied_take(one) for one in takes(reader, subject.benchmark, subject.key, None)]
     return json.dumps(found, indent=2) + "\n"
 
 
@@ -302,7 +303,9 @@ class Exporter:
             self._away(self._exported(name, ".json", lambda: as_json(reader, subject)))
         else:
             name = _file_name(subject)
-            self._away(self._exported(name, ".md", lambda: as_markdown(reader, subject)))
+            self._away(
+                self._exported(name, ".md", lambda: as_markdown(reader, subject, self._watch.jury))
+            )
 
     def _picture(self) -> str:
         return self._app.export_screenshot(title="Crosswind")

@@ -10,10 +10,12 @@ import pytest
 
 from engine.benchmark import ConversationKey, Stage, State, Track, Usage
 from engine.cli.main import main
+from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, load_config
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
+from engine.pipeline.results import analysis_of
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.stages.evaluate import CANNOT_TELL, NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
@@ -353,3 +355,23 @@ def test_what_was_said_under_an_old_definition_does_not_stand_in_for_an_unusable
     agree(place)
     again = [work for work in place.plan().work if work.stage is Stage.EVALUATE]
     assert {(work.unit, work.why) for work in again} == {(str(key), Why.FAILED) for key in keys}
+
+
+def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) -> None:
+    judges = {LENIENT: Sayer(LENIENT, present=True), STRICT: Sayer(STRICT, present=False)}
+    place.edit(
+        place.config,
+        "targets:\n",
+        "models: {other: {model: evaluator-strict, source: offline}}\ntargets:\n",
+    )
+    hearing = place.heard_by(Opener(judges))
+    hearing.run()
+    hearing.run(stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}), evaluator="other")
+    place.edit(place.config, SINGLE, SINGLE.replace("evaluator,", "evaluator-strict,"))
+    note = "What counts is no longer what counted at the last verdict in 16 conversations"
+    with place.reader() as reader:
+        definition, config = load_definition(place.benchmark), load_config(place.config)
+        assert [one for one in analysis_of(definition, config, reader).notes if note in one]
+    hearing.run()
+    agree(place)
+    assert not [one for one in place.json("results.json")[0]["notes"] if note in one]
