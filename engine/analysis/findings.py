@@ -83,7 +83,7 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     if not found.stale:
         return
     parts = [
-        f"{stale:,} of {plural(of, noun)} ({_reasons(why)})"
+        f"{stale:,} of {plural(of, noun)} (changed since: {_reasons(why)})"
         for stale, of, noun, why in (
             (found.stale_takes, found.conversations, "take", found.takes_why),
             (found.stale_verdicts, found.verdicts, "verdict", found.verdicts_why),

@@ -13,13 +13,13 @@ class Stale:
     """Why what counts for one conversation no longer is what would be asked today. What came from
     files that do not say what it was made from is not known to be stale."""
 
-    take: str | None = None
-    """What changed since it was played; None where nothing did."""
-    verdicts: tuple[str, ...] = ()
-    """Of each verdict that counts and is stale, what changed since it was given."""
+    take: tuple[str, ...] = ()
+    """The inputs that changed since it was played, such as `metric definition`."""
+    verdicts: tuple[tuple[str, ...], ...] = ()
+    """Of each verdict that counts and is stale, those that changed since it was given."""
 
     def __bool__(self) -> bool:
-        return self.take is not None or bool(self.verdicts)
+        return bool(self.take or self.verdicts)
 
 
 UP_TO_DATE = Stale()
@@ -38,7 +38,7 @@ class Staleness:
     stale_takes: int = 0
     stale_verdicts: int = 0
     takes_why: Mapping[str, int] = field(default_factory=dict)
-    """How many takes, by what changed since."""
+    """How many takes, by each input that changed since; of one take several may have."""
     verdicts_why: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -46,18 +46,19 @@ class Staleness:
         """Each with how many verdicts count for it."""
         takes: Counter[str] = Counter()
         verdicts: Counter[str] = Counter()
-        count = given = some = 0
+        count = given = some = stale_takes = stale_verdicts = 0
         for stale, counting in conversations:
             count += 1
             given += counting
-            some += bool(stale)
-            if stale.take is not None:
-                takes[stale.take] += 1
-            if stale.verdicts:
-                verdicts.update(stale.verdicts)
-        return cls(
-            count, given, some, takes.total(), verdicts.total(), _sorted(takes), _sorted(verdicts)
-        )
+            if stale:
+                some += 1
+                stale_takes += bool(stale.take)
+                stale_verdicts += len(stale.verdicts)
+                takes.update(stale.take)
+                for changed in stale.verdicts:
+                    verdicts.update(changed)
+        whys = _sorted(takes), _sorted(verdicts)
+        return cls(count, given, some, stale_takes, stale_verdicts, *whys)
 
     @property
     def why(self) -> list[str]:

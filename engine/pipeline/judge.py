@@ -12,7 +12,7 @@ from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
-from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.pipeline.order import Order, Why, WorkItem, changed_inputs, changed_words
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
@@ -69,10 +69,14 @@ class VerdictInputs:
 
     def what_changed(self, metric: Metric, judge: ModelSpec, then: Verdict) -> str | None:
         """Since a verdict of this judge was given; None where nothing did, or is not known."""
+        return changed_words(self.changed(metric, judge, then))
+
+    def changed(self, metric: Metric, judge: ModelSpec, then: Verdict) -> list[str]:
+        """The names of those that are not what they were."""
         if then.depends is None:
-            return None
+            return []
         # a transcript never changes once it is finished: its digest need not be worked out again
-        return what_changed({**then.depends, "transcript": ""}, self._now(metric, judge))
+        return changed_inputs({**then.depends, "transcript": ""}, self._now(metric, judge))
 
     def _now(self, metric: Metric, judge: ModelSpec) -> dict[str, str]:
         place = (metric, judge.label)

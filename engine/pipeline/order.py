@@ -106,14 +106,23 @@ class WorkItem:
         return f"{self.stage} {self.unit}: {self.why}{detail}"
 
 
-def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
-    """The names of the inputs that are not what they were; None where all are, or nothing is
+def changed_inputs(then: Mapping[str, str] | None, now: Mapping[str, str]) -> list[str]:
+    """The names of the inputs that are not what they were; none where all are, or nothing is
     known of then, as for rows that came from files."""
     if then is None:
-        return None
+        return []
     changed = [name for name in now if then.get(name) != now[name]]
-    changed += [name for name in then if name not in now]
-    return ", ".join(changed) + " changed" if changed else None
+    return changed + [name for name in then if name not in now]
+
+
+def changed_words(names: Sequence[str]) -> str | None:
+    """`prompt, metric definition changed`; None where nothing did."""
+    return ", ".join(names) + " changed" if names else None
+
+
+def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
+    """The same in words."""
+    return changed_words(changed_inputs(then, now))
 
 
 def budget_words(config: Config, spent_usd: float | None, needed_usd: float = 0.0) -> Iterator[str]:

@@ -26,6 +26,7 @@ from engine.jury import (
     what_counts,
     why_unscored,
 )
+from engine.pipeline.order import changed_words
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.staleness import StaleFinder
@@ -124,7 +125,7 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury, look: _Look | None = N
         exposed = look.exposed(one, take)
         stale = look.stale.of(one, take, votes)
         if stale and look.fresh:
-            unscored = f"stale: {stale.take or stale.verdicts[0]}"
+            unscored = f"stale: {changed_words(stale.take or stale.verdicts[0])}"
             kept = () if stale.take else (vote for vote in votes if not look.stale.why(one, vote))
             votes, stale = list(kept), UP_TO_DATE
     passed = headline(vote.passed for vote in votes)

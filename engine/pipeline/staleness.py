@@ -8,11 +8,9 @@ from engine.analysis.staleness import UP_TO_DATE, Stale
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.pipeline.judge import VerdictInputs
-from engine.pipeline.order import what_changed
+from engine.pipeline.order import changed_inputs
 from engine.pipeline.play import TakeInputs, Wanted
 from engine.store.tables import StoredTake, Verdict
-
-_EVALUATOR_CHANGED = "evaluator changed"
 
 
 class StaleFinder:
@@ -27,15 +25,15 @@ class StaleFinder:
         """`votes` are the verdicts that count; where there are none, nothing can be stale."""
         if not votes:
             return UP_TO_DATE
-        changed = what_changed(take.depends, self._takes.depends(one))
+        changed = tuple(changed_inputs(take.depends, self._takes.depends(one)))
         verdicts = tuple(why for vote in votes if (why := self.why(one, vote)))
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 
-    def why(self, one: Wanted, vote: Verdict) -> str | None:
-        """What changed since a verdict was given; None where nothing did, or is not known."""
+    def why(self, one: Wanted, vote: Verdict) -> tuple[str, ...]:
+        """What changed since a verdict was given; nothing where nothing did, or is not known."""
         if vote.depends is None:
-            return None
+            return ()
         judge = self._judges.get(vote.judge)
         if judge is None:
-            return _EVALUATOR_CHANGED
-        return self._verdicts.what_changed(one.metric, judge, vote)
+            return ("evaluator",)
+        return tuple(self._verdicts.changed(one.metric, judge, vote))

@@ -292,7 +292,8 @@ def _stale(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     for name, one in found.items():
         text = (
             f"{name}: {one.stale_takes:,} of {plural(one.conversations, 'take')}, "
-            f"{one.stale_verdicts:,} of {plural(one.verdicts, 'verdict')}: {', '.join(one.why)}"
+            f"{one.stale_verdicts:,} of {plural(one.verdicts, 'verdict')}; changed since: "
+            f"{', '.join(one.why)}"
         )
         yield from paragraph(text, width, Piece("!", Ink.WARN))
 

@@ -13,7 +13,7 @@ from engine.benchmark import Stage
 from engine.cli.main import main
 from tests.engine.small_workspace import Place
 
-DEFINITION = "metric definition changed"
+DEFINITION = "metric definition"
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def test_the_text_says_how_many_of_which_metric_and_why(
 ) -> None:
     said = " ".join(results(edited, capsys).split())
     assert (
-        "! 8 of 16 conversations that count are stale: 8 of 16 takes (metric definition changed 8) "
-        "and 8 of 16 verdicts (metric definition changed 8); m02 8 of 8; `results --fresh` counts "
-        "without them, `run --stale` does them again"
+        "! 8 of 16 conversations that count are stale: 8 of 16 takes (changed since: metric "
+        "definition 8) and 8 of 16 verdicts (changed since: metric definition 8); m02 8 of 8; "
+        "`results --fresh` counts without them, `run --stale` does them again"
     ) in said
     details = results(edited, capsys, "--details")
     assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
@@ -77,7 +77,7 @@ def test_fresh_counts_only_what_is_up_to_date(
 ) -> None:
     for row in json.loads(results(edited, capsys, "--json", "--fresh"))["giving-in"]:
         assert row["by_metric"].keys() == {"m01"}
-        assert row["scored"]["unscored"] == {f"stale: {DEFINITION}": 4}
+        assert row["scored"]["unscored"] == {f"stale: {DEFINITION} changed": 4}
         assert row["stale"]["stale"] == 0
     said = " ".join(results(edited, capsys, "--fresh").split())
     assert "Only what is up to date counts (--fresh)" in said
@@ -92,7 +92,10 @@ def test_another_judge_makes_verdicts_stale_and_no_take(
     place.run()
     place.edit(place.config, "model: evaluator,", "model: evaluator-strict,")
     said = " ".join(results(place, capsys).split())
-    assert "are stale: 16 of 16 verdicts (evaluator changed 16); m01 8 of 8, m02 8 of 8;" in said
+    assert (
+        "are stale: 16 of 16 verdicts (changed since: evaluator 16); m01 8 of 8, m02 8 of 8;"
+        in said
+    )
     for row in json.loads(results(place, capsys, "--json", "--fresh"))["giving-in"]:
         assert row["scored"]["unscored"] == {"stale: evaluator changed": 8}
 
