@@ -238,18 +238,30 @@ def _concords(concords: Sequence[Concord], width: int) -> str:
 def _fitting(
     head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], width: int
 ) -> str:
-    """The first column gives way where the table is wider than it may be."""
+    """The first column gives way where the table is wider than it may be, as far as its names can
+    still be told apart."""
     drawn = table(head, rows, right=frozenset(right))
     over = max(map(len, drawn.splitlines())) - width
     if over <= 0 or not rows:
         return drawn
-    room = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - over)
-    shorter = [[_shortened(row[0], room), *row[1:]] for row in rows]
+    names = [row[0] for row in rows]
+    room = max(_SHORTEST_NAME, max(map(len, names)) - over)
+    shorter = [[name, *row[1:]] for name, row in zip(shortened(names, room), rows, strict=True)]
     return table(head, shorter, right=frozenset(right))
 
 
-def _shortened(name: str, room: int) -> str:
-    """Both ends stay: that is where names of one kind differ."""
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names of at most `room` characters, or of as many as it takes that no two of them are the
+    same. Both ends stay: that is where names of one kind differ."""
+    apart = len(set(names))
+    while True:
+        found = [_without_middle(name, room) for name in names]
+        if len(set(found)) == apart:
+            return found
+        room += 1
+
+
+def _without_middle(name: str, room: int) -> str:
     if len(name) <= room:
         return name
     tail = (room - 1) // 2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.cli.results_table import results_table
+from engine.cli.results_table import results_table, shortened
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import analysed, outcomes
 
@@ -194,3 +194,13 @@ def test_a_dry_run_says_what_could_be_found_out(crosswind: Crosswind) -> None:
     _, out, _ = crosswind("run", "--dry-run", "--json")
     plans: list[dict[str, Any]] = json.loads(out)["benchmarks"]
     assert [one["track"] for one in plans[0]["power"]] == ["positive"]
+
+
+def test_names_give_way_only_as_far_as_they_can_be_told_apart() -> None:
+    names = ["claude-sonnet-4-6", "claude-haiku-x-4-6", "gpt"]
+    assert shortened(names, 20) == names
+    found = shortened(names, 8)
+    assert len(set(found)) == 3
+    assert all(name.startswith("clau") and name.endswith("4-6") for name in found[:2])
+    assert shortened(["aaaa-1-zzzz", "aaaa-2-zzzz"], 8) == ["aaaa-1-zzzz", "aaaa-2-zzzz"]
+    assert shortened(["same-long-name"] * 2, 8) == ["same…ame"] * 2
