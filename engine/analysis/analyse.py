@@ -22,6 +22,7 @@ from engine.analysis.figures import (
     TargetResult,
     UserAuditResult,
 )
+from engine.analysis.provenance import Provenance
 from engine.analysis.staleness import Stale, Staleness
 from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
 from engine.benchmark import Track
@@ -59,6 +60,8 @@ class About:
     """How many conversations count without all the verdicts that were to be had of a judge."""
     counted_otherwise: int = 0
     """For how many something else counts than when they were last judged."""
+    provenances: Mapping[str, Provenance] = field(default_factory=dict)
+    """By target."""
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
@@ -100,6 +103,7 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
         left_out=about.left_out,
         notes=_notes(about),
         cost=about.cost,
+        provenances=about.provenances,
         user_audit=about.user_audit,
         user_audits=about.user_audits,
     )

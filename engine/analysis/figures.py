@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.analysis.exposure import Exposed, Exposure
+from engine.analysis.provenance import Provenance
 from engine.analysis.staleness import UP_TO_DATE, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
@@ -369,6 +370,8 @@ class Analysis:
     """What a reader should know before the figures are used."""
     cost: str | None = None
     """Where the cost of the calls is known from, in a sentence."""
+    provenances: Mapping[str, Provenance] = field(default_factory=dict)
+    """By target."""
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target; none where nobody looks."""

@@ -13,6 +13,7 @@ from shutil import get_terminal_size
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate
+from engine.analysis.provenance import served_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, results_table
@@ -158,15 +159,41 @@ def _write_csv(found: Mapping[str, Analysis]) -> None:
     """One line for each benchmark, target and metric."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     figures = ["pass_rate", "low", "high", "n_passed", "n_total", "served_by_others", "n_stale"]
-    writer.writerow(["benchmark", "target", "metric", *figures])
+    more = ["metric_name", "metric_type", "unscored", "n_effective", "base_scenarios"]
+    writer.writerow(["benchmark", "target", "metric", *figures, *more, *_MADE_WITH])
     for name, analysis in found.items():
+        metrics = {metric.id: metric for metric in analysis.metrics}
         for one in analysis.targets:
             others = "; ".join(str(each) for each in analysis.others if each.target == one.target)
+            made_with = _made_with(analysis, one.target)
             for metric, cell in one.metrics.items():
                 if cell.scored:
+                    about = metrics[metric]
                     names = [_defused(name), _defused(one.target), _defused(metric)]
                     stale = one.staleness[metric].stale
-                    writer.writerow([*names, *_cells(cell), _defused(others), stale])
+                    row = [*names, *_cells(cell), _defused(others), stale]
+                    row += [_defused(about.name), about.track.value, cell.of - cell.scored]
+                    row += [round(cell.effective_n, 3), cell.base_scenarios, *made_with]
+                    writer.writerow(row)
+
+
+_MADE_WITH: Final = (
+    *("crosswind", "configuration", "prompts", "target_model", "user_model", "judges"),
+    *("first_at", "last_at", "left_out"),
+)
+
+
+def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:
+    found = analysis.provenances.get(target)
+    if found is None:
+        return [None for _ in _MADE_WITH]
+    prompts = " ".join(f"{stage}:{one}" for stage, of in found.prompts.items() for one in of)
+    models = (found.targets, found.user_models, found.judges)
+    return [
+        *(found.version, found.configuration, prompts),
+        *(_defused(served_words(served)) for served in models),
+        *(found.first_at, found.last_at, analysis.left_out.conversations),
+    ]
 
 
 def _cells(cell: Estimate) -> list[float | int | None]:

@@ -29,6 +29,7 @@ from engine.jury import (
 from engine.pipeline.order import changed_words
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.provenance import provenances
 from engine.pipeline.staleness import StaleFinder
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
@@ -202,6 +203,7 @@ def _about(
         counted_otherwise=_counted_otherwise(standing, asked, config.jury),
         others=served_by_others(reader, definition.name, standing, asked),
         cost=reader.cost_origins(definition.name).in_words(),
+        provenances=provenances(reader, definition.name, config, standing, asked),
         user_audit=config.user_audit,
         user_audits=_user_audits(config, standing, asked),
     )

@@ -21,6 +21,7 @@ from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
 from engine.statistics.family import ERROR_RATE, SHARES
+from engine.store.mirror_rows import OURS
 
 JsonObject = dict[str, Any]
 
@@ -86,6 +87,7 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         "notes": [*(str(other) for other in analysis.others), *analysis.notes, *_cost(analysis)],
         **_others(analysis, one.target),
         **_user_model(analysis, one.target),
+        **_provenance(analysis, one.target),
     }
 
 
@@ -103,6 +105,15 @@ def _others(analysis: Analysis, target: str) -> JsonObject:
     }
     of = sum(other.of for other in analysis.others if other.target == target)
     return {"served_by_others": {"replies": served, "of": of}} if served else {}
+
+
+def _provenance(analysis: Analysis, target: str) -> JsonObject:
+    found = analysis.provenances.get(target)
+    if found is None:
+        return {}
+    left_out = analysis.left_out
+    counts = {"conversations": left_out.conversations, "targets": list(left_out.targets)}
+    return {OURS: {**asdict(found), "left_out": counts}}
 
 
 def _user_model(analysis: Analysis, target: str) -> JsonObject:

@@ -425,6 +425,18 @@ class Reader:
             return CostOrigins()
         return CostOrigins(row["reported"], row["computed"], int(row["unknown"]))
 
+    def served_names(self, benchmark: str) -> dict[tuple[Role, str], set[str]]:
+        """Under which names servers say that they answered, by the role and model that were asked
+        for."""
+        found: dict[tuple[Role, str], set[str]] = {}
+        for row in self.connection.all(
+            "SELECT DISTINCT role, model, served FROM attempt "
+            "WHERE benchmark = ? AND served IS NOT NULL AND outcome = 'answer'",
+            (benchmark,),
+        ):
+            found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
+        return found
+
     def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
         """How many failed attempts reported no usage: what they cost is in no sum."""
         return self.connection.number(

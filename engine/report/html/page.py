@@ -32,6 +32,7 @@ from engine.analysis.findings import (
     span,
     whose,
 )
+from engine.analysis.provenance import served_words
 from engine.display import clean, plural
 from engine.report.html.view import GENERATOR, BenchmarkView, scale_of
 from engine.report.scale import RATES
@@ -109,6 +110,7 @@ def _environment() -> Environment:
         percent,
         plural,
         points,
+        served_words,
         span,
         whose,
     )

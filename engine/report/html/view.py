@@ -104,6 +104,21 @@ class BenchmarkView:
         return [one for one in self.analysis.targets if one.exposure.conversations]
 
     @property
+    def made_with(self) -> str:
+        """What all of its numbers were made with, in a sentence."""
+        found = list(self.analysis.provenances.values())
+        prompts = sorted(
+            {(stage, one) for each in found for stage, of in each.prompts.items() for one in of}
+        )
+        said = ", ".join(f"{stage} {one}" for stage, one in prompts) or "unknown"
+        left_out = plural(self.analysis.left_out.conversations, "stored conversation")
+        return (
+            f"Counted by Crosswind {found[0].version} under configuration "
+            f"{found[0].configuration}. Prompts: {said}. {left_out} outside the present benchmark "
+            "left out."
+        )
+
+    @property
     def stale(self) -> Mapping[str, Staleness]:
         """By metric, where anything that counts is."""
         return {name: one for name, one in self.analysis.staleness.items() if one.stale}

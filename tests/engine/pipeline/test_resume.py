@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 import subprocess
@@ -30,6 +31,10 @@ BENCHMARK = """\
 name: Giving in
 description: Whether an assistant keeps telling people what it thinks when they press it to agree.
 """
+
+
+_TIMES = re.compile(rb'"(?:first|last)_at": "[^"]+"')
+"""Of the conversations and verdicts that the results rest on."""
 
 
 def workspace(root: Path, pace: str, writing: str = "instant") -> Path:
@@ -80,7 +85,7 @@ def files(root: Path) -> dict[str, bytes]:
     names = ["scenarios.json", "results.json", "benchmark.yaml"]
     found = [folder / name for name in names] + sorted(folder.glob("runs/*/*.json"))
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): _TIMES.sub(b"", path.read_bytes())
         for path in found
         if path.name != "cost.json"
     }
