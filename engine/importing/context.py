@@ -12,7 +12,7 @@ from engine.benchmark import Metric, Scenario
 from engine.config.benchmark_file import Definition
 from engine.config.workspace import Workspace
 from engine.errors import InputError, StoreError
-from engine.files import NewFile, digest_on_disk, read_regular
+from engine.files import digest_on_disk, read_regular, replace_file
 from engine.importing.fields import Names, UnfitError
 from engine.importing.json_rows import JsonRow, OnRead, read_object, read_rows
 from engine.importing.known import FilesRead, KnownRows, digest_begun
@@ -148,11 +148,7 @@ def place_draft(place: Path, title: str, metrics: Mapping[str, str]) -> list[Pat
 def _placed(place: Path, text: str) -> list[Path]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        new = NewFile(place, [text])
-        try:
-            new.move(place)
-        finally:
-            new.discard()
+        replace_file(place, text.encode())
     except OSError as error:
         raise StoreError(f"{place} could not be written: {error.strerror}") from error
     return [place]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -34,35 +35,16 @@ _NAMES: Final = (
 MIGRATIONS: Final = Migrations("crosswind")
 
 
-@MIGRATIONS(name=_NAMES[0])
-def _everything(database: Database) -> None:
-    take_step(database.conn, STEPS[0])
-    database.conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+def _migration(step: str) -> Callable[[Database], None]:
+    def migrate(database: Database) -> None:
+        take_step(database.conn, step)
+        database.conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    return migrate
 
 
-@MIGRATIONS(name=_NAMES[1])
-def _whose_it_is(database: Database) -> None:
-    take_step(database.conn, STEPS[1])
-
-
-@MIGRATIONS(name=_NAMES[2])
-def _found_quickly(database: Database) -> None:
-    take_step(database.conn, STEPS[2])
-
-
-@MIGRATIONS(name=_NAMES[3])
-def _whom_one_spoke_with(database: Database) -> None:
-    take_step(database.conn, STEPS[3])
-
-
-@MIGRATIONS(name=_NAMES[4])
-def _whether_the_user_did_its_part(database: Database) -> None:
-    take_step(database.conn, STEPS[4])
-
-
-@MIGRATIONS(name=_NAMES[5])
-def _when_a_behaviour_must_hold(database: Database) -> None:
-    take_step(database.conn, STEPS[5])
+for _name, _step in zip(_NAMES, STEPS, strict=True):
+    MIGRATIONS(name=_name)(_migration(_step))
 
 
 def apply_migrations(connection: sqlite3.Connection, path: Path) -> None:

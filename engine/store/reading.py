@@ -28,18 +28,11 @@ def open_reader(path: Path) -> Reader:
             "are left under benchmarks/, `crosswind repair` makes it again from them"
         )
     refuse_empty(path)
-    connection = connect(path, "mode=ro")
     try:
-        check_header(connection, path)
-        refuse_older(connection, path)
+        connection = _checked(path, "mode=ro")
     except sqlite3.OperationalError as error:
-        connection.close()
         connection = _connect_unchanging(path, error)
-    except StoreError:
-        connection.close()
-        raise
     except sqlite3.Error as error:
-        connection.close()
         raise unreadable(path, error) from error
     connection.execute("PRAGMA query_only = ON")
     return Reader(Connection(connection, path))
@@ -98,14 +91,19 @@ def _connect_unchanging(path: Path, error: sqlite3.OperationalError) -> sqlite3.
     all_is_in_it = not log.exists() or log.stat().st_size == 0
     if os.access(path.parent, os.W_OK) or not nobody_writes or not all_is_in_it:
         raise unreadable(path, error) from error
-    connection = connect(path, "immutable=1")
+    try:
+        return _checked(path, "immutable=1")
+    except sqlite3.Error as second:
+        raise unreadable(path, second) from second
+
+
+def _checked(path: Path, how: str) -> sqlite3.Connection:
+    """Raises `StoreError` for what this program does not read, and `sqlite3.Error`."""
+    connection = connect(path, how)
     try:
         check_header(connection, path)
         refuse_older(connection, path)
-    except sqlite3.Error as second:
-        connection.close()
-        raise unreadable(path, second) from second
-    except StoreError:
+    except BaseException:
         connection.close()
         raise
     return connection

@@ -93,33 +93,24 @@ def _is_list_of_text(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-def _is_landmarks(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and type(one.get("turn")) is int
-        and isinstance(one.get("instruction"), str)
-        for one in value
+def _is_list_of(**members: Callable[[object], bool]) -> Callable[[object], bool]:
+    """Whether a value is a list of objects that have each of these members, and it fits."""
+    return lambda value: (
+        isinstance(value, list)
+        and all(
+            isinstance(one, dict)
+            and all(name in one and fits(one[name]) for name, fits in members.items())
+            for one in value
+        )
     )
 
 
-def _is_quotes(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and isinstance(one.get("text"), str)
-        and "turn" in one
-        and (one["turn"] is None or type(one["turn"]) is int)
-        for one in value
-    )
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def _is_user_faults(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and one.get("kind") in set(FaultKind)
-        and type(one.get("turn")) is int
-        and isinstance(one.get("detail"), str)
-        for one in value
-    )
+def _is_whole(value: object) -> bool:
+    return type(value) is int  # which a boolean is not
 
 
 def _is_list_of_flags(value: object) -> bool:
@@ -150,12 +141,20 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     RareFlag: partial(_if_possible, check=_FLAG),
     bytes | None: _as_it_is,
     tuple[str, ...]: partial(_json, fits=_is_list_of_text),
-    tuple[Landmark, ...]: partial(_json, fits=_is_landmarks),
-    tuple[Quote, ...]: partial(_json, fits=_is_quotes),
+    tuple[Landmark, ...]: partial(_json, fits=_is_list_of(turn=_is_whole, instruction=_is_text)),
+    tuple[Quote, ...]: partial(
+        _json, fits=_is_list_of(text=_is_text, turn=lambda turn: turn is None or _is_whole(turn))
+    ),
     tuple[bool, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_list_of_flags)),
     Mapping[str, str]: partial(_json, fits=_is_named_text),
     Mapping[str, object]: partial(_json, fits=_is_object),
-    tuple[UserFault, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_user_faults)),
+    tuple[UserFault, ...] | None: partial(
+        _if_possible,
+        check=partial(
+            _json,
+            fits=_is_list_of(kind=tuple(FaultKind).__contains__, turn=_is_whole, detail=_is_text),
+        ),
+    ),
     Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),
     str | None: partial(_or_nothing, check=_text),
 }
