@@ -49,7 +49,7 @@ MOST: Final = 6
 
 
 def farewell(watch: Watch) -> Iterator[str]:
-    """Of those of which anything was to do, and of what failed a line for each kind."""
+    """A line for each benchmark of which anything was to do, and for each kind of failure."""
     begun = [info for info in watch.benchmarks if _total(watch, info)]
     for info in begun[:MOST]:
         yield _line(watch, info)
@@ -89,7 +89,7 @@ there is was gone through in most of the screens that were opened, for forty mil
 
 
 def collect_seldom() -> None:
-    """Once, before the first screen: what has been loaded by then is there to stay."""
+    """Have Python go through its objects less often; to be called once, before the first screen."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
@@ -169,7 +169,7 @@ def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
 
 
 def _named(handle: EngineHandle, reader: Reader, *, at_work: bool) -> Watch:
-    """Of the benchmarks no more than their names."""
+    """A watch that knows no more of the benchmarks than their names."""
     names = names_at_work(handle.workspace, reader.last_run() if at_work else None)
     return Watch(reader, named_only(names), handle.link() if at_work else None, described=False)
 

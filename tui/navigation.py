@@ -226,7 +226,7 @@ class Navigator:
         self._look()
 
     def open_wall(self) -> None:
-        """As many conversations as there is room for, as they are spoken."""
+        """The wall: as many conversations as there is room for, as they are spoken."""
         self._open("wall")
 
     def open_help(self) -> None:

@@ -9,7 +9,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 PREFIX: Final = "crosswind-"
-"""Of the names of ours."""
+"""What the names of all our themes begin with."""
 INKS: Final = (
     "strong",
     "muted",

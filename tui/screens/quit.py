@@ -88,7 +88,7 @@ class QuitScreen(Overlay[Leaving], inherit_bindings=False):
 
 
 class StopScreen(QuitScreen, inherit_bindings=False):
-    """The same without leaving, of a run that was started here."""
+    """Stops a run that was started here, without leaving the app."""
 
     BINDINGS: ClassVar[list[BindingType]] = QuitScreen.BINDINGS
     title_text = "Stop the run?"

@@ -311,7 +311,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def _longest_tail(self) -> int:
-        """Of an id behind the scenario's: the target and the sample."""
+        """Cells of an id behind the scenario's: the longest target, and the sample."""
         targets = (target.id for info in self.watched.benchmarks for target in info.targets)
         return max(map(len, targets), default=0) + len("____s0")
 

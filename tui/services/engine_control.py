@@ -147,7 +147,7 @@ class EngineControl:
         self.ask(Request(Command.RESUME if paused else Command.PAUSE), answered)
 
     def stop(self, decision: Leaving | None, then: Then | None = None) -> None:
-        """As a person decided; where they did not, the run goes on."""
+        """Stop the run in the way that a person chose; where they chose none, it goes on."""
         if decision is Leaving.AFTER_SPOKEN:
             self.ask(Request(Command.STOP))
         elif decision is Leaving.NOW:
@@ -238,7 +238,7 @@ class EngineControl:
         request: Request | None,
         show: Then,
     ) -> None:
-        """With the order, or with nothing to do and then asked for what led to this."""
+        """Start an engine with the order; or idle, and then ask it what led to this."""
         try:
             # whoever asks for conversations to be judged or played again was shown the price
             shown = request is not None and request.command in PRICED

@@ -60,7 +60,7 @@ class Views:
     place: str | None = None
     """The one that was shown last."""
     place_at_work: str | None = None
-    """The same, of a run that went on."""
+    """The one that was shown last while a run went on."""
     row: Subject | None = None
     """The conversation that the cursor was on, of all verdicts."""
 
@@ -70,7 +70,7 @@ class Views:
         return (line, *others)[:MOST_LINES]
 
     def with_star_turned(self, subject: Subject) -> tuple[Subject, ...]:
-        """With this one, or without it where it is among them."""
+        """The stars with this one first, or without it where it is among them."""
         others = tuple(each for each in self.stars if each != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
 
@@ -179,7 +179,7 @@ class UserSettings:
     benchmark: str | None = None
     """Whose results were looked at."""
     section: str | None = None
-    """Of the results."""
+    """Which section of the results was looked at."""
 
 
 class Memory:

@@ -56,7 +56,7 @@ class Replay:
 
     @property
     def _place(self) -> int:
-        """Of the message that is being told."""
+        """The index of the message that is being told."""
         return sum(end <= self._at for end in self._ends[1:])
 
     # The link

@@ -109,7 +109,7 @@ AsyncWork = Callable[[], Coroutine[None, None, None]]
 
 
 def begin(node: DOMNode, work: AsyncWork, group: str) -> None:
-    """Beside whatever else of its group is at work."""
+    """Start work that runs beside whatever else of its group is at work."""
     _begin(node, work, group, exclusive=False)
 
 

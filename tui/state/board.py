@@ -70,7 +70,7 @@ class StageView:
         return f"{self.failed} failed" if self.failed else self.state.word
 
     def words(self, room: int) -> str:
-        """As many as there is room for."""
+        """What is said of the stage, in as many words as fit into `room` cells."""
         if self.at_once is None or self.state is not StageState.RUNNING:
             return self.word
         paces = [f"{self.at_once} at once"]
@@ -97,7 +97,7 @@ class TargetView:
     positive: TrackScore = field(default_factory=TrackScore)
     negative: TrackScore = field(default_factory=TrackScore)
     rates: Mapping[Track, Rate] = field(default_factory=dict)
-    """With their intervals, which are worked out less often than scores come."""
+    """Pass rates with their intervals, which are worked out less often than scores come."""
     tokens: str = UNKNOWN
     """A second."""
     spend: str = UNKNOWN

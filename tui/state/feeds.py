@@ -34,7 +34,7 @@ class VerdictFeed:
         self._reader = reader
         self._keys: list[ConversationKey] = []
         self._seqs = array("q")
-        """Of the newest verdict on each."""
+        """Seqs of the newest verdict on each key."""
         self._places: dict[ConversationKey, int] = {}
         self._seen = 0
         self._received, self._read_for = 0, -1
@@ -157,7 +157,7 @@ class StandingFeed:
 def _read(store: Path, benchmark: str) -> Standings:
     """By a connection of its own: in a large store it takes a while, and the watch does not wait
     for it."""
-    # Imported here, since nothing is scored at the start and it takes its time.
+    # 10 ms that the first frame does not wait for: nothing is scored by then
     from engine.pipeline.standing import standings
 
     if not store.exists():

@@ -119,7 +119,7 @@ class RowCursor:
         self._browser = browser
         self._rows = rows
         self.place = place
-        """Of the one that is shown, from 0."""
+        """Where the one that is shown stands among them, from 0."""
 
     def __len__(self) -> int:
         return len(self._rows)

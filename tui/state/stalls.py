@@ -68,7 +68,7 @@ class StallDetector:
         self._moved.clear()
 
     def begin_anew(self, now: float) -> None:
-        """As after a pause, in which nothing is expected to move."""
+        """Count from now on, as after a pause, in which nothing is expected to move."""
         self._at = now
         for pulse in self._pulses.values():
             pulse.at = now
@@ -179,7 +179,7 @@ def waiting(wait: Wait) -> str:
 
 
 def reason(wait: Wait) -> str:
-    """The same of a model that is named already."""
+    """`429, again in 12 s (3 calls)`, where the model is named already."""
     return one_line(wait.words)
 
 

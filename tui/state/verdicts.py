@@ -55,7 +55,7 @@ class VerdictsState:
         self.found: FilterResult | None = None
         """None until the store was read."""
         self.total: int | None = None
-        """Of everything that was judged."""
+        """How many conversations were judged, whatever is filtered."""
         self.fault: str | None = None
         """Why the store cannot be read."""
         self.longest_id = 0
@@ -139,7 +139,7 @@ class VerdictsState:
         return held
 
     def columns(self, benchmarks: Sequence[BenchmarkInfo]) -> list[Heading]:
-        """As wide as what is in them where that can be told, with one more for several."""
+        """The columns, as wide as what is in them needs; several benchmarks have one more."""
         low, high = ID_WIDTH
         turns = max((info.turns for info in benchmarks), default=0)
         columns = [
@@ -211,7 +211,7 @@ class VerdictsState:
 def cells(
     rows: Mapping[int, BrowsedRow], *, several: bool, stars: Collection[Subject]
 ) -> dict[int, Cells]:
-    """In the order of the columns; `several` benchmarks have one more."""
+    """What the rows show, in the order of the columns; `several` benchmarks have one more."""
     return {
         take: _cells(
             row,

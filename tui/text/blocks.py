@@ -117,7 +117,7 @@ class Document:
         self._may_have_rail = rail
         self._laid: list[_Laid] = []
         self._tops: list[int] = [0]
-        """Of each block, and of what would come behind the last one."""
+        """The first row of each block, and the row behind the last one."""
         self._asides: list[tuple[int, _Laid]] = []
         """What stands on the rail, and from which row on."""
         self._marked: dict[Ink, list[MarkPosition]] = {}
@@ -356,7 +356,7 @@ _top: Final = itemgetter(0)
 
 
 def _light_markdown(passage: Passage, row: TextRow, fences: Sequence[int]) -> Sequence[Styled]:
-    """Of the line that the row is part of, which is looked at for each of its rows."""
+    """The inks of the whole line that the row is part of; asked for with each of its rows."""
     if not passage.light_markdown:
         return ()
     text, earliest = passage.text, max(row.start - LONG_LINE, 0)

@@ -77,7 +77,7 @@ class Wrapped:
         # four bytes a row: a transcript may have a hundred thousand
         self.starts: array[int] = array("I", [0]) if before is None else before.starts[:]
         self.openings: array[int] = array("I", [0]) if before is None else before.openings[:]
-        """Of paragraphs."""
+        """Where paragraphs begin, of which each is a line of the text."""
         if width:
             self._go_on()
 

@@ -77,7 +77,7 @@ class Hint(NamedTuple):
     node: DOMNode
 
     def up_to(self, key: str) -> Hint:
-        """The same for a row of keys that differ only in what they are about."""
+        """One hint for a row of keys, from this one to `key`, that differ only in their object."""
         if not key.isalnum():
             return self._replace(key=f"{self.key} {key}")
         return self._replace(key=f"{self.key.partition('-')[0]}-{key}")

@@ -90,7 +90,7 @@ class TargetBoard(CursorView):
         return self._owners[row] if 0 <= row < len(self._owners) else None
 
     def bring_into_view(self, item: int) -> None:
-        """With the heading above the first."""
+        """Scroll to it; to the first one with the heading above it."""
         if item == 0:
             self.jump(0)
         else:

@@ -128,7 +128,7 @@ _ORDER: Final = ("outcome", "track", "metric", "conversation", "turns", "because
 
 
 def _headings(width: int) -> list[Heading]:
-    """As many columns as there is room for."""
+    """The columns that there is room for in so many cells."""
     least = [Heading("outcome", "", 10), Heading("track", "", 1)]
     if width < ROOM_FOR_WHY:
         return [*least, Heading("conversation", "", 0, gap=0)]
