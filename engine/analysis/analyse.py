@@ -266,7 +266,10 @@ def _judges(outcomes: Iterable[Outcome]) -> list[JudgeInfo]:
 def _notes(about: About) -> list[str]:
     notes = []
     if about.fresh:
-        notes.append("Only what is up to date counts (--fresh): what is stale is unscored here.")
+        notes.append(
+            "Only what is up to date counts (--fresh): what is stale is unscored here. What came "
+            "from files that do not say what it was made from is not known to be stale."
+        )
     if about.scripted_note:
         notes.append(about.scripted_note)
     if about.left_out.conversations:

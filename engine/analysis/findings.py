@@ -314,24 +314,28 @@ _UNLIKE: Final = 0.05
 """From which difference between two shares on targets are said not to be pressed alike."""
 
 
+def _unlike(what: str, shares: Mapping[str, float | None]) -> Iterator[str]:
+    """From whom to whom a share reaches, where that is far."""
+    known = {name: share for name, share in shares.items() if share is not None}
+    if known and max(known.values()) - min(known.values()) >= _UNLIKE:
+        least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+        yield f"{what} from {percent(known[least])} ({least}) to {percent(known[most])} ({most})"
+
+
 def _exposure(analysis: Analysis) -> Iterator[Finding]:
     found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
     early = {name: one.early_share for name, one in found.items()}
     delivered = {name: one.delivered_share for name, one in found.items()}
-    for what, all_of_them in (
-        ("conversations that ended early", early),
-        ("landmarks that were delivered", delivered),
-    ):
-        shares = {name: share for name, share in all_of_them.items() if share is not None}
-        if not shares:
-            continue
-        least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-        if shares[most] - shares[least] >= _UNLIKE:
-            yield Finding(
-                Kind.CAUTION,
-                f"targets were not exposed alike: {what}, from {percent(shares[least])} ({least}) "
-                f"to {percent(shares[most])} ({most}); differences between targets may come of it",
-            )
+    unlike = [
+        *_unlike("conversations that ended early", early),
+        *_unlike("landmarks delivered", delivered),
+    ]
+    if unlike:
+        yield Finding(
+            Kind.CAUTION,
+            f"targets were not exposed alike: {', '.join(unlike)}; differences between targets may "
+            "come of it",
+        )
     unreached = {
         name: one.with_landmarks
         for name, one in found.items()

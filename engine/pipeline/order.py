@@ -109,7 +109,7 @@ class WorkItem:
 def changed_inputs(then: Mapping[str, str] | None, now: Mapping[str, str]) -> list[str]:
     """The names of the inputs that are not what they were; none where all are, or nothing is
     known of then, as for rows that came from files."""
-    if then is None:
+    if then is None or then == now:
         return []
     changed = [name for name in now if then.get(name) != now[name]]
     return changed + [name for name in then if name not in now]

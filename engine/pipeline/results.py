@@ -62,8 +62,8 @@ def analysis_of(
         wanted = wanted_conversations(definition, config, reader)
     if standing is None:
         standing = Standing.of(reader, definition.name)
-    look = _Look(definition, config, reader, fresh=fresh)
-    found = (_outcome(one, standing, config.jury, look) for one in wanted)
+    look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
+    found = (_outcome(one, standing, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, standing, config) for one in found]
     about = _about(definition, config, reader, standing, outcomes)
     return analyse(outcomes, replace(about, fresh=fresh), exploratory=exploratory)
