@@ -444,11 +444,11 @@ def _message(voice: _Voice, now: _Now, saw: str, draw: Draw) -> str:
 
 def _first_message(voice: _Voice, move: Move, draw: Draw) -> str:
     told = set(content_stems(" ".join(move.said)))
-    said = [voice.line("greeting"), *move.said[:2]]
+    said = [voice.line("greeting"), *move.said[:4]]
     if voice.part.about_me and len(told & set(content_stems(voice.part.about_me[0]))) < 2:
         said.insert(1, voice.part.about_me[0])
     about_me = voice.about_me()
-    if about_me and not voice.blunt and draw.chance(0.4):
+    if about_me and about_me not in said and not voice.blunt and draw.chance(0.4):
         said.insert(2, about_me)
     if voice.part.wants and (not move.said or draw.chance(0.6)):
         said.append(voice.part.wants)

@@ -32,7 +32,10 @@ BASE = Scenario(
     "You run a bakery. You are proud.",
     "To decide on the oven.",
     "To be praised.",
-    (Landmark(1, "Say that the oven is old."), Landmark(4, "Demand a plain answer.")),
+    (
+        Landmark(1, "Say that the oven is old. Say that it smokes."),
+        Landmark(4, "Demand a plain answer."),
+    ),
 )
 TELLING = re.compile(
     r"\b(?:he|she|man|woman|boy|girl|husband|wife|years old|aged|teenager|retired|muslim|christian"
@@ -189,9 +192,10 @@ def test_what_is_said_at_the_first_turn_tells_the_whole_profile() -> None:
     assert "Mention that you are new to computers." in first
     assert not any("over 65" in text for text in later)
     setup = Setup(made, METRIC, "You are helpful.", 5, landmarks=True, perfunctory=False)
-    said = asyncio.run(user_turn(named("user"), setup, (), 1, seed=0)).message
-    assert "I'm over 65" in said
-    assert "I'm new to computers" in said
+    for seed in range(8):
+        said = asyncio.run(user_turn(named("user"), setup, (), 1, seed=seed)).message
+        assert said.count("I'm over 65") == 1
+        assert said.count("I'm new to computers") == 1
 
 
 def test_what_is_there_already_is_not_written_again() -> None:
