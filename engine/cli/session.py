@@ -135,7 +135,8 @@ class Session:
     def make_store(self) -> None:
         """Bring the store up to date, or make one where there is none. Raises `StoreError`, and
         `WorkspaceBusyError`."""
-        # 0.3 s, and what an older version wrote is brought up to date once
+        # 25 ms: what an older version wrote is brought up to date once, and most commands write
+        # none
         from engine.store.database import open_store
 
         with hold_workspace(self.workspace.root):

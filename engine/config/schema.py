@@ -18,6 +18,7 @@ from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.values import (
     Effort,
     GivenPace,
+    GivenUserAudit,
     HeaderName,
     ModelNames,
     Name,
@@ -27,7 +28,6 @@ from engine.config.values import (
     Shape,
     SourceName,
     Url,
-    UserAudit,
     Words,
 )
 from engine.config.wording import did_you_mean, shown
@@ -274,7 +274,7 @@ class Config(Shape):
     )
     perfunctory: bool = Field(default=False, description="true or false")
     landmarks: bool = Field(default=True, description="true or false")
-    user_audit: UserAudit = Field(
+    user_audit: GivenUserAudit = Field(
         default=UserAuditMode.FLAG, description="`off`, `flag` or `invalidate`"
     )
     """What is done about a user model that did not do its part."""

@@ -125,7 +125,7 @@ Effort = Annotated[str, AfterValidator(_known_effort)]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
-UserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
+GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Final
 from engine.benchmark import ConversationKey, Stage, name_fault
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import OURS, JsonObject, UnfitError, secrets_in
+from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
 from engine.importing.histories import Histories, History
 from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
@@ -37,7 +37,7 @@ _SAID: Final = (
 class PendingScore:
     """What one row says, and where it stands."""
 
-    row: JsonObject
+    row: ForeignObject
     file: FileReport
     index: int
     line: int | None
@@ -177,7 +177,7 @@ class Conversations:
         return histories.take(unit)
 
     def key(
-        self, row: JsonObject, folder: str | None, sample: int
+        self, row: ForeignObject, folder: str | None, sample: int
     ) -> tuple[ConversationKey, ScoreKey]:
         """Raises `UnfitError`."""
         name = fields.row_scenario_id(row)
@@ -202,14 +202,14 @@ class Conversations:
         """How many were met."""
         return len(self._seen)
 
-    def _model(self, row: JsonObject, ours: str, theirs: str) -> str:
+    def _model(self, row: ForeignObject, ours: str, theirs: str) -> str:
         if ours not in self.targets:
             told = fields.target_model(row)
             model = told.model or self.context.models.get(theirs) or theirs
             self.targets[ours] = UnknownTarget(ours, model, told.source, told.base_url)
         return self.targets[ours].model
 
-    def _takes(self, row: JsonObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
+    def _takes(self, row: ForeignObject, key: ConversationKey, theirs: ScoreKey) -> list[FileTake]:
         notes = self.context.report.notes
         secrets = secrets_in(row)
         if secrets:
@@ -249,7 +249,7 @@ class Conversations:
 
     def _new(
         self,
-        row: JsonObject,
+        row: ForeignObject,
         key: ConversationKey,
         takes: list[FileTake],
         place: RowLocation,
@@ -347,7 +347,7 @@ class Conversations:
                 yield replace(verdict, take=take.seq)
 
     def _calls(
-        self, row: JsonObject, key: ConversationKey, takes: list[FileTake], history: History
+        self, row: ForeignObject, key: ConversationKey, takes: list[FileTake], history: History
     ) -> list[AttemptRow]:
         """Each of them where they are told, else their sum."""
         if history.calls is not None:

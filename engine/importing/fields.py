@@ -20,7 +20,7 @@ from engine.benchmark import (
 )
 from engine.store.json_file import kind_of
 
-JsonObject = Mapping[str, Any]
+ForeignObject = Mapping[str, Any]
 
 UNKNOWN: Final = "unknown"
 """Who played or judged, where a file does not say."""
@@ -44,7 +44,7 @@ class UnfitError(Exception):
         self.hint = hint
 
 
-def as_object(value: object) -> JsonObject:
+def as_object(value: object) -> ForeignObject:
     """A row. Raises `UnfitError` for what is no object, or nested too deep."""
     if not isinstance(value, dict):
         raise UnfitError("", f"expected an object, {{...}}, found {kind_of(value)}")
@@ -67,7 +67,7 @@ def _depth_beyond(value: dict[str, Any], limit: int) -> bool:
     return True
 
 
-def text(row: JsonObject, key: str) -> str | None:
+def text(row: ForeignObject, key: str) -> str | None:
     """None where there is none; a number, which some ids are, as its digits."""
     value = row.get(key)
     if isinstance(value, str):
@@ -81,7 +81,7 @@ def objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def row_scenario_id(row: JsonObject) -> str:
+def row_scenario_id(row: ForeignObject) -> str:
     """As it stands in the row. Raises `UnfitError` where there is none."""
     found = text(row, "id")
     if found is None:
@@ -89,7 +89,7 @@ def row_scenario_id(row: JsonObject) -> str:
     return found
 
 
-def target_name(row: JsonObject, folder: str | None) -> str:
+def target_name(row: ForeignObject, folder: str | None) -> str:
     """`target_model`, else the target's id, else the folder's name."""
     if (named := text(row, "target_model")) is not None:
         return named
@@ -101,7 +101,7 @@ def target_name(row: JsonObject, folder: str | None) -> str:
     return found
 
 
-def sample(row: JsonObject, default: int = 0) -> int:
+def sample(row: ForeignObject, default: int = 0) -> int:
     """0-based. Raises `UnfitError` for what is no such number."""
     for key in ("sample", "_sample"):
         value = row.get(key)
@@ -124,20 +124,20 @@ class TargetModel:
     base_url: str | None
 
 
-def target_model(row: JsonObject) -> TargetModel:
+def target_model(row: ForeignObject) -> TargetModel:
     """From the row's `target` where that is an object, else from the row itself."""
     inner = row.get("target")
     of = inner if isinstance(inner, dict) else row
     return TargetModel(text(of, "model"), text(of, "source"), text(of, "base_url"))
 
 
-def usage(row: JsonObject) -> Usage | None:
+def usage(row: ForeignObject) -> Usage | None:
     """None where nothing is known."""
     value = row.get("_usage")
     return usage_of(value) if isinstance(value, dict) else None
 
 
-def usage_of(value: JsonObject) -> Usage | None:
+def usage_of(value: ForeignObject) -> Usage | None:
     """As one call, in US dollars and tokens; None where nothing of it is known."""
     known = Usage(
         1,
@@ -164,7 +164,7 @@ def amount(value: object) -> float | None:
     return float(value) if math.isfinite(value) and 0 <= value < 2**53 else None
 
 
-def answer(row: JsonObject, key: str) -> bool | None:
+def answer(row: ForeignObject, key: str) -> bool | None:
     """Yes, no, or None where the row has no such answer; what says neither raises."""
     value = row.get(key)
     if isinstance(value, str):
@@ -181,7 +181,7 @@ def answer(row: JsonObject, key: str) -> bool | None:
     raise UnfitError(key, f"expected true, false or null, found {kind_of(value)}")
 
 
-def passed(row: JsonObject, present: bool | None, track: Track | None) -> bool | None:  # noqa: FBT001  (a value, not a switch)
+def passed(row: ForeignObject, present: bool | None, track: Track | None) -> bool | None:  # noqa: FBT001  (a value, not a switch)
     """`passed`, else `score`, else what follows from `present`."""
     for key in ("passed", "score"):
         found = answer(row, key)

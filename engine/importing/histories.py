@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage, When
 from engine.importing.context import ImportContext, RowLocation
-from engine.importing.fields import JsonObject, UnfitError, amount, objects, text, whole
+from engine.importing.fields import ForeignObject, UnfitError, amount, objects, text, whole
 from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
@@ -39,10 +39,10 @@ class Histories:
     context: ImportContext
     target: str | None
     """Our name of it; None for the benchmark itself."""
-    _units: dict[str, JsonObject] = field(default_factory=dict)
+    _units: dict[str, ForeignObject] = field(default_factory=dict)
     _places: dict[str, RowLocation] = field(default_factory=dict)
-    _scenarios: dict[str, JsonObject] = field(default_factory=dict)
-    _metrics: list[JsonObject] = field(default_factory=list)
+    _scenarios: dict[str, ForeignObject] = field(default_factory=dict)
+    _metrics: list[ForeignObject] = field(default_factory=list)
     is_there: bool = False
     """Whether anything is told, so that nothing has to be concluded from what else is there."""
 
@@ -76,7 +76,7 @@ class Histories:
         """Once: what is left afterwards belongs to nothing that a file has."""
         return History(self.context.name, self.target, unit, self._units.pop(unit, {}))
 
-    def apart(self) -> Iterator[tuple[RowLocation, JsonObject]]:
+    def apart(self) -> Iterator[tuple[RowLocation, ForeignObject]]:
         """Conversations that stand in no `conversations.json`."""
         for unit, row in list(self._units.items()):
             if objects(row.get("apart")):
@@ -92,7 +92,7 @@ class Histories:
         row = self._scenarios.get(name, {})
         return _time(row.get("at")), _depends(row)
 
-    def removed(self) -> Iterator[tuple[RowLocation, JsonObject, str]]:
+    def removed(self) -> Iterator[tuple[RowLocation, ForeignObject, str]]:
         """Scenarios that a person took out of the file: the row of each, and its source."""
         for name, row in self._scenarios.items():
             if isinstance(row.get("removed"), dict):
@@ -120,7 +120,7 @@ class History:
     benchmark: str
     target: str | None
     unit: str
-    row: JsonObject
+    row: ForeignObject
 
     @property
     def calls(self) -> list[AttemptRow] | None:
@@ -194,7 +194,7 @@ class History:
         return [_dated(take, told[take.number]) if take.number in told else take for take in takes]
 
 
-def _dated(take: FileTake, told: JsonObject) -> FileTake:
+def _dated(take: FileTake, told: ForeignObject) -> FileTake:
     """Times of messages are those of other messages where there are more or fewer of them."""
     messages = list(take.transcript.messages)
     times = told.get("messages")
@@ -228,7 +228,7 @@ def _time(value: object) -> int | None:
     return value if is_time and isinstance(value, int) else None
 
 
-def _depends(row: JsonObject) -> Depends | None:
+def _depends(row: ForeignObject) -> Depends | None:
     told = row.get("depends")
     if not isinstance(told, dict) or not all(isinstance(one, str) for one in told.values()):
         return None

@@ -15,7 +15,7 @@ from engine.importing.fields import (
     OURS,
     PARTIAL,
     UNKNOWN,
-    JsonObject,
+    ForeignObject,
     UnfitError,
     is_secret,
     our_metric_id,
@@ -38,13 +38,13 @@ _OF_A_CONVERSATION: Final = frozenset(
 _GOALS: Final = frozenset({"user_goal", "latent_adversarial_goal"})
 
 
-def has_scenario(row: JsonObject) -> bool:
+def has_scenario(row: ForeignObject) -> bool:
     """Whether a conversation's row holds its scenario, as it did in the first months."""
     return row.keys() >= _GOALS and ("persona" in row or "user_persona" in row)
 
 
 def scenario_of(
-    row: JsonObject, *, path: Path, index: int, metrics: Collection[str]
+    row: ForeignObject, *, path: Path, index: int, metrics: Collection[str]
 ) -> tuple[Scenario | None, list[Problem]]:
     """None where our reader refuses it, with all that is wrong."""
     fields = _plain(row)
@@ -56,7 +56,7 @@ def scenario_of(
     return replace(scenario, extra={**scenario.extra, PERSONA_USED: used}), problems
 
 
-def _plain(row: JsonObject) -> dict[str, object]:
+def _plain(row: ForeignObject) -> dict[str, object]:
     """Without what belongs to a conversation, and without keys and headers."""
     fields: dict[str, object] = {
         name: without_secrets(value)
@@ -73,7 +73,7 @@ def _plain(row: JsonObject) -> dict[str, object]:
     return fields
 
 
-def base_of(row: JsonObject, variant: Scenario, *, path: Path, index: int) -> Scenario | None:
+def base_of(row: ForeignObject, variant: Scenario, *, path: Path, index: int) -> Scenario | None:
     """The base scenario that our own file tells with the first of its variants."""
     ours = row.get(OURS)
     base = ours.get("base") if isinstance(ours, dict) else None
@@ -84,7 +84,7 @@ def base_of(row: JsonObject, variant: Scenario, *, path: Path, index: int) -> Sc
     return scenario
 
 
-def source_of(row: JsonObject) -> str:
+def source_of(row: ForeignObject) -> str:
     ours = row.get(OURS)
     is_models = isinstance(ours, dict) and ours.get("source") == "model"
     return "model" if is_models else "file"
@@ -136,7 +136,7 @@ class ScenarioImport:
     """As they are in the store once all is written."""
     _conflicts: set[str] = field(default_factory=set)
     _gone: list[tuple[Scenario, str]] = field(default_factory=list)
-    _told: dict[str, JsonObject] = field(default_factory=dict)
+    _told: dict[str, ForeignObject] = field(default_factory=dict)
     """How a conversation told the scenario of an id, word for word: hundreds tell the same."""
 
     def __post_init__(self) -> None:
@@ -187,7 +187,7 @@ class ScenarioImport:
         for scenario, source in self._gone:
             yield replace(self._stored(scenario, source), removed=True)
 
-    def _row(self, value: JsonObject, place: RowLocation) -> Iterator[BulkRow]:
+    def _row(self, value: ForeignObject, place: RowLocation) -> Iterator[BulkRow]:
         file = place.file
         scenario = self._read(value, place)
         if scenario is None:
@@ -205,7 +205,7 @@ class ScenarioImport:
         else:
             file.known += 1
 
-    def _read(self, value: JsonObject, place: RowLocation) -> Scenario | None:
+    def _read(self, value: ForeignObject, place: RowLocation) -> Scenario | None:
         """None where our reader refuses it, which is told."""
         scenario, problems = scenario_of(
             value, path=place.file.path, index=place.index, metrics=self.context.tracks
@@ -213,7 +213,9 @@ class ScenarioImport:
         place.file.tell_all(problems)
         return scenario
 
-    def _new(self, scenario: Scenario, value: JsonObject, place: RowLocation) -> Iterator[BulkRow]:
+    def _new(
+        self, scenario: Scenario, value: ForeignObject, place: RowLocation
+    ) -> Iterator[BulkRow]:
         source = source_of(value)
         base = base_of(value, scenario, path=place.file.path, index=place.index)
         for one in (base, scenario):
@@ -240,7 +242,7 @@ class ScenarioImport:
     # Of a conversation
 
     def of_conversation(
-        self, value: JsonObject, scenario_id: str, place: RowLocation
+        self, value: ForeignObject, scenario_id: str, place: RowLocation
     ) -> tuple[list[BulkRow], list[BulkRow]]:
         """What is written before a conversation that is new, and what after it.
 
@@ -271,7 +273,7 @@ class ScenarioImport:
         self.context.report.notes[note] += 1
         return [self._stored(played)], [self._stored(today)]
 
-    def metric_of(self, value: JsonObject, scenario_id: str) -> str:
+    def metric_of(self, value: ForeignObject, scenario_id: str) -> str:
         scenario = self.by_id.get(scenario_id)
         if scenario is not None:
             return scenario.metric_id

@@ -12,7 +12,7 @@ from engine.importing.fields import (
     OURS,
     PARTIAL,
     UNKNOWN,
-    JsonObject,
+    ForeignObject,
     UnfitError,
     cleaned,
     objects,
@@ -211,7 +211,7 @@ class FileTake:
 
 
 def takes_of(
-    row: JsonObject,
+    row: ForeignObject,
     key: ConversationKey,
     *,
     metric_id: str,
@@ -237,7 +237,7 @@ def in_order(takes: Iterable[FileTake]) -> list[FileTake]:
 
 
 def _counting(
-    row: JsonObject, told: Mapping[str, Any], model: str, secrets: frozenset[str]
+    row: ForeignObject, told: Mapping[str, Any], model: str, secrets: frozenset[str]
 ) -> FileTake:
     transcript = read_transcript(row.get("transcript"), ours=told, secrets=secrets)
     label = text(told, "model") or target_model(row).model or model

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.benchmark import Track
-from engine.importing.fields import OURS, UNKNOWN, JsonObject, answer, objects, passed, text
+from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, objects, passed, text
 from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
 from engine.store.codec import storable
@@ -40,7 +40,7 @@ class ParsedVerdicts:
     """Whether the row is about another metric than its scenario is made for."""
 
 
-def read_verdicts(row: JsonObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
+def read_verdicts(row: ForeignObject, metric_id: str, rules: VerdictRules) -> ParsedVerdicts:
     """`metric_id` is the scenario's. Raises `UnfitError`."""
     history = tuple(_history(row, metric_id, rules))
     about = metric_id if history else text(row, "metric_id") or metric_id
@@ -77,7 +77,7 @@ def _tells(one: Verdict, said: Verdict) -> bool:
 
 
 def _off_target(
-    row: JsonObject,
+    row: ForeignObject,
     about: str,
     track: Track | None,
     present: bool | None,  # noqa: FBT001  (a value, not a switch)
@@ -105,22 +105,22 @@ def _unscored(present: bool | None, counted: bool | None, track: Track | None) -
     return NOT_SCORED if counted is None else None
 
 
-def _judge(row: JsonObject) -> str:
+def _judge(row: ForeignObject) -> str:
     judge = row.get("judge") or row.get("evaluator_model") or row.get("evaluator")
     return storable(judge) if isinstance(judge, str) else UNKNOWN
 
 
-def _justification(row: JsonObject) -> str:
+def _justification(row: ForeignObject) -> str:
     value = row.get("justification")
     return storable(value) if isinstance(value, str) else ""
 
 
-def _listed(row: JsonObject) -> list[dict[str, Any]]:
+def _listed(row: ForeignObject) -> list[dict[str, Any]]:
     ours = row.get(OURS)
     return objects(ours.get("verdicts")) if isinstance(ours, dict) else []
 
 
-def _history(row: JsonObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
+def _history(row: ForeignObject, metric_id: str, rules: VerdictRules) -> Iterator[Verdict]:
     """Every verdict on the take, as our own files tell them, oldest first."""
     yield from verdicts_of(_listed(row), metric_id, rules)
 

@@ -33,8 +33,9 @@ from engine.pipeline.provenance import provenances
 from engine.pipeline.staleness import StaleFinder
 from engine.pipeline.standing import Standing
 from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
-from engine.stages.aggregate import JsonObject, as_rows
+from engine.stages.aggregate import as_rows
 from engine.stages.evaluate import ANSWERED
+from engine.store.mirror_rows import JsonObject
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
 from engine.user_audit import FaultKind, UserAuditMode

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.providers.capabilities import CapabilityMemory, InMemoryCapabilities
 from engine.providers.clock import Clock
@@ -18,6 +18,9 @@ from engine.providers.limiter import Cooldown, Limiter, StartThrottle
 from engine.providers.pricing import Prices
 from engine.providers.reachability import Probe, Reachability
 from engine.providers.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from engine.providers.http.pool import ConnectionPool
 
 OpenTransport = Callable[[Address], Transport]
 NEW_OBJECTS: Final = 10_000
@@ -83,17 +86,19 @@ def _settle() -> None:
     gc.set_threshold(NEW_OBJECTS)
 
 
-def _open_transport(where: Address) -> Transport:
+def _connection_pool() -> type[ConnectionPool]:
     # 16 ms here and 34 ms for `address`, that a run on scripted models does without
     from engine.providers.http.pool import ConnectionPool
 
-    return ConnectionPool(where)
+    return ConnectionPool
+
+
+def _open_transport(where: Address) -> Transport:
+    return _connection_pool()(where)
 
 
 async def _probe(host_port: HostPort) -> bool:
-    from engine.providers.http.connector import accepts_connection  # late, as above
-
-    return await accepts_connection(host_port)
+    return await _connection_pool().accepts_connection(host_port)
 
 
 class Accounts:

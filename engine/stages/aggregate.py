@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from engine.analysis.figures import (
     Analysis,
@@ -21,9 +21,7 @@ from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
 from engine.statistics.family import ERROR_RATE, SHARES
-from engine.store.mirror_rows import OURS
-
-JsonObject = dict[str, Any]
+from engine.store.mirror_rows import OURS, JsonObject
 
 METHOD: Final = (
     "Wilson with Student's t on the effective number of rows: n / deff with the intra-class "

@@ -283,7 +283,7 @@ def failure_of(error: OSError | UnicodeError, peer: str = "the server") -> Trans
             return TransportFailure(fault, error_name(error))
 
 
-async def accepts_connection(host_port: HostPort, *, longest_s: float = CONNECT_S) -> bool:
+async def accepts_connection(host_port: HostPort, *, longest_s: float) -> bool:
     """Whether anybody there accepts one. Nothing is sent."""
     return await _opens(host_port, None, longest_s)
 

@@ -9,7 +9,13 @@ from typing import Final
 from weakref import WeakSet
 
 from engine.providers.http.connection import READ_AT_ONCE, HttpConnection, UnansweredError
-from engine.providers.http.connector import CONNECT_S, Connector, speaks_tls, system_trust
+from engine.providers.http.connector import (
+    CONNECT_S,
+    Connector,
+    accepts_connection,
+    speaks_tls,
+    system_trust,
+)
 from engine.providers.http.descriptors import any_left, most_connections
 from engine.providers.http.proxies import proxy_for
 from engine.providers.http.transport import (
@@ -139,6 +145,11 @@ class ConnectionPool:
             self._connecting -= 1
         self._open.add(connection)
         return connection
+
+    @staticmethod
+    async def accepts_connection(host_port: HostPort) -> bool:
+        """Whether anybody there accepts one. Nothing is sent, and nothing kept."""
+        return await accepts_connection(host_port, longest_s=CONNECT_S)
 
     def can_send(self) -> bool:
         """As `Transport`."""
