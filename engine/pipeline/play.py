@@ -90,17 +90,24 @@ class TakeInputs:
         self._config = config
         self._user_digest = model_digest(config.user_model)
         self._target_digests = {target.id: model_digest(target) for target in config.targets}
+        self._of_scenario: dict[int, Mapping[str, str]] = {}
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
     def depends(self, one: Wanted) -> Mapping[str, str]:
-        """The same for every sample, so it is worked out once."""
+        """The same for every sample, and but for the target for all of a scenario, so it is worked
+        out once."""
         key = (one.scenario.seq, one.key.target_id)
         if key not in self._depends:
+            target = self._target_digests[one.key.target_id]
+            self._depends[key] = {**self._with_any_target(one), "target": target}
+        return self._depends[key]
+
+    def _with_any_target(self, one: Wanted) -> Mapping[str, str]:
+        if one.scenario.seq not in self._of_scenario:
             scenario = one.scenario.scenario
             setup = setup_of(self._definition, self._config, scenario, one.metric)
-            digest = self._target_digests[one.key.target_id]
-            self._depends[key] = depends(setup, self._user_digest, digest)
-        return self._depends[key]
+            self._of_scenario[one.scenario.seq] = depends(setup, self._user_digest, "")
+        return self._of_scenario[one.scenario.seq]
 
 
 class ConversationPlanner:
