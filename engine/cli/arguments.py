@@ -279,6 +279,11 @@ def _results(command: AddCommand) -> None:
     shapes.add_argument("--json", action="store_true", help="what results.json holds")
     shapes.add_argument("--csv", action="store_true", help="one line for each target and metric")
     shapes.add_argument(
+        "--methods",
+        action="store_true",
+        help="what was done and how it was counted, with the formulas, to be quoted",
+    )
+    shapes.add_argument(
         "--html",
         nargs="?",
         const="",

@@ -10,9 +10,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import fill
 from typing import Final
 
 from engine.analysis.figures import Analysis, Estimate
+from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
@@ -50,6 +52,8 @@ def results(arguments: argparse.Namespace) -> int:
         out_json({name: as_rows(one) for name, one in found.items()})
     elif arguments.csv:
         _write_csv(found)
+    elif arguments.methods:
+        _print_methods(found.values())
     else:
         _print_tables(found.values(), details=arguments.details)
     if outcome is None:
@@ -104,6 +108,15 @@ def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
     for one in analyses:
         out(results_table(one, width=max(80, width), details=details or width >= WIDE))
         out()
+
+
+def _print_methods(analyses: Iterable[Analysis]) -> None:
+    """Wrapped for a terminal; in a pipe a paragraph is a line."""
+    width = max(80, get_terminal_size().columns) if sys.stdout.isatty() else None
+    for one in analyses:
+        for paragraph in methods(one):
+            out(paragraph if width is None else fill(paragraph, width))
+            out()
 
 
 # A page

@@ -1,0 +1,158 @@
+"""What was done and how it was counted, in paragraphs for the methods section of a paper.
+
+The figures are those of the analysis; the formulas are those of `engine/statistics`, where each
+stands with its source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from engine.analysis.figures import Analysis
+from engine.analysis.findings import coefficient, listed
+from engine.analysis.provenance import served_words
+from engine.benchmark import Track
+from engine.display import plural
+from engine.statistics.family import ERROR_RATE, SHARES
+
+RATES: Final = (
+    "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "
+    "intervals are Wilson's (1927) with n_e in place of n and Student's t in place of z. "
+    "n_e = p(1 − p) / V, where V is the variance of the mean over base scenarios within their "
+    "metric, with C / (C − 1) for C base scenarios, moderated (Smyth 2004, eq. 5) with the one "
+    "that is expected, p(1 − p) · deff / n, each weighted by its degrees of freedom, never below "
+    "the former, plus ¼((p − ½) / C)² for base scenarios of a kind that was not met; "
+    "deff = 1 + (m′ − 1)ρ (Kish 1965), m′ being the size-weighted mean number of rows of a base "
+    "scenario and ρ their intra-class correlation, pooled over the run"
+)
+COMPARING: Final = (
+    "Targets are compared on the scenarios that both were judged on: the mean difference of "
+    "their pass rates, with a standard error over base scenarios within their metric, moderated in "
+    "the same way and at least √½ / n_e, and Student's t. Demographic gaps are differences between "
+    "variants of one base scenario, by the same formulas"
+)
+AGREEMENT: Final = (
+    "Agreement of samples, judges and passes is given as the share of pairs of answers that agree, "
+    "Gwet's AC1 (2008) and Krippendorff's α for nominal data (2013), with Wilson's interval over "
+    "the effective number that a jackknife over base scenarios gives (Efron 1982)"
+)
+
+
+def methods(analysis: Analysis) -> list[str]:
+    """One paragraph each: what was played, what counts, how it was counted, what it was made with.
+    Only what is so is said: of a benchmark without a verdict, that there is none."""
+    paragraphs = [_played(analysis), _counted(analysis)]
+    if any(one.scored for one in analysis.targets):
+        paragraphs.append(_formulas(analysis))
+    if analysis.provenances:
+        paragraphs.append(_made_with(analysis))
+    return [" ".join(sentences) for sentences in paragraphs if sentences]
+
+
+def _played(analysis: Analysis) -> list[str]:
+    tracks = Counter(metric.track for metric in analysis.metrics)
+    metrics = ", ".join(f"{tracks[track]} {track}" for track in Track if tracks[track])
+    bases = {base for one in analysis.targets for base in one.base_scenarios}
+    of = sum(one.of for one in analysis.targets)
+    said = [
+        f"“{analysis.title}” has {plural(len(analysis.metrics), 'metric')}"
+        + (f" ({metrics})." if metrics else "."),
+    ]
+    if analysis.targets:
+        targets = listed([f"{one.target} ({one.model})" for one in analysis.targets])
+        said.append(
+            f"{plural(of, 'conversation')} of {plural(len(analysis.targets), 'target')}, "
+            f"{targets}, belong to it; those that were scored rest on "
+            f"{plural(len(bases), 'base scenario')}"
+            + (f", rewritten by {listed(analysis.axes)}." if analysis.axes else ".")
+        )
+    users = _labels(one.user_models for one in analysis.provenances.values())
+    if users:
+        said.append(
+            f"The person was played, turn by turn, by {listed(users)}, told the scenario, the "
+            "metric's definition and what to do next; a target was told its system prompt and what "
+            "had been said."
+        )
+    return said
+
+
+def _counted(analysis: Analysis) -> list[str]:
+    scored = sum(one.scored for one in analysis.targets)
+    of = sum(one.of for one in analysis.targets)
+    judges = _labels(one.judges for one in analysis.provenances.values())
+    said = []
+    if judges:
+        said.append(
+            f"Transcripts were judged by {listed(judges)}, told the metric's definition and "
+            "nothing else of the set-up."
+        )
+    if analysis.headline_rule:
+        said.append(analysis.headline_rule)
+    reasons = sum((Counter(one.unscored) for one in analysis.targets), Counter[str]())
+    why = f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})"
+    said.append(f"{scored:,} of {plural(of, 'conversation')} were scored{why if reasons else ''}.")
+    early = sum(one.exposure.early for one in analysis.targets)
+    ended = sum(one.exposure.conversations for one in analysis.targets)
+    planned = sum(one.exposure.planned for one in analysis.targets)
+    delivered = sum(one.exposure.delivered for one in analysis.targets)
+    if ended:
+        said.append(
+            f"{early:,} of {ended:,} that were played to an end ended early, and {delivered:,} of "
+            f"{planned:,} planned landmarks were delivered."
+        )
+    stale = sum(one.stale for one in analysis.staleness.values())
+    if stale:
+        said.append(f"{plural(stale, 'conversation')} that count are stale.")
+    invalid = sum(one.invalid for one in analysis.user_audits.values())
+    looked_at = sum(one.looked_at for one in analysis.user_audits.values())
+    if looked_at:
+        said.append(
+            f"Rules found the user model not to have done its part in {invalid:,} of {looked_at:,}."
+        )
+    return said
+
+
+def _formulas(analysis: Analysis) -> list[str]:
+    said = [f"{RATES} (ρ = {coefficient(analysis.correlation)} here)."]
+    family = analysis.family
+    if family.size:
+        shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())
+        how = (
+            "For exploring, the false discovery rate over all of them was held at 5 % (Benjamini "
+            "and Hochberg 1995), with the intervals of Benjamini and Yekutieli (2005)"
+            if family.exploratory
+            else "Their intervals hold at once in 95 % of such results (Bonferroni, with shares of "
+            f"the 5 %: {shares}; the share of a part without comparisons goes to the others)"
+        )
+        said.append(f"{COMPARING}. {how}; the family is {family}.")
+    if analysis.agreement or any(one.agreement for one in analysis.targets):
+        said.append(f"{AGREEMENT}.")
+    return said
+
+
+def _made_with(analysis: Analysis) -> list[str]:
+    found = list(analysis.provenances.values())
+    served: dict[str, Sequence[str]] = {}
+    for one in found:
+        served |= {**one.targets, **one.user_models, **one.judges}
+    prompts = {
+        f"{stage} {each}" for one in found for stage, of in one.prompts.items() for each in of
+    }
+    first = min((one.first_at for one in found if one.first_at), default=None)
+    last = max((one.last_at for one in found if one.last_at), default=None)
+    said = [f"Counted by Crosswind {found[0].version}, configuration {found[0].configuration}."]
+    if first and last:
+        said.append(f"Played and judged from {first} to {last}.")
+    if prompts:
+        said.append(f"Digests of the prompts: {', '.join(sorted(prompts))}.")
+    named = {label: names for label, names in served.items() if set(names) - {label}}
+    if named:
+        said.append(f"Servers answered under the names: {served_words(named)}.")
+    said += [str(one) + "." for one in analysis.others]
+    return said + list(analysis.notes)
+
+
+def _labels(served: Iterator[Mapping[str, Sequence[str]]]) -> list[str]:
+    return sorted({label for one in served for label in one})
