@@ -65,6 +65,7 @@ class Histories:
         elif isinstance(value.get("metric"), dict):
             self._metrics.append(value)
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
+            # the benchmark itself is a row of work, and may be called otherwise here
             mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
             self._places[mine] = place
@@ -216,6 +217,7 @@ def _dated_verdicts(verdicts: tuple[Verdict, ...], told: object) -> Iterator[Ver
     """Behind those that are told there may be one that a person wrote into the file."""
     given = told if isinstance(told, list) else []
     for place, verdict in enumerate(verdicts):
+        # by their places: a list that is longer than what is there tells of other verdicts
         one = given[place] if place < len(given) <= len(verdicts) else None
         if isinstance(one, dict):
             yield replace(verdict, at=_time(one.get("at")), depends=_depends(one))

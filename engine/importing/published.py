@@ -11,7 +11,7 @@ from engine.importing.context import ImportContext, RowLocation
 from engine.importing.conversations import Conversations, PendingScores
 from engine.importing.fields import UnfitError, our_scenario_id
 from engine.importing.report import FileReport
-from engine.importing.scenarios import published_set_up
+from engine.importing.scenarios import published_scenario
 from engine.store.bulk import BulkRow
 from engine.store.json_file import kind_of
 
@@ -41,7 +41,7 @@ def read_published(value: object, *, path: Path, target: str) -> PublishedConver
     published_id = value.get("scenario_id") or scenario.get("id") or path.stem
     if not isinstance(published_id, str):
         raise UnfitError("scenario_id", f"expected an id, found {kind_of(published_id)}")
-    row = {**published_set_up(scenario, published_id), "target_model": target}
+    row = {**published_scenario(scenario, published_id), "target_model": target}
     conversations = tuple(
         {**row, "sample": number, "transcript": said} for number, said in _samples(value)
     )
@@ -88,6 +88,7 @@ class PublishedSite:
     scores: PendingScores
 
     def rows(self, folder: Path) -> Iterator[BulkRow]:
+        """Of all models of a benchmark, by their folders."""
         for model in sorted(folder.iterdir()):
             if model.is_dir() and not model.name.startswith("."):
                 yield from self._model(model)
@@ -118,6 +119,7 @@ class PublishedSite:
         if found.neither is not None:
             report.notes["verdicts that are neither yes nor no, kept as unscored"] += 1
         if found.score is not None and found.conversations:
+            # counted apart: the file's one row is its conversation
             scored = FileReport(path, problems=file.problems)
             self.scores.keep(RowLocation(scored, 0, None), found.score, model)
             if len(found.conversations) > 1:

@@ -134,8 +134,9 @@ async def repair(
             done.saved = salvage(done.aside, into, left_out, nothing_else=nothing_else)
             done.left_out = left_out.path if left_out.rows else None
             put_in_place(into, path)
-            # its rows may have numbers that others get now
+            # the search index goes by row numbers, of which some may be other rows' now
             _clear(path.with_name(INDEX_NAME))
+        # what the files hold and the store lost comes in as from any other folder
         with open_store(path, engine=hold.engine) as store:
             if examination.files is not None:
                 watcher = watcher or NoWatcher()

@@ -85,6 +85,7 @@ def base_of(row: ForeignObject, variant: Scenario, *, path: Path, index: int) ->
 
 
 def source_of(row: ForeignObject) -> str:
+    """`model` only where our own file says so: whoever else wrote one may be a person."""
     ours = row.get(OURS)
     is_models = isinstance(ours, dict) and ours.get("source") == "model"
     return "model" if is_models else "file"
@@ -103,7 +104,7 @@ def _told(scenario: Scenario) -> tuple[object, ...]:
     )
 
 
-def published_set_up(scenario: Mapping[str, Any], published_id: str) -> dict[str, Any]:
+def published_scenario(scenario: Mapping[str, Any], published_id: str) -> dict[str, Any]:
     """A published scenario as a row of `scenarios.json`, under our id, with theirs beside it."""
     row = dict(scenario)
     metric = row.get("metric_id")
@@ -117,7 +118,7 @@ def published_set_up(scenario: Mapping[str, Any], published_id: str) -> dict[str
     return row
 
 
-_SET_UP = (
+_PLAYED_FROM = (
     *("metric_id", "persona", "user_persona", "user_goal", "latent_adversarial_goal"),
     *("landmarks", "demographic", "target_system_prompt"),
 )
@@ -180,6 +181,7 @@ class ScenarioImport:
                 continue
             self.by_id[scenario.id] = scenario
             self._gone.append((scenario, source))
+            # with the others, so that takes can refer to it; that it is gone comes behind them
             yield self._stored(scenario, source)
 
     def forgotten(self) -> Iterator[BulkRow]:
@@ -252,7 +254,8 @@ class ScenarioImport:
         """
         if scenario_id in self._conflicts:
             raise UnfitError("id", f"{scenario_id}: {_OTHER}", _HINT)
-        told = {name: value.get(name) for name in _SET_UP}
+        # compared as it stands, before it is read: hundreds of conversations tell the same
+        told = {name: value.get(name) for name in _PLAYED_FROM}
         if self._told.get(scenario_id) == told:
             return [], []
         played = self._read(value, place) if has_scenario(value) else None
@@ -274,6 +277,7 @@ class ScenarioImport:
         return [self._stored(played)], [self._stored(today)]
 
     def metric_of(self, value: ForeignObject, scenario_id: str) -> str:
+        """The scenario's, else what the row says, else what the id begins with."""
         scenario = self.by_id.get(scenario_id)
         if scenario is not None:
             return scenario.metric_id

@@ -87,6 +87,7 @@ def _workspace(folder: Path) -> ImportableFolder:
     sources = [_source(place, cached.pop(place.name, None)) for place in places]
     sources += [_source(branch) for place in places for branch in _branches(place)]
     config = folder / "config.yaml"
+    # of which only the rows of an interrupted run are left
     sources += [
         Source(name, folder / "benchmarks" / name, published=False, cache=cache)
         for name, cache in cached.items()
@@ -165,6 +166,7 @@ def refuse_unfit(path: Path, root: Path, inside: set[Path] | None = None) -> Non
     imported. `inside` keeps the folders that do not: a file of one of them is looked at alone."""
     if inside is not None and path.parent in inside and _is_plain(path):
         return
+    # to resolve a path asks the system for each of its parts, so it is done once a folder
     _refuse_unfit(path, root)
     if inside is not None and path.parent.resolve().is_relative_to(root.resolve()):
         inside.add(path.parent)

@@ -22,7 +22,7 @@ from engine.store.mirror_rows import (
     known,
     message_values,
     parts_of,
-    set_up_values,
+    scenario_values,
     take_values,
     verdict_values,
 )
@@ -79,6 +79,7 @@ def conversations(
     """By scenario, target and sample; only `keys` where they are given."""
     history = reader.scenario_history(benchmark)
     takes = (take for take in reader.counting_takes(benchmark) if keys is None or take.key in keys)
+    # a hundred at a time: few questions, and never all transcripts of a benchmark in memory
     while some := list(islice(takes, _AT_ONCE)):
         said = reader.messages_of(take.seq for take in some)
         judged = reader.verdicts_of(take.seq for take in some)
@@ -143,16 +144,16 @@ def json_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
 def as_object(one: Conversation) -> dict[str, Any]:
     """As a line of `crosswind export --format jsonl` has it."""
     take, scenario, metric = one.take, one.scenario, one.metric
-    set_up: dict[str, Any] = {}
+    played_from: dict[str, Any] = {}
     if scenario is not None:
-        set_up = {**set_up_values(scenario), "demographic": dict(scenario.demographic)}
+        played_from = {**scenario_values(scenario), "demographic": dict(scenario.demographic)}
     note = {"note": one.scripted_note} if one.scripted else {}
     return {
         **take_values(take, "benchmark conv_id id"),
         "metric_id": None if scenario is None else scenario.metric_id,
         "metric_name": None if metric is None else metric.name,
         "metric_type": None if metric is None else metric.track.value,
-        **set_up,
+        **played_from,
         "target": {"id": take.key.target_id, "model": take.model},
         **take_values(take, "user_model sample take stop_reason"),
         "scripted": one.scripted,

@@ -69,6 +69,7 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
             unfinished.mkdir()
             names = _filled(unfinished, documents)
             os.sync()  # once: waiting for each of thirty thousand files takes minutes
+            # a folder moves in one step; into one that is there, each file moves by itself
             if is_new:
                 unfinished.rename(place)
             else:

@@ -87,7 +87,7 @@ def scenario_row(
         "source": stored.source,
     }
     if base is not None:
-        ours["base"] = set_up_values(base)
+        ours["base"] = scenario_values(base)
     return {**scenario_fields(stored.scenario, metrics), OURS: ours}
 
 
@@ -99,7 +99,7 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
         "metric_id": scenario.metric_id,
         "metric_name": None if metric is None else metric.name,
         "metric_type": None if metric is None else metric.track.value,
-        **set_up_values(scenario),
+        **scenario_values(scenario),
         "demographic": dict(scenario.demographic),
     }
     if scenario.target_system_prompt is not None:
@@ -107,7 +107,7 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
     return {**row, **{key: value for key, value in scenario.extra.items() if key not in row}}
 
 
-def set_up_values(scenario: Scenario) -> JsonObject:
+def scenario_values(scenario: Scenario) -> JsonObject:
     """What a conversation is played from, but for whom it is about."""
     return {
         "persona": scenario.persona,
