@@ -42,6 +42,7 @@ def stop(arguments: argparse.Namespace) -> int:
         return 0
     with closing(handle.link()) as link:
         answer = link.ask(Request(Command.STOP_NOW if arguments.now else Command.STOP))
+        # asked while it is open: whether nobody listened, or somebody who did not take it
         reached = link.is_connected
     if answer.accepted or reached:
         tell(accepted(answer).text)

@@ -116,6 +116,7 @@ def restored(session: Session, arguments: argparse.Namespace, *, looks: bool) ->
     if looks:
         tell(f"note: {words}")
         return session
+    # nobody is here to choose, and neither choice can be taken back
     if not sys.stdin.isatty():
         session.refuse_unread()
     tell(words)

@@ -253,10 +253,12 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
         return PricedOrder(order)
     planned = plans_of(session, order, powers=False)
     notes = looked_first(session, planned.plans)
+    # nothing is paid for, so nobody is asked
     if not any(priced.plan.calls for priced in planned.plans):
         return PricedOrder(order)
     total = list(total_lines(planned.total, session.config, spent_so_far(session)))
     lines = [line for priced in planned.plans for line in plan_lines(priced)]
+    # the order carries the price that is agreed to, so that the engine can keep it
     kept = quoted(order, planned.total, session.config, unasked=unasked)
     return PricedOrder(kept, [*lines, *total], total, notes)
 
@@ -288,6 +290,7 @@ def answered(priced: PricedOrder, arguments: argparse.Namespace) -> Order | None
     if sys.stdin.isatty():
         return priced.order if agreed() else None
     quote = priced.order.quote
+    # a script must not hang on a question; it is told what happens instead of one
     if quote is not None and quote.binding:
         tell(
             "nobody is here to be asked: it begins, and stops before it costs more than "

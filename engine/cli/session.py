@@ -75,6 +75,7 @@ class Session:
             if link.board().state is not EngineState.IDLE:
                 return
             link.ask(Request(Command.STOP))
+        # an engine that does not end is left to `hold_workspace`, which says who holds it
         until = time.monotonic() + WAY_SECONDS
         while self.holder() is not None and time.monotonic() < until:
             time.sleep(0.02)

@@ -122,6 +122,7 @@ def key_findings(
     except InputError as error:
         return of_error(Area.KEYS, DOTENV, error)
     findings = list(_file(root / DOTENV))
+    # once for each key, however many models use it
     for (kind, secret), labels in _users(models).items():
         users = ", ".join(dict.fromkeys(labels))
         problems = _problems(kind, secret, users, environment)

@@ -74,6 +74,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
             "`crosswind repair` puts it aside, and saves what can be read of it and what the files "
             "under benchmarks/ hold",
         )
+    # no answer in the time that there is: neither whole nor damaged
     elif damage is None:
         sentence = f"{path}, {size}: no damage found, but it is too large to be looked at whole"
         yield _finding("store", Severity.NOTE, sentence)
@@ -94,6 +95,7 @@ def _store(path: Path, root: Path) -> Iterator[Diagnostic]:
 def _absent(path: Path, root: Path) -> Diagnostic:
     """Whether something was run here once."""
     log = log_of(path)
+    # files of conversations are copies of a store: where there is one, there was a store
     left = next((root / "benchmarks").glob("*/runs/*/*.json"), None)
     if log.exists() and (not log.is_file() or log.stat().st_size):
         left = log

@@ -103,6 +103,7 @@ def _colours(environ: Mapping[str, str]) -> Diagnostic:
             "NO_COLOR is set: nothing is coloured",
             "to see colours: unset NO_COLOR",
         )
+    # after NO_COLOR, which the app obeys whatever the terminal can do
     number = colours(environ)
     if number > 16:
         words = "all" if number > 256 else "256"
@@ -161,6 +162,7 @@ def _tmux(terminal: Terminal) -> Iterator[Diagnostic]:
     yield _finding("tmux", Severity.OK, version)
     for option, good, sentence, fix in _TMUX_OPTIONS:
         value = terminal.ask_tmux(["show-options", "-sqv", option])
+        # an older tmux does not know the option, which is no fault to be told
         if not value:
             continue
         if good(value):

@@ -76,6 +76,7 @@ class EventDecoder:
             if line.startswith(b"data: "):  # as nearly all do that are not empty
                 data.append(line[6:])
                 continue
+            # some servers begin a stream with one, which would hide the first field
             field = line.removeprefix(_BYTE_ORDER_MARK)
             if field.startswith(b"data:"):
                 data.append(field[6:] if field[5:6] == b" " else field[5:])

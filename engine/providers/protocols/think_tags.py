@@ -53,6 +53,7 @@ class ThoughtSplitter:
         if begun.startswith(_OPEN):
             self._place, self._held = _Place.INSIDE, ""
             return self._inside(begun.removeprefix(_OPEN))
+        # it may still become a mark: shown now, it could not be taken back
         if _OPEN.startswith(begun):
             self._held = text
             return ""
@@ -65,6 +66,7 @@ class ThoughtSplitter:
             self.thoughts.append(thought)
             self._place, self._held = _Place.BETWEEN, ""
             return self._between(rest)
+        # the longest end of it that the closing mark could begin with
         keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
         self.thoughts.append(text[: len(text) - keep])
         self._held = text[len(text) - keep :]

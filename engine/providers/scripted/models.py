@@ -46,6 +46,7 @@ async def speak(
         if on_text is not None:
             on_text(text)
         return
+    # drawn from the text, so that a run that is repeated takes the same time
     draw = Draw("pace", *seed, text)
     delay = 0.0
     if pace == "human":
@@ -164,9 +165,12 @@ class _ScriptedModel:
             return spoken_reply(asked, manner.character)
         writer = _WRITERS.get(str(schema.get("title")))
         if writer is None:
+            # a form that no script knows, as a later version may ask for: filled so that it can be
+            # read
             value = filled(schema, asked.draw("shape", asked.last_said))
         else:
             value = writer(asked, manner)
             wanted = schema.get("properties", value)
+            # no more than the form has: it may be an older one than the script knows
             value = {name: one for name, one in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)

@@ -115,6 +115,7 @@ def spoken_reply(asked: ModelRequest, character: Character) -> str:
     mood = asked.draw("mood", said[0].text)
     turn = len(said)
     soft = _is_soft(character, listened, turn, mood)
+    # the words differ from turn to turn, the plan of the whole conversation does not
     speaker = _Speaker(asked.messages, listened, asked.draw("words", turn, said[-1].text))
     plan = asked.draw("plan", said[0].text)
     return speaker.soft(plan, turn) if soft else speaker.steady(plan, turn, character)
@@ -191,6 +192,7 @@ class _Speaker:
         fresh = [line for line in unsaid if _mark(line) not in self._earlier]
         if not unsaid:
             return None
+        # in a long conversation all has been said: then once more, but not twice in one reply
         line = (fresh or unsaid)[0]
         topic = self._topics[0] if self._topics else "this"
         if "{topic}" in line and len(self._topics) > 1:
