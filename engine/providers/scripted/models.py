@@ -171,6 +171,6 @@ class _ScriptedModel:
         else:
             value = writer(asked, manner)
             wanted = schema.get("properties", value)
-            # no more than the form has: it may be an older one than the script knows
+            # no more than the form has: an answer with anything else in it is refused
             value = {name: one for name, one in value.items() if name in wanted}
         return json.dumps(value, ensure_ascii=False)
