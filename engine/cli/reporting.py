@@ -18,7 +18,7 @@ from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
-from engine.cli.results_table import WIDE, results_table
+from engine.cli.results_table import WIDE, page_of_output, results_table
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
 from engine.errors import InputError, Problem
@@ -104,9 +104,9 @@ def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
 
 
 def _print_tables(analyses: Iterable[Analysis], *, details: bool) -> None:
-    width = get_terminal_size().columns
+    page = page_of_output()
     for one in analyses:
-        out(results_table(one, width=max(80, width), details=details or width >= WIDE))
+        out(results_table(one, page, details=details or page.width >= WIDE))
         out()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from shutil import get_terminal_size
 from textwrap import fill, wrap
 from typing import Final
 
@@ -40,18 +43,35 @@ LEGEND: Final = "rate [95 %] passed/rows in base scenarios · agree: samples of 
 _SHORTEST_NAME: Final = 8
 
 
-def results_table(analysis: Analysis, *, width: int = NARROW, details: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a table is drawn for."""
+
+    width: int = NARROW
+    """In columns."""
+    whole_names: bool = False
+    """Whether names stand there whole though a table becomes wider for it: who reads a pipe looks
+    them up."""
+
+
+def page_of_output() -> Page:
+    """As wide as the terminal, and for whoever reads a pipe of the least width."""
+    columns = get_terminal_size().columns
+    return Page(max(NARROW, columns), whole_names=not sys.stdout.isatty())
+
+
+def results_table(analysis: Analysis, page: Page = Page(), *, details: bool = False) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
-    parts = [analysis.benchmark, _leaderboard(analysis, width), *_wrapped(LEGEND, width)]
-    parts += _exposure(analysis, width)
+    parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
+    parts += _exposure(analysis, page)
     if analysis.family.size:
-        parts += _wrapped(marks_mean(analysis.family), width)
+        parts += _wrapped(marks_mean(analysis.family), page.width)
     for finding in findings(analysis):
-        parts += wrap(str(finding), width, subsequent_indent="  ")
+        parts += wrap(str(finding), page.width, subsequent_indent="  ")
     for note in _notes(analysis):
-        parts += _wrapped(note, width)
+        parts += _wrapped(note, page.width)
     if details:
-        for title, drawn in _details(analysis, width):
+        for title, drawn in _details(analysis, page):
             parts += ["", title, drawn]
     return "\n".join(parts)
 
@@ -65,8 +85,8 @@ def _notes(analysis: Analysis) -> Iterator[str]:
         yield analysis.cost
 
 
-def _leaderboard(analysis: Analysis, width: int) -> str:
-    wide = width >= WIDE
+def _leaderboard(analysis: Analysis, page: Page) -> str:
+    wide = page.width >= WIDE
     head = ["target", "positive", "negative", "scored", "agree"]
     body = [
         [
@@ -83,10 +103,10 @@ def _leaderboard(analysis: Analysis, width: int) -> str:
         right |= {5}
         for row, one in zip(body, analysis.targets, strict=True):
             row += [_value(None if one.agreement is None else one.agreement.ac1), _new(one)]
-    return _fitting(head, body, right, width)
+    return _fitting(head, body, right, page)
 
 
-def _exposure(analysis: Analysis, width: int) -> list[str]:
+def _exposure(analysis: Analysis, page: Page) -> list[str]:
     """Of what was planned for them, what the conversations came to."""
     found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
     if not found:
@@ -94,10 +114,10 @@ def _exposure(analysis: Analysis, width: int) -> list[str]:
     if all(one.is_full for one in found.values()):
         planned = sum(one.planned for one in found.values())
         landmarks = f"all {planned:,} landmarks were delivered" if planned else "no landmarks"
-        return _wrapped(f"exposure: no conversation ended early, {landmarks}", width)
+        return _wrapped(f"exposure: no conversation ended early, {landmarks}", page.width)
     rows = [[name, *exposure_words(one)] for name, one in found.items()]
     head = ["exposure", "ended early", "landmarks delivered", "reached the last"]
-    return [_fitting(head, rows, {1, 2, 3}, width)]
+    return [_fitting(head, rows, {1, 2, 3}, page)]
 
 
 def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
@@ -132,20 +152,20 @@ def _value(figure: Figure | None) -> str:
 # Details
 
 
-def _details(analysis: Analysis, width: int) -> Iterator[tuple[str, str]]:
-    yield "metric by target", _metrics(analysis, width)
+def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
+    yield "metric by target", _metrics(analysis, page)
     if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
-        yield "stale by metric", _stale(stale, width)
+        yield "stale by metric", _stale(stale, page)
     for track in analysis.compared_on:
         title = f"target against target, {metrics_of(track)}"
-        yield title, _pairs(analysis.compared(track), width)
+        yield title, _pairs(analysis.compared(track), page)
     if analysis.gaps:
-        yield "between people, within a scenario", _gaps(analysis.gaps, width)
+        yield "between people, within a scenario", _gaps(analysis.gaps, page)
     if concords := _all_concords(analysis):
-        yield "agreement", _concords(concords, width)
+        yield "agreement", _concords(concords, page)
 
 
-def _metrics(analysis: Analysis, width: int) -> str:
+def _metrics(analysis: Analysis, page: Page) -> str:
     """Targets stand below each other: there may be many, and their names are long."""
     rows = [
         [
@@ -156,10 +176,10 @@ def _metrics(analysis: Analysis, width: int) -> str:
         for metric in analysis.metrics
         for number, one in enumerate(analysis.targets)
     ]
-    return _fitting(["metric", "target", "passes"], rows, set(), width)
+    return _fitting(["metric", "target", "passes"], rows, set(), page)
 
 
-def _stale(found: Mapping[str, Staleness], width: int) -> str:
+def _stale(found: Mapping[str, Staleness], page: Page) -> str:
     rows = [
         [
             name,
@@ -169,10 +189,10 @@ def _stale(found: Mapping[str, Staleness], width: int) -> str:
         ]
         for name, one in found.items()
     ]
-    return _fitting(["metric", "takes", "verdicts", "what changed"], rows, {1, 2}, width)
+    return _fitting(["metric", "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
-def _pairs(pairs: Sequence[Comparison], width: int) -> str:
+def _pairs(pairs: Sequence[Comparison], page: Page) -> str:
     rows = []
     for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference))):
         turned = pair.difference < 0
@@ -185,10 +205,10 @@ def _pairs(pairs: Sequence[Comparison], width: int) -> str:
                 "sure" if pair.sure else "may be chance",
             ]
         )
-    return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, width)
+    return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page)
 
 
-def _gaps(gaps: Sequence[Gap], width: int) -> str:
+def _gaps(gaps: Sequence[Gap], page: Page) -> str:
     rows = []
     for gap in gaps:
         turned = gap.difference < 0
@@ -200,7 +220,7 @@ def _gaps(gaps: Sequence[Gap], width: int) -> str:
                 "sure" if gap.sure else "may be chance",
             ]
         )
-    return _fitting(["more often with > than", "target", "by", ""], rows, set(), width)
+    return _fitting(["more often with > than", "target", "by", ""], rows, set(), page)
 
 
 def _order(left: str, right: str, difference: float) -> str:
@@ -215,7 +235,7 @@ def _all_concords(analysis: Analysis) -> list[Concord]:
     return [*of_targets, *analysis.agreement]
 
 
-def _concords(concords: Sequence[Concord], width: int) -> str:
+def _concords(concords: Sequence[Concord], page: Page) -> str:
     rows = [
         [
             whose(one),
@@ -229,20 +249,20 @@ def _concords(concords: Sequence[Concord], width: int) -> str:
         for one in concords
     ]
     head = ["between", "agree", "unanimous", "AC1", "α", "κ", "over"]
-    drawn = _fitting(head, rows, {1, 2, 3, 4, 5, 6}, width)
+    drawn = _fitting(head, rows, {1, 2, 3, 4, 5, 6}, page)
     if all(one.alpha and one.kappa for one in concords):
         return drawn
-    return f"{drawn}\n{fill(NO_COEFFICIENT, width)}"
+    return f"{drawn}\n{fill(NO_COEFFICIENT, page.width)}"
 
 
 def _fitting(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], width: int
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: Page
 ) -> str:
     """The first column gives way where the table is wider than it may be, as far as its names can
     still be told apart."""
     drawn = table(head, rows, right=frozenset(right))
-    over = max(map(len, drawn.splitlines())) - width
-    if over <= 0 or not rows:
+    over = max(map(len, drawn.splitlines())) - page.width
+    if over <= 0 or not rows or page.whole_names:
         return drawn
     names = [row[0] for row in rows]
     room = max(_SHORTEST_NAME, max(map(len, names)) - over)

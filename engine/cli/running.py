@@ -29,7 +29,7 @@ from engine.cli.pricing import (
     total_lines,
 )
 from engine.cli.reporting import analyses_of
-from engine.cli.results_table import results_table
+from engine.cli.results_table import page_of_output, results_table
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
@@ -374,7 +374,7 @@ def report(session: Session, order: Order, result: RunResult, *, as_json: bool) 
         )
         return
     for one in found.values() if order.stages & {Stage.EVALUATE, Stage.AGGREGATE} else ():
-        out(results_table(one))
+        out(results_table(one, page_of_output()))
         out()
     tell_failures(failures, "crosswind run")
     if result.stopped:
