@@ -150,7 +150,9 @@ def test_search_finds_what_was_said(demo: Demo) -> None:
 def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
     lines = crosswind("results", "--csv", cwd=demo.root).stdout.splitlines()
     assert lines[0] == (
-        "benchmark,target,metric,pass_rate,low,high,n_passed,n_total,served_by_others,n_stale"
+        "benchmark,target,metric,pass_rate,low,high,n_passed,n_total,served_by_others,n_stale,"
+        "metric_name,metric_type,unscored,n_effective,base_scenarios,"
+        "crosswind,configuration,prompts,target_model,user_model,judges,first_at,last_at,left_out"
     )
     assert len(lines) > 3 * 3
 
