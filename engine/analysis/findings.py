@@ -27,6 +27,8 @@ from engine.user_audit import FaultKind, UserAuditMode
 
 _FEW: Final = 6
 """Pairs that are told one by one; more of them are counted."""
+_RANKS: Final = 16
+"""Targets whose rank is told in a sentence, the best first."""
 
 
 class Kind(StrEnum):
@@ -251,10 +253,12 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
         ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
         told = [(name, place) for name, place in ranked if place.tells]
         if told:
-            places = [f"{name} {place}" for name, place in sorted(told, key=_by_place)]
+            told.sort(key=_by_place)
+            places = ", ".join(f"{name} {place}" for name, place in told[:_RANKS])
+            more = f", and {len(told) - _RANKS} more in the table" if told[_RANKS:] else ""
             left = len(ranked) - len(told)
             rest = f"; {plural(left, 'other')} cannot be told" if left else ""
-            text = f"{track}: ranks among {len(ranked)} targets: {', '.join(places)}{rest}"
+            text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Kind.SURE, text)
         elif ranked:
             text = f"{track}: ranks cannot be told: no difference between targets is sure"

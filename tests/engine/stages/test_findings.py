@@ -128,6 +128,15 @@ def test_where_nothing_can_be_compared_nothing_is_marked(pictures: dict[str, str
         assert all(one.kind is not Kind.SURE for one in findings(analysis))
 
 
+def test_a_hundred_targets_are_told_in_few_words() -> None:
+    pictures = {f"t{n:02d}": mixed(1 - n / 99, 12, 2) for n in range(100)}
+    analysis = analysed(outcomes(pictures))
+    assert analysis.family.pairs == 4950
+    texts = [one.text for one in findings(analysis)]
+    assert any(" more in the table" in text for text in texts)
+    assert max(map(len, texts)) < 400
+
+
 def test_what_the_marks_mean_is_said_with_the_family() -> None:
     found = outcomes({"holds": mixed(0.9), "wavers": mixed(0.5)})
     assert marks_mean(analysed(found).family) == (
