@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.statistics.distributions import student_quantile
 from engine.statistics.family import ERROR_RATE
+from engine.statistics.paired import FAR_OUT
 
 POWER: Final = 0.8
 
@@ -65,7 +66,9 @@ def detectable(error: float, freedom: int, level: float) -> float | None:
     """The same from the standard error of the difference; None for no freedom or beyond 1."""
     if freedom < 1:
         return None
-    found = (student_quantile(1 - level / 2, freedom) + student_quantile(POWER, freedom)) * error
+    found = (
+        student_quantile(1 - level / 2, freedom + FAR_OUT) + student_quantile(POWER, freedom)
+    ) * error
     return found if found <= 1 else None
 
 
