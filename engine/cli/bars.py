@@ -96,7 +96,7 @@ class ImportBar:
         self._task = self._progress.add_task(one_line(benchmark), total=size)
 
     def read(self, size: int) -> None:
-        """From whichever thread reads."""
+        """So many bytes more. From any thread."""
         if self._task is not None:
             self._progress.advance(self._task, size)
 

@@ -76,7 +76,8 @@ class Measured:
         return self._faults.get(label, 0.0)
 
     def asked_again(self, role: Role) -> Range | None:
-        """Calls for one answer."""
+        """How many calls of a role were made for one answer that could be used; None where too few
+        were."""
         return self._again.get(role)
 
 

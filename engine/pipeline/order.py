@@ -121,7 +121,7 @@ def changed_words(names: Sequence[str]) -> str | None:
 
 
 def what_changed(then: Mapping[str, str] | None, now: Mapping[str, str]) -> str | None:
-    """The same in words."""
+    """`prompt, metric definition changed`; None where nothing did, or nothing is known of then."""
     return changed_words(changed_inputs(then, now))
 
 

@@ -58,7 +58,7 @@ class StageCalls:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """For one benchmark."""
+    """What an order would do of one benchmark."""
 
     benchmark: str
     work: Sequence[WorkItem]

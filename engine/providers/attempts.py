@@ -175,7 +175,8 @@ _BY_CAUSE: Final[Mapping[Cause | Fault, FailureKind]] = {
 
 
 def sort(failure: Failure) -> FailureKind:
-    """What to do about it."""
+    """What to do about a failure: by its cause where that says all, else by what the server wrote,
+    else by the status."""
     kind = _BY_CAUSE.get(failure.cause)
     if kind is not None:
         return kind

@@ -130,7 +130,7 @@ class Deadlines:
 
     @property
     def words(self) -> str:
-        """What ran out."""
+        """Which of the deadlines has passed, for a message."""
         if self._now() >= self._whole_at:
             return f"not finished within {self._retry_policy.whole_s:g} s"
         if self._spoken:

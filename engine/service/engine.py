@@ -320,7 +320,7 @@ class Engine:
             control.resume()
 
     def trouble_from_afar(self, why: str | None) -> None:
-        """The same, from another thread."""
+        """As `trouble`, from another thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has closed: there is no work to hold
                 self._loop.call_soon_threadsafe(self.trouble, why)
@@ -371,7 +371,7 @@ class Engine:
         self._pipeline().check(order)
 
     def _follow_up(self, order: Order) -> str:
-        """Do it next."""
+        """Do an order after those that wait; what is said of that."""
         self._orders.append(order)
         self._came.set()
         return "begun" if self._work is None else "it follows what is being done now"

@@ -44,7 +44,7 @@ class MessageError(ValueError):
 
 
 class HelloAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="hello"):
-    """Who are you?"""
+    """Asks which version of the link the engine speaks, and which engine it is."""
 
 
 class BoardAsked(msgspec.Struct, frozen=True, tag_field="ask", tag="board"):

@@ -33,7 +33,7 @@ def decoder_for(coding: str, on_body: OnBody) -> Decoder | None:
 
 
 class Decoder:
-    """Of one body."""
+    """Takes one compressed body in and passes it on plain."""
 
     def __init__(self, on_body: OnBody, *, gzip: bool) -> None:
         self._on_body = on_body

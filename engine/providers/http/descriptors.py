@@ -28,7 +28,7 @@ def raise_limit() -> None:
 
 
 def most_connections() -> int:
-    """To servers, at once."""
+    """How many connections to servers this process may have at once, by its limit of open files."""
     return most_under(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
