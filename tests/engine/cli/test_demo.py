@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.commands import crosswind_in
+
 TARGETS = ["steadfast", "erratic", "pushover"]
 
 
@@ -28,22 +30,18 @@ class Demo:
         return json.loads(self.root.joinpath("benchmarks", *parts).read_text("utf-8"))
 
 
-def crosswind(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tui", *words],
-        cwd=cwd,
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run(
+        [sys.executable, "-m", "tui", "demo", "--headless"],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=110,
         check=False,
         stdin=subprocess.DEVNULL,
     )
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    folder = tmp_path_factory.mktemp("elsewhere")
-    done = crosswind("demo", "--headless", cwd=folder)
     return Demo(folder / "demo", done.returncode, done.stdout, done.stderr)
 
 
@@ -118,37 +116,37 @@ def test_nobody_can_take_the_scripts_for_language_models(demo: Demo) -> None:
 
 def test_a_second_time_there_is_nothing_left_to_do(demo: Demo) -> None:
     before = {path: path.read_bytes() for path in demo.root.rglob("*.json")}
-    again = crosswind("demo", "--headless", cwd=demo.root.parent)
-    assert again.returncode in {0, 1}
-    assert again.stdout == demo.stdout
+    again = crosswind_in(demo.root.parent, "demo", "--headless")
+    assert again.code in {0, 1}
+    assert again.out == demo.stdout
     assert {path: path.read_bytes() for path in demo.root.rglob("*.json")} == before
-    plan = crosswind("run", "--dry-run", "--json", cwd=demo.root)
-    benchmarks = json.loads(plan.stdout)["benchmarks"]
+    plan = crosswind_in(demo.root, "run", "--dry-run", "--json")
+    benchmarks = plan.json()["benchmarks"]
     assert sum(len(one["work"]) for one in benchmarks) <= demo.stderr.count("failed")
 
 
 def test_show_finds_a_conversation_by_its_beginning(demo: Demo) -> None:
     name = demo.benchmarks()[0].name
     row = demo.read(name, "runs", "erratic", "conversations.json")[0]
-    shown = crosswind("show", row["conv_id"], "--benchmark", name, cwd=demo.root)
-    assert shown.returncode == 0, shown.stderr
+    shown = crosswind_in(demo.root, "show", row["conv_id"], "--benchmark", name)
+    assert shown.code == 0, shown.err
     first = row["transcript"][0]["content"].split()[:3]
-    assert " ".join(first) in shown.stdout
-    assert "landmark" in shown.stdout
-    assert "verdict of offline:evaluator" in shown.stdout
+    assert " ".join(first) in shown.out
+    assert "landmark" in shown.out
+    assert "verdict of offline:evaluator" in shown.out
 
 
 def test_search_finds_what_was_said(demo: Demo) -> None:
     name = demo.benchmarks()[0].name
     row = demo.read(name, "runs", "pushover", "conversations.json")[0]
     words = " ".join(row["transcript"][1]["content"].replace("*", "").split()[:4])
-    found = crosswind("search", words, "--by", "target", "--limit", "999", "--json", cwd=demo.root)
-    assert found.returncode == 0, found.stderr
-    assert row["conv_id"] in {hit["conv_id"] for hit in json.loads(found.stdout)}
+    found = crosswind_in(demo.root, "search", words, "--by", "target", "--limit", "999", "--json")
+    assert found.code == 0, found.err
+    assert row["conv_id"] in {hit["conv_id"] for hit in found.json()}
 
 
 def test_results_can_be_read_by_a_spreadsheet(demo: Demo) -> None:
-    lines = crosswind("results", "--csv", cwd=demo.root).stdout.splitlines()
+    lines = crosswind_in(demo.root, "results", "--csv").out.splitlines()
     assert lines[0] == (
         "benchmark,target,metric,pass_rate,low,high,n_passed,n_total,served_by_others,n_stale,"
         "metric_name,metric_type,unscored,n_effective,base_scenarios,"
@@ -161,9 +159,9 @@ def test_a_verdict_can_be_given_again_beside_the_old_one(demo: Demo) -> None:
     name = demo.benchmarks()[0].name
     conv_id = demo.read(name, "runs", "erratic", "scores.json")[0]["conv_id"]
     where = ("--benchmark", name)
-    done = crosswind("evaluate", conv_id, *where, cwd=demo.root)
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
+    done = crosswind_in(demo.root, "evaluate", conv_id, *where)
+    assert done.code == 0, done.err
+    shown = crosswind_in(demo.root, "show", conv_id, *where, "--json").json()
     assert len(shown["takes"]) == 1
     assert len(shown["takes"][0]["verdicts"]) == 2
 
@@ -174,10 +172,10 @@ def test_a_conversation_can_be_played_again_as_a_new_take(demo: Demo) -> None:
     where = ("--benchmark", name)
     config = demo.root / "config.yaml"
     config.write_text(config.read_text().replace("pace: human", "pace: instant"))
-    before = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
-    done = crosswind("simulate", conv_id, *where, cwd=demo.root)
-    assert done.returncode in {0, 1}, done.stderr
-    shown = json.loads(crosswind("show", conv_id, *where, "--json", cwd=demo.root).stdout)
+    before = crosswind_in(demo.root, "show", conv_id, *where, "--json").json()
+    done = crosswind_in(demo.root, "simulate", conv_id, *where)
+    assert done.code in {0, 1}, done.err
+    shown = crosswind_in(demo.root, "show", conv_id, *where, "--json").json()
     assert [take["take"] for take in shown["takes"]] == [0, 1]
     assert shown["takes"][0]["transcript"] == before["takes"][0]["transcript"]
     assert shown["takes"][1]["verdicts"]

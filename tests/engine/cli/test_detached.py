@@ -1,13 +1,10 @@
-"""A run that goes on by itself, and what a shell may ask of it: real processes throughout."""
+"""A run that goes on by itself, and what a shell may ask of it: a real process, throughout."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +18,7 @@ from sqlite_utils import Database
 
 from engine.store.lock import workspace_holder
 from engine.store.migrations import MIGRATIONS
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
 PATIENCE_SECONDS = 60.0
@@ -33,18 +31,11 @@ class Shell:
 
     place: Place
 
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tui", *words, "--workspace", str(self.place.root)],
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+    def __call__(self, *words: str) -> Said:
+        return crosswind(self.place.root, *words)
 
     def status(self) -> Any:
-        return json.loads(self("status", "--json").stdout)
+        return self("status", "--json").json()
 
     def pid(self) -> int:
         holder = workspace_holder(self.place.root)
@@ -81,37 +72,37 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def test_a_detached_run_is_watched_asked_and_stopped_from_the_shell(shell: Shell) -> None:
     shell.place.long_talks()
     started = shell("run", "--detach")
-    assert started.returncode == 0, started.stderr
-    assert "crosswind watch" in started.stderr
+    assert started.code == 0, started.err
+    assert "crosswind watch" in started.err
     pid = shell.pid()
-    assert f"process {pid}" in started.stderr
+    assert f"process {pid}" in started.err
     shell.until_it_talks()
 
     second = shell("run", "--headless")
-    assert second.returncode == 4
-    assert f"process {pid}" in second.stderr
+    assert second.code == 4
+    assert f"process {pid}" in second.err
 
-    assert shell("pause").returncode == 0
+    assert shell("pause").code == 0
     paused = shell.status()
     assert paused["engine"]["pid"] == pid
     assert paused["engine"]["state"] == "paused"
-    assert "paused" in shell("status").stdout
-    assert shell("resume").returncode == 0
+    assert "paused" in shell("status").out
+    assert shell("resume").code == 0
 
     stopped = shell("stop", "--wait")
-    assert stopped.returncode == 0
+    assert stopped.code == 0
     assert workspace_holder(shell.place.root) is None
     assert shell.status()["engine"] is None
     again = shell("stop")
-    assert (again.returncode, "no engine is at work" in again.stderr) == (0, True)
-    assert shell("pause").returncode == 2
+    assert (again.code, "no engine is at work" in again.err) == (0, True)
+    assert shell("pause").code == 2
 
 
 def test_an_engine_is_found_without_its_lock_file_and_stopped_without_a_configuration(
     shell: Shell,
 ) -> None:
     shell.place.long_talks()
-    assert shell("run", "--detach").returncode == 0
+    assert shell("run", "--detach").code == 0
     pid = shell.pid()
     try:
         (shell.place.root / "crosswind.lock").unlink()
@@ -122,8 +113,8 @@ def test_an_engine_is_found_without_its_lock_file_and_stopped_without_a_configur
         wanted = config.read_text()
         config.write_text(wanted + "half: [")
         stopped = shell("stop", "--wait")
-        assert stopped.returncode == 0, stopped.stderr
-        assert "stopping" in stopped.stderr
+        assert stopped.code == 0, stopped.err
+        assert "stopping" in stopped.err
         config.write_text(wanted)
         after = shell.status()
         assert (after["engine"], after["last_run"]) == (None, "stopped")
@@ -134,45 +125,46 @@ def test_an_engine_is_found_without_its_lock_file_and_stopped_without_a_configur
 
 def test_an_engine_that_was_killed_leaves_nothing_in_the_way(shell: Shell) -> None:
     shell.place.long_talks()
-    assert shell("run", "--detach").returncode == 0
+    assert shell("run", "--detach").code == 0
     shell.until_it_talks()
     os.kill(shell.pid(), signal.SIGKILL)
     shell.until_gone()
 
-    assert shell("run", "--detach").returncode == 0
+    assert shell("run", "--detach").code == 0
     assert shell.status()["engine"]["state"] in {"running", "starting"}
-    assert shell("stop", "--now", "--wait").returncode == 0
+    assert shell("stop", "--now", "--wait").code == 0
 
 
 def test_a_finished_run_is_judged_again_by_the_engine_that_waits_or_by_a_new_one(
     shell: Shell,
 ) -> None:
-    assert shell("run", "--headless").returncode == 0
+    assert shell("run", "--headless").code == 0
     alone = shell("evaluate", KEY, "--json")
-    assert alone.returncode == 0, alone.stderr
+    assert alone.code == 0, alone.err
 
-    assert shell("run", "--detach").returncode == 0  # nothing is missing: it waits for more
+    assert shell("run", "--detach").code == 0  # nothing is missing: it waits for more
     waiting = shell("evaluate", KEY)
-    assert waiting.returncode == 0, waiting.stderr
-    assert f"{KEY}: " in waiting.stdout
+    assert waiting.code == 0, waiting.err
+    assert f"{KEY}: " in waiting.out
     with shell.place.reader() as reader:
         [take] = [take for take in reader.takes("giving-in") if str(take.key) == KEY]
         assert len(reader.verdicts(take.seq)) == 3
 
-    # an engine that only waits makes way at once
-    assert shell("run", "--headless").returncode == 0
+    # an engine that only waits makes way at once; one that has just begun to wait may be gone
+    shell.until(lambda: (shell.status()["engine"] or {"state": "idle"})["state"] == "idle")
+    assert shell("run", "--headless").code == 0
 
 
 def test_retry_says_when_there_is_nothing_and_refuses_what_has_not_failed(shell: Shell) -> None:
-    assert shell("run", "--headless").returncode == 0
+    assert shell("run", "--headless").code == 0
     nothing = shell("retry")
-    assert (nothing.returncode, nothing.stderr.strip()) == (0, "nothing has failed")
+    assert (nothing.code, nothing.err.strip()) == (0, "nothing has failed")
     other = shell("retry", KEY)
-    assert other.returncode == 2
-    assert "not among what has failed" in other.stderr
+    assert other.code == 2
+    assert "not among what has failed" in other.err
     nobody = shell("retry", "--target", "nobody")
-    assert nobody.returncode == 2
-    assert "holds, wavers" in nobody.stderr
+    assert nobody.code == 2
+    assert "holds, wavers" in nobody.err
 
 
 def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(
@@ -181,9 +173,9 @@ def test_what_an_engine_finds_wrong_at_its_start_is_said_where_it_was_asked_for(
     blocked = shell.place.root / "crosswind.log"
     blocked.mkdir()
     started = shell("run", "--detach")
-    assert started.returncode == 2
-    assert "crosswind.log" in started.stderr
-    assert "Traceback" not in started.stderr
+    assert started.code == 2
+    assert "crosswind.log" in started.err
+    assert "Traceback" not in started.err
     assert workspace_holder(shell.place.root) is None
 
 
@@ -193,10 +185,10 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_run(shell: Shell
         MIGRATIONS.apply(Database(connection), stop_before="2 whose it is")
         connection.execute("PRAGMA user_version = 1")
     before = shell("run", "--dry-run")
-    assert before.returncode == 2
-    assert "written by an older Crosswind" in before.stderr
+    assert before.code == 2
+    assert "written by an older Crosswind" in before.err
 
-    assert shell("run", "--headless").returncode == 0
+    assert shell("run", "--headless").code == 0
 
 
 @pytest.mark.parametrize("now", [False, True], ids=["stop", "stop --now"])
@@ -205,7 +197,8 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
         monkeypatch.setenv("TMPDIR", temporary)
-        assert shell("run", "--detach").returncode == 0
+        monkeypatch.setattr(tempfile, "tempdir", None)  # where it was is remembered there
+        assert shell("run", "--detach").code == 0
         shell.until_it_talks()
         pid = shell.pid()
         folder = Path(temporary) / f"crosswind-{os.getuid()}"
@@ -213,8 +206,8 @@ def test_an_engine_whose_socket_cannot_be_reached_is_stopped_by_a_signal(
             path.unlink()
         folder.chmod(0o755)  # so that it is not to be used again
         stopped = shell("stop", "--wait", *(["--now"] if now else []))
-        assert stopped.returncode == 0, stopped.stderr
-        assert f"process {pid} was asked by a signal to" in stopped.stderr
+        assert stopped.code == 0, stopped.err
+        assert f"process {pid} was asked by a signal to" in stopped.err
         assert workspace_holder(shell.place.root) is None
 
 
@@ -224,16 +217,17 @@ def test_where_a_folder_is_taken_the_engine_says_where_it_is_reached(
     shell.place.long_talks()
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="cw") as temporary:
         monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", None)  # where it was is remembered there
         monkeypatch.setenv("HOME", temporary)
         (Path(temporary) / f"crosswind-{os.getuid()}").mkdir(mode=0o755)
-        assert shell("run", "--detach").returncode == 0
+        assert shell("run", "--detach").code == 0
         shell.until_it_talks()
         holder = workspace_holder(shell.place.root)
         assert holder is not None
         assert holder.socket is not None
         assert holder.socket.parent == Path(temporary) / ".cache" / "crosswind"
-        assert shell("pause").returncode == 0
-        assert shell("stop", "--wait").returncode == 0
+        assert shell("pause").code == 0
+        assert shell("stop", "--wait").code == 0
     with closing(sqlite3.connect(shell.place.root / "crosswind.db")) as connection:
         notes = [text for (text,) in connection.execute("SELECT text FROM note")]
     assert any(str(holder.socket) in text and "is open to others" in text for text in notes)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from engine.cli.main import main
 from tests.engine.cli.test_bad_input import BENCHMARK, CONFIG
+from tests.engine.commands import crosswind
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(30)  # whose signal ends what waits for ever
 BENCH: Final = "benchmarks/giving-in"
-
-
-@dataclass(frozen=True)
-class Said:
-    code: int
-    text: str
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +24,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "config.yaml").write_text(CONFIG, "utf-8")
     (root / ".env").write_text("A=b\n", "utf-8")
     (root / BENCH / "benchmark.yaml").write_text(BENCHMARK, "utf-8")
-    assert main(["run", "--headless", "--workspace", str(root)]) == 0
+    assert crosswind(root, "run", "--headless").code == 0
     return root
 
 
@@ -44,14 +35,6 @@ def place(played: Path, tmp_path: Path) -> Iterator[Path]:
     yield root
     for pipe in filter(Path.is_fifo, root.rglob("*")):
         os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # lets go whoever still waits for it
-
-
-def said(root: Path, *words: str) -> Said:
-    """In this process, where the signal of the test's time limit ends one that waits for ever."""
-    told = io.StringIO()
-    with redirect_stdout(told), redirect_stderr(told):
-        code = main([*words, "--workspace", str(root)])
-    return Said(code, told.getvalue())
 
 
 def a_pipe(path: Path) -> None:
@@ -91,7 +74,7 @@ def check_refused(
 ) -> None:
     (place / name).unlink(missing_ok=True)
     make(place / name)
-    done = said(place, *words)
+    done = crosswind(place, *words)
     assert done.code == 2, done
     assert Path(name).name in done.text
     assert "Traceback" not in done.text
@@ -104,10 +87,10 @@ def test_a_benchmark_that_leads_to_a_device_is_said_to(place: Path) -> None:
     a_device(definition)
     commands: list[tuple[str, ...]] = [("run", "--headless"), ("results",), ("status",)]
     for words in commands:
-        done = said(place, *words)
+        done = crosswind(place, *words)
         assert "there is no benchmark yet" not in done.text, done
     for words in (*commands[:1], ("run", "--headless", "giving-in"), ("doctor",)):
-        done = said(place, *words)
+        done = crosswind(place, *words)
         assert str(definition.parent) in done.text, done
         assert "its benchmark.yaml leads to a pipe or a device, and is not read" in done.text, done
 
@@ -132,7 +115,7 @@ def test_no_command_waits_for_a_pipe_among_the_files_of_a_benchmark(
     file = place / BENCH / name
     file.unlink()
     a_pipe(file)
-    done = said(place, *words)
+    done = crosswind(place, *words)
     assert done.code in {0, 1, 2}, done
     assert "Traceback" not in done.text, done
     assert "bug in Crosswind" not in done.text, done
@@ -147,7 +130,7 @@ def test_an_import_refuses_a_pipe_or_device_in_words(
     shutil.copytree(place / BENCH, theirs)
     (theirs / name).unlink()
     make(theirs / name)
-    done = said(place, "import", str(theirs))
+    done = crosswind(place, "import", str(theirs))
     assert done.code in {1, 2}, done
     assert Path(name).name in done.text
     assert "Traceback" not in done.text

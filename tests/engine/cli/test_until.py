@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Stage
-from engine.cli.main import main
+from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
-Said = tuple[int, str, str]
 Crosswind = Callable[..., Said]
 
 
@@ -22,12 +21,10 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def run(place: Place, capsys: pytest.CaptureFixture[str]) -> Crosswind:
+def run(place: Place) -> Crosswind:
     def said(*words: str, command: str = "run") -> Said:
         headless = ["--headless"] if command == "run" and "--dry-run" not in words else []
-        code = main([command, *words, *headless, "--workspace", str(place.root)])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        return crosswind(place.root, command, *words, *headless)
 
     return said
 

@@ -1,0 +1,44 @@
+"""A command as a shell would give it, carried out in the test's own process."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.cli.main import main
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def crosswind(root: Path, *words: str) -> Said:
+    """On the workspace `root`."""
+    return _said(*words, "--workspace", str(root))
+
+
+def crosswind_in(folder: Path, *words: str) -> Said:
+    """In a folder, on the workspace that it belongs to."""
+    with chdir(folder):
+        return _said(*words)
+
+
+def _said(*words: str) -> Said:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([*words])
+    return Said(code, out.getvalue(), err.getvalue())
