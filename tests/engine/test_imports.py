@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,12 @@ def layer_of(room: str) -> int:
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
 
 
+@cache
 def imports() -> list[tuple[str, str, Path]]:
     found: list[tuple[str, str, Path]] = []
     for path in ENGINE.rglob("*.py"):
         room = path.relative_to(ENGINE).parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 names = [node.module]
             elif isinstance(node, ast.Import):
