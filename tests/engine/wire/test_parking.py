@@ -18,7 +18,7 @@ from tests.protocol_server.server import ProtocolServer
 
 ROWS = 3
 TWO = (PARKING[0], PARKING[-1])
-"""Each of the others is told by the same code, whatever the model plays."""
+"""For roles beside the target: what parks a model does not know its role."""
 
 
 def two_targets(place: Workplace, *, simulate: int = 12, evaluate: int = 12) -> None:
