@@ -13,7 +13,7 @@ import pytest
 
 from engine.store.lock import workspace_holder
 from tests.engine.small_workspace import Place, small_workspace
-from tests.tui.terminal import Terminal
+from tests.tui.terminal import SECONDS, Terminal
 
 PATIENCE_SECONDS = 60.0
 
@@ -87,7 +87,6 @@ def test_a_terminal_that_nobody_reads_holds_only_the_screen_up(run: Run) -> None
     run.goes_on()
     run.goes_on()
     # nothing was read since the first picture: now all of it is, and the app still hears keys
-    run.terminal.read_on()
     run.terminal.press_until("?", b"On this screen")
 
 
@@ -96,7 +95,7 @@ def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
     for size in ((1, 1), (3, 5), (300, 90), (20, 5)):
         terminal.resize(size)
         terminal.process.send_signal(signal.SIGWINCH)
-        terminal.read_on()
+        terminal.read_some(SECONDS)  # until it has drawn something
     terminal.resize((100, 30))
     terminal.process.send_signal(signal.SIGWINCH)
     terminal.press_until("?", b"On this screen")
