@@ -21,6 +21,7 @@ from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, page_of_output, results_table
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 from engine.pipeline.results import analysis_of
@@ -215,5 +216,7 @@ def _cells(cell: Estimate) -> list[float | int | None]:
 
 
 def _defused(cell: str) -> str:
-    """A spreadsheet takes a cell that begins so for a formula and executes it."""
+    """A spreadsheet takes a cell that begins so for a formula and executes it; a terminal, what
+    stands anywhere in it."""
+    cell = one_line(cell)
     return f"'{cell}" if cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell
