@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.concordance import agreement_of_samples, agreements
@@ -24,7 +24,14 @@ from engine.analysis.figures import (
 )
 from engine.analysis.provenance import Provenance
 from engine.analysis.staleness import Stale, Staleness
-from engine.analysis.tallies import Layers, ScenarioTally, TargetTally, layers_of, tally
+from engine.analysis.tallies import (
+    Layers,
+    ScenarioTally,
+    TargetTally,
+    grouped,
+    layers_of,
+    tally,
+)
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.clusters import Stratum, intraclass_correlation
@@ -152,19 +159,31 @@ def _target(
             one.scenario_id: Tally(one.passed, one.scored) for one in found.scenarios.values()
         },
         base_scenarios=_bases(found.layers),
-        demographics={
-            axis: {
-                value: _of_people(rows, correlation)
-                for value, rows in found.grouped(_value_of(axis)).items()
-            }
-            for axis in sorted(
-                {axis for one in found.scenarios.values() for axis in one.demographic}
-            )
+        demographics=_demographics(found.scenarios.values(), correlation),
+        metrics_by_people={
+            metric: _demographics(rows, correlation)
+            for metric, rows in grouped(found.scenarios.values(), _metric_of).items()
         },
         samples={number: Tally(*pair) for number, pair in sorted(found.samples.items())},
         unscored=dict(sorted(found.unscored.items())),
         agreement=agreement_of_samples({target: found}, of=target),
     )
+
+
+def _metric_of(one: ScenarioTally) -> str:
+    return one.metric_id
+
+
+def _demographics(
+    scenarios: Collection[ScenarioTally], correlation: float | None
+) -> dict[str, dict[str, Estimate]]:
+    return {
+        axis: {
+            value: _of_people(rows, correlation)
+            for value, rows in grouped(scenarios, _value_of(axis)).items()
+        }
+        for axis in sorted({axis for one in scenarios for axis in one.demographic})
+    }
 
 
 def _value_of(axis: str) -> Callable[[ScenarioTally], str | None]:

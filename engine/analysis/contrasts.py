@@ -141,6 +141,7 @@ def _gap(gap: demographics.Gap, marked: Adjusted) -> Gap:
         p=gap.difference.p,
         p_adjusted=marked.p,
         base_scenarios=gap.difference.clusters,
+        rows=gap.rows,
     )
 
 

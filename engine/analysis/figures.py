@@ -175,6 +175,8 @@ class TargetResult:
     base_scenarios: Mapping[str, Tally]
     demographics: Mapping[str, Mapping[str, Estimate]]
     """By axis, then by value."""
+    metrics_by_people: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    """The same of each metric, by its id."""
     samples: Mapping[int, Tally]
     unscored: Mapping[str, int]
     """How many conversations have no verdict, by reason."""
@@ -237,6 +239,8 @@ class Gap:
     p_adjusted: float | None
     """All as of a `Comparison`."""
     base_scenarios: int
+    rows: int
+    """Scenarios (variants counted singly), with each target, that it rests on."""
 
     @property
     def sure(self) -> bool:

@@ -286,7 +286,7 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
         text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is sure"
         yield Finding(Kind.OPEN, f"{text}: chance may explain every one")
     if untested := [axis for axis in analysis.axes if axis not in axes]:
-        text = "not tested: fewer than two scenarios were scored with people who differ in it alone"
+        text = "not tested: fewer than two scored scenarios tell it from all else"
         yield Finding(Kind.CAUTION, f"{listed(untested)}: {text}")
 
 
@@ -296,8 +296,14 @@ def _gap(gap: Gap) -> str:
     who = gap.target or "all targets together"
     return (
         f"{gap.axis}: {who} pass{'es' if gap.target else ''} more often with “{more}” than with "
-        f"“{less}”, by {points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}"
+        f"“{less}”, by {points(gap.difference)} {reach(gap.low, gap.high, turned=turned)} "
+        f"({rests_on(gap)})"
     )
+
+
+def rests_on(gap: Comparison | Gap) -> str:
+    """`409 scenarios, 818 rows`."""
+    return f"{plural(gap.base_scenarios, 'scenario')}, {plural(gap.rows, 'row')}"
 
 
 def _too_few(analysis: Analysis) -> Iterator[Finding]:

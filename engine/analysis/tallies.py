@@ -72,14 +72,17 @@ class TargetTally:
         """Of both tracks for None."""
         return [one for one in self.scenarios.values() if track in {None, one.track}]
 
-    def grouped(self, key: Callable[[ScenarioTally], str | None]) -> dict[str, list[ScenarioTally]]:
-        """By `key`, in order of its values; those without one are left out."""
-        found: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
-        for one in self.scenarios.values():
-            value = key(one)
-            if value is not None:
-                found[value].append(one)
-        return {value: found[value] for value in sorted(found)}
+
+def grouped(
+    scenarios: Iterable[ScenarioTally], key: Callable[[ScenarioTally], str | None]
+) -> dict[str, list[ScenarioTally]]:
+    """By `key`, in order of its values; those without one are left out."""
+    found: defaultdict[str, list[ScenarioTally]] = defaultdict(list)
+    for one in scenarios:
+        value = key(one)
+        if value is not None:
+            found[value].append(one)
+    return {value: found[value] for value in sorted(found)}
 
 
 def tally(outcomes: Iterable[Outcome], targets: Sequence[str]) -> dict[str, TargetTally]:

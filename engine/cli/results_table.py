@@ -161,6 +161,8 @@ def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
         yield title, _pairs(analysis.compared(track), page)
     if analysis.gaps:
         yield "between people, within a scenario", _gaps(analysis.gaps, page)
+    if analysis.axes:
+        yield "metric by people", _people(analysis, page)
     if concords := _all_concords(analysis):
         yield "agreement", _concords(concords, page)
 
@@ -217,10 +219,28 @@ def _gaps(gaps: Sequence[Gap], page: Page) -> str:
                 _order(gap.left, gap.right, gap.difference),
                 gap.target or "all",
                 f"{points(gap.difference)} {reach(gap.low, gap.high, turned=turned)}",
-                "sure" if gap.sure else "may be chance",
+                "✓" if gap.sure else "·",
+                f"{gap.base_scenarios:,} ({gap.rows:,})",
             ]
         )
-    return _fitting(["more often with > than", "target", "by", ""], rows, set(), page)
+    head = ["more often with > than", "target", "by", "", "over (rows)"]
+    return _fitting(head, rows, {4}, page)
+
+
+def _people(analysis: Analysis, page: Page) -> str:
+    rows = [
+        [
+            metric.id,
+            one.target,
+            f"{axis} {value}",
+            _estimate(estimate),
+        ]
+        for metric in analysis.metrics
+        for one in analysis.targets
+        for axis, values in one.metrics_by_people.get(metric.id, {}).items()
+        for value, estimate in values.items()
+    ]
+    return _fitting(["metric", "target", "people", "passes"], rows, set(), page)
 
 
 def _order(left: str, right: str, difference: float) -> str:

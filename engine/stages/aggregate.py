@@ -62,9 +62,14 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         "by_metric": _cells(one.metrics),
         "by_scenario": _cells(one.scenarios),
         "by_base_scenario": _cells(one.base_scenarios),
-        "by_demographic": {axis: _cells(values) for axis, values in one.demographics.items()},
+        "by_demographic": _people(one.demographics),
         "by_sample": _cells({str(sample): cell for sample, cell in one.samples.items()}),
         "intervals": _intervals(analysis, one),
+        "by_metric_and_demographic": {
+            metric: _people(people, intervals=True)
+            for metric, people in one.metrics_by_people.items()
+            if people
+        },
         "scored": {
             "rule": analysis.headline_rule,
             "scored": one.scored,
@@ -86,6 +91,18 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         **_others(analysis, one.target),
         **_user_model(analysis, one.target),
         **_provenance(analysis, one.target),
+    }
+
+
+def _people(axes: Mapping[str, Mapping[str, Estimate]], *, intervals: bool = False) -> JsonObject:
+    if not intervals:
+        return {axis: _cells(values) for axis, values in axes.items()}
+    return {
+        axis: {
+            value: {**cell, "interval": _interval(values[value])}
+            for value, cell in _cells(values).items()
+        }
+        for axis, values in axes.items()
     }
 
 
@@ -274,6 +291,7 @@ def _gap(gap: Gap) -> JsonObject:
         "p_adjusted": _rounded(gap.p_adjusted),
         "sure": gap.sure,
         "base_scenarios": gap.base_scenarios,
+        "rows": gap.rows,
     }
 
 

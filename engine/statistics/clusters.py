@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from engine.statistics.distributions import LEVEL, Interval
 
@@ -33,6 +33,16 @@ class Cluster:
     @property
     def mean(self) -> float:
         return self.total / self.size
+
+
+class Weighed(Protocol):
+    """As much of a cluster as the error of a mean needs."""
+
+    @property
+    def size(self) -> float: ...
+
+    @property
+    def total(self) -> float: ...
 
 
 Stratum = Sequence[Cluster]

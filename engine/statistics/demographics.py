@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 from engine.statistics.clusters import Cluster, Stratum
+from engine.statistics.fixed_effects import Fit, Row
 from engine.statistics.paired import Difference, mean_difference
 
 
@@ -21,6 +23,10 @@ class Variant:
     passed: int
     scored: int
 
+    @property
+    def rate(self) -> float:
+        return self.passed / self.scored
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -32,25 +38,62 @@ class Gap:
     target: str | None
     """None for all targets pooled."""
     difference: Difference
+    rows: int
+    """Variants, each with each target, that it rests on."""
 
 
 def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
     """By target, each pair of values on each axis; the pool of all targets first.
 
-    A pair are two variants of one base scenario that differ on that axis alone; each counts with
-    its rate over its samples. Pooled, the pairs of all targets on one base scenario are one
-    cluster, since they share it.
+    Where the variants of every base scenario hold all combinations of its people, a pair are two
+    that differ on that axis alone. Where not, pairs would leave most rows out, and all that is
+    known is fitted: `Fit`. Each variant counts with its rate over its samples. Pooled, what all
+    targets did on one base scenario is one cluster, since they share it.
     """
-    by_target = {target: _differences(found) for target, found in variants.items()}
-    pool: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for found in by_target.values():
-        for values, strata in found.items():
-            for metric, bases in strata.items():
-                for base, listed in bases.items():
-                    pool[values][metric][base] += listed
+    find = _paired if all(map(_crossed, variants.values())) else _fitted
     return [
-        *(_gaps(None, pool) if len(variants) > 1 else []),
-        *(gap for target, found in by_target.items() for gap in _gaps(target, found)),
+        *(find(None, variants) if len(variants) > 1 else []),
+        *(gap for target, found in variants.items() for gap in find(target, {target: found})),
+    ]
+
+
+def _crossed(variants: Sequence[Variant]) -> bool:
+    """Whether each base scenario has a variant, scored or not, of each combination of the values
+    that it has on the axes."""
+    people: dict[tuple[str, str], set[frozenset[tuple[str, str]]]] = defaultdict(set)
+    for one in variants:
+        people[one.metric, one.base].add(frozenset(one.demographic.items()))
+    return all(
+        len(found) == prod(Counter(axis for axis, _ in frozenset().union(*found)).values())
+        for found in people.values()
+    )
+
+
+def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
+    axes = {axis for found in variants.values() for one in found for axis in one.demographic}
+    rows = [
+        Row(one.metric, one.base, (played, one.metric, one.base), one.demographic, one.rate)
+        for played, found in variants.items()
+        for one in found
+        if one.scored and one.demographic.keys() == axes
+    ]
+    fit = Fit(rows)
+    return [
+        Gap(axis, left, right, target, *found)
+        for axis in sorted(axes)
+        for left, right in combinations(sorted({one.demographic[axis] for one in rows}), 2)
+        if (found := fit.difference(axis, left, right))
+    ]
+
+
+def _paired(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
+    pool: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for listed in variants.values():
+        _add_differences(listed, pool)
+    return [
+        Gap(*values, target, difference, 2 * difference.pairs)
+        for values, strata in sorted(pool.items())
+        if (difference := mean_difference(_strata(strata)))
     ]
 
 
@@ -58,28 +101,17 @@ _ByValues = defaultdict[tuple[str, str, str], defaultdict[str, defaultdict[str, 
 """(axis, left, right) -> metric -> base scenario -> differences."""
 
 
-def _differences(variants: Sequence[Variant]) -> _ByValues:
+def _add_differences(variants: Sequence[Variant], found: _ByValues) -> None:
     matched: defaultdict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[str, float]]
     matched = defaultdict(dict)
     for one in variants:
         if one.scored:
             items = frozenset(one.demographic.items())
             for axis, value in one.demographic.items():
-                key = (axis, one.metric, one.base, items - {(axis, value)})
-                matched[key][value] = one.passed / one.scored
-    found: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+                matched[axis, one.metric, one.base, items - {(axis, value)}][value] = one.rate
     for (axis, metric, base, _), rates in matched.items():
         for left, right in combinations(sorted(rates), 2):
             found[axis, left, right][metric][base].append(rates[left] - rates[right])
-    return found
-
-
-def _gaps(target: str | None, found: _ByValues) -> list[Gap]:
-    return [
-        Gap(*values, target, difference)
-        for values, strata in sorted(found.items())
-        if (difference := mean_difference(_strata(strata)))
-    ]
 
 
 def _strata(strata: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Stratum]:

@@ -12,6 +12,7 @@ from engine.statistics.clusters import (
     Cluster,
     StandardError,
     Stratum,
+    Weighed,
     collapsed,
     design_effect,
     effective_size,
@@ -94,7 +95,7 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     """The mean of differences (each from -1 to 1), by metric, clustered by base scenario; None
     without a pair.
 
-    The squared error is the clustered one with C / (C - 1) (`_drawn_error`), moderated by the
+    The squared error is the clustered one with C / (C - 1) (`drawn_error`), moderated by the
     variance that such differences are expected to have, each weighted by its degrees of freedom: G.
     K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004), article 3, eq. 5.
     So a few clusters that happen to be alike are not taken for certain, nor a few that happen to
@@ -109,33 +110,38 @@ def mean_difference(strata: Sequence[Stratum]) -> Difference | None:
     if not pairs:
         return None
     estimate = sum(cluster.total for cluster in clusters) / pairs
-    spread = _drawn_error(ready, estimate, pairs)
+    spread = drawn_error(ready, estimate, pairs)
     if spread is None:
         return Difference(estimate, None, 0, pairs, len(clusters))
     seen = intraclass_correlation(ready)
     likeness = 1.0 if seen is None else seen
-    effective = effective_size([cluster.size for cluster in clusters], likeness)
-    expected = _EXPECTED_FREEDOM * _expected_variance(clusters, _EXPECTED_LIKENESS * likeness)
-    moderated = (spread.freedom * spread.error**2 + expected) / (spread.freedom + _EXPECTED_FREEDOM)
-    error = sqrt(max(moderated, _FEWEST_PAIRS / effective**2))
+    sizes = [cluster.size for cluster in clusters]
+    squares = sum(cluster.squares for cluster in clusters)
+    expected = expected_variance(squares, pairs, estimate)
+    expected *= design_effect(sizes, _EXPECTED_LIKENESS * likeness)
+    error = moderated(spread, expected, effective_size(sizes, likeness))
     return Difference(estimate, error, spread.freedom, pairs, len(clusters))
 
 
-def _expected_variance(clusters: Stratum, likeness: float) -> float:
-    """Of the mean of differences that are spread as all pairs are, wherever they come from, and so
-    alike within a base scenario. They are spread about a point between their mean and none, and
-    one pair more differs in part: few pairs say little about the mean, and less about the spread.
-    """
-    sizes = [cluster.size for cluster in clusters]
-    pairs = sum(sizes)
-    mean = sum(cluster.total for cluster in clusters) / pairs
-    squares = sum(cluster.squares for cluster in clusters)
+def moderated(spread: StandardError, expected: float, effective: float) -> float:
+    """The error of a mean difference, as `mean_difference` says, from its clustered error, the
+    variance that is expected of it, and the effective number of pairs."""
+    weighed = spread.freedom * spread.error**2 + _EXPECTED_FREEDOM * expected
+    return sqrt(max(weighed / (spread.freedom + _EXPECTED_FREEDOM), _FEWEST_PAIRS / effective**2))
+
+
+def expected_variance(squares: float, pairs: float, mean: float) -> float:
+    """Of the mean of independent differences that are spread as all pairs are, wherever they come
+    from; `squares` is the sum of their squares. They are spread about a point between their mean
+    and none, and one pair more differs in part: few pairs say little about the mean, and less about
+    the spread."""
     about = squares - (1 - _ABOUT_ZERO) * pairs * mean**2
-    spread = (about + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS)
-    return spread * design_effect(sizes, likeness) / pairs
+    return (about + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS) / pairs
 
 
-def _drawn_error(strata: Sequence[Stratum], mean: float, rows: int) -> StandardError | None:
+def drawn_error(
+    strata: Sequence[Sequence[Weighed]], mean: float, rows: float
+) -> StandardError | None:
     """Of the mean over all rows, each stratum's clusters varying about its own mean, which is
     drawn towards that of all; with C / (C - 1) in each. None for no stratum of two clusters.
 
@@ -159,7 +165,7 @@ def _drawn_error(strata: Sequence[Stratum], mean: float, rows: int) -> StandardE
     return StandardError(sqrt(total) / rows, freedom)
 
 
-def _drawn_spread(clusters: Stratum, mean: float) -> float:
+def _drawn_spread(clusters: Sequence[Weighed], mean: float) -> float:
     count = len(clusters)
     own = sum(cluster.total for cluster in clusters) / sum(cluster.size for cluster in clusters)
     drawn = (count * own + _BORROWED * mean) / (count + _BORROWED)

@@ -15,7 +15,7 @@ from engine.analysis.figures import (
     MetricInfo,
     TargetResult,
 )
-from engine.analysis.findings import Finding, findings, listed, percent, reach
+from engine.analysis.findings import Finding, findings, listed, percent, reach, rests_on
 from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
@@ -36,8 +36,8 @@ class PairDifference:
     low: float | None
     high: float | None
     p: float | None
-    base_scenarios: int
     sure: bool
+    rests_on: str
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
@@ -47,7 +47,7 @@ class PairDifference:
             more, less = less, more
             low, high = None if high is None else -high, None if low is None else -low
         size, p = abs(one.difference), one.p_adjusted
-        return cls(more, less, size, low, high, p, one.base_scenarios, one.sure)
+        return cls(more, less, size, low, high, p, one.sure, rests_on(one))
 
     @property
     def ends(self) -> str:
@@ -70,6 +70,7 @@ class GroupRate:
 
     value: str
     rate: float | None
+    scenarios: int
 
     def __str__(self) -> str:
         return f"{self.value} {percent(self.rate)}"
@@ -150,8 +151,19 @@ class BenchmarkView:
         """One for each of `values`, in that order."""
         cells = target.demographics.get(axis, {})
         return [
-            GroupRate(value, cells[value].rate if value in cells else None)
+            GroupRate(value, cells[value].rate, cells[value].base_scenarios)
+            if value in cells
+            else GroupRate(value, None, 0)
             for value in self.values(axis)
+        ]
+
+    def metrics_by_people(self, axis: str) -> Sequence[tuple[str, str, Sequence[Estimate | None]]]:
+        """Metric, target, and one rate for each of `values`."""
+        return [
+            (metric.id, one.target, [cells[axis].get(value) for value in self.values(axis)])
+            for metric in self.metrics
+            for one in self.analysis.targets
+            if axis in (cells := one.metrics_by_people.get(metric.id, {}))
         ]
 
     def widest_gap(self, target: TargetResult, axis: str) -> PairDifference | None:

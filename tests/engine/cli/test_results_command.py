@@ -91,6 +91,8 @@ def test_details_show_every_table_within_the_width(crosswind: Crosswind) -> None
     for title in ("metric by target", "target against target, positive", "agreement"):
         assert title in out
     assert "between people, within a scenario" in out
+    assert "over (rows)" in out
+    assert "metric by people" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -77,6 +77,20 @@ def test_what_is_missing_is_counted_and_bounded() -> None:
     assert one.unscored == {"no usable verdict": 3}
 
 
+def test_a_gap_says_what_it_rests_on_and_each_metric_has_rates_by_people() -> None:
+    analysis = analysed(outcomes({"holds": "++++ +-+- ++?? ++"}))
+    [gap] = analysis.gaps
+    assert (gap.base_scenarios, gap.rows) == (4, 8)
+    [one] = analysis.targets
+    of_metric = one.metrics_by_people["m01"]["age"]
+    assert of_metric == one.demographics["age"]
+    [row] = as_rows(analysis)
+    cells = row["by_metric_and_demographic"]["m01"]["age"]
+    assert sum(cell["n_total"] for cell in cells.values()) == one.scored
+    assert all(cell["interval"]["base_scenarios"] == 4 for cell in cells.values())
+    assert row["comparisons"]["demographics"][0]["rows"] == 8
+
+
 def test_a_clear_difference_is_sure_and_a_small_one_is_not() -> None:
     found = outcomes({"holds": mixed(0.95), "also": mixed(0.9, turn=3), "gives-in": mixed(0.2)})
     analysis = analysed(found)

@@ -101,9 +101,7 @@ def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -
     gaps = "none of 3 demographic gaps by age is sure: chance may explain every one"
     assert gaps in said(Kind.OPEN, {"one": both, "other": both})
     assert not any("age" in text for text in said(Kind.CAUTION, {"one": both, "other": both}))
-    untested = (
-        "age: not tested: fewer than two scenarios were scored with people who differ in it alone"
-    )
+    untested = "age: not tested: fewer than two scored scenarios tell it from all else"
     for picture in ("+ - + + -", "+-"):
         assert untested in said(Kind.CAUTION, {"one": picture, "other": picture})
         assert not any("gap" in text for text in said(Kind.OPEN, {"one": picture}))

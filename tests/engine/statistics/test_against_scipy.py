@@ -20,7 +20,8 @@ from engine.statistics.distributions import (
     wilson,
 )
 from engine.statistics.family import false_discovery
-from engine.statistics.paired import Difference
+from engine.statistics.fixed_effects import Fit, Row
+from engine.statistics.paired import Difference, drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 
 SEEDS = range(8)
@@ -52,6 +53,57 @@ def test_beta_is_that_of_scipy() -> None:
     for _ in range(200):
         a, b, x = chance.uniform(0.1, 60), chance.uniform(0.1, 60), chance.random()
         assert incomplete_beta(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-12)
+
+
+def uncrossed(seed: int) -> list[Row]:
+    """Scenarios of a child, an adult and at times an old one, each of a gender that was drawn."""
+    chance, people = Random(seed), Random(-seed)
+    return [
+        Row("m", f"s{base}", (target, base), dict(zip(("age", "gender"), who, strict=True)), value)
+        for base in range(15)
+        for who in [
+            (age, people.choice("fm")) for age in ("adult", "child", "old")[: 2 + (base % 3 == 0)]
+        ]
+        for target in ("a", "b")
+        for value in [chance.choice((0.0, 0.5, 1.0))]
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("axis", "left", "right"),
+    [("age", "adult", "child"), ("age", "child", "old"), ("gender", "f", "m")],
+)
+def test_gaps_are_those_of_a_regression_with_an_effect_of_each_scenario(
+    seed: int, axis: str, left: str, right: str
+) -> None:
+    rows = uncrossed(seed)
+    levels = sorted({(axis, one.demographic[axis]) for one in rows for axis in one.demographic})
+    within = sorted({one.within for one in rows}, key=repr)
+    design = [
+        [float(one.demographic[axis] == value) for axis, value in levels if value not in "adult f"]
+        + [float(one.within == group) for group in within]
+        for one in rows
+    ]
+    bases = sorted({one.base for one in rows})
+    fit = OLS(np.array([one.value for one in rows]), np.array(design)).fit(
+        cov_type="cluster",
+        cov_kwds={
+            "groups": np.array([bases.index(one.base) for one in rows]),
+            "use_correction": False,
+        },
+    )
+    kept = [value for _, value in levels if value not in "adult f"]
+    weights = [float(left == value) - float(right == value) for value in kept]
+    expected = fit.t_test(np.array([*weights, *[0.0] * len(within)]))
+    found = Fit(rows).contrast(axis, left, right)
+    assert found is not None
+    assert found.estimate == pytest.approx(expected.effect[0], abs=1e-9)
+    worth = list(found.strata["m"].values())
+    error = drawn_error([worth], found.estimate, sum(one.size for one in worth))
+    assert error is not None
+    few = len(worth) / (len(worth) - 1)
+    assert error.error == pytest.approx(expected.sd[0, 0] * few**0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,6 +11,7 @@ from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, resampled_sums
 from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval
+from engine.statistics.fixed_effects import Fit, Row
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import (
     kendall_tau_b,
@@ -135,6 +136,51 @@ def test_a_value_is_compared_only_within_its_base_scenario() -> None:
     other = Variant("m1", "s2", {"age": "young"}, 0, 2)
     unscored = Variant("m1", "s1", {"age": "young"}, 0, 0)
     assert demographic_gaps({"a": [one, other, unscored]}) == []
+
+
+def drawn(chance: Random, gap: float) -> list[Variant]:
+    """Of each scenario a child and an adult, with one gender each as it was drawn."""
+    return [
+        Variant("m1", f"s{scenario}", {"age": age, "gender": gender}, chance.random() < rate, 1)
+        for scenario in range(60)
+        for age, rate in (("adult", 0.5 - gap / 2), ("child", 0.5 + gap / 2))
+        for gender in [Random(f"{scenario} {age}").choice("fm")]
+    ]
+
+
+def test_people_that_are_not_crossed_are_told_apart_by_all_their_rows() -> None:
+    age, gender = demographic_gaps({"a": drawn(Random(4), 0.8)})
+    assert (age.axis, age.left, age.right, gender.axis) == ("age", "adult", "child", "gender")
+    assert (age.difference.clusters, age.rows) == (60, 120)
+    assert age.difference.interval is not None
+    assert age.difference.interval.holds(-0.8)
+    assert age.difference.interval.high < -0.4
+    assert gender.difference.interval is not None
+    assert gender.difference.interval.holds(0)
+    assert gender.difference.pairs < 30 < age.difference.pairs, "half are of one gender"
+
+
+def test_crossed_people_are_fitted_as_they_are_paired() -> None:
+    crossed = variants(Random(6), {"old": 0.4, "young": 0.7})
+    by_pairs, _ = demographic_gaps({"a": crossed})
+    rows = [Row(one.metric, one.base, one.base, one.demographic, one.rate) for one in crossed]
+    fitted = Fit(rows).difference("age", "old", "young")
+    assert fitted is not None
+    assert fitted[1] == by_pairs.rows == len(crossed)
+    assert fitted[0].estimate == pytest.approx(by_pairs.difference.estimate)
+    assert (fitted[0].pairs, fitted[0].clusters) == (60, 30)
+    assert fitted[0].error == pytest.approx(by_pairs.difference.error, rel=0.1)
+
+
+def test_an_axis_that_never_differs_within_a_scenario_has_no_gap() -> None:
+    rows = [
+        Variant("m1", f"s{number}", {"age": age, "gender": "fm"[number % 2]}, number % 3 == 0, 1)
+        for number in range(12)
+        for age in ("adult", "child")
+    ]
+    rows.append(Variant("m1", "s0", {"age": "old", "gender": "f"}, 1, 1))
+    rows.append(Variant("m1", "s1", {"age": "adult", "gender": "m"}, 1, 1))
+    assert {gap.axis for gap in demographic_gaps({"a": rows})} == {"age"}
 
 
 def test_one_target_needs_no_pool() -> None:
