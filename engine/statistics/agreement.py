@@ -17,6 +17,10 @@ _WORTH: Final = 2
 the degrees of freedom of the clusters, as `python -m tests.benchmarks.coverage` finds."""
 
 
+_MOST: Final = 2
+"""Of figures whose disagreement by chance is small at high rates, and varies with what is seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Coefficient:
     """A figure of agreement and its interval over things, clusters of them drawn as one."""
@@ -90,17 +94,17 @@ def agreement(
     whole = sum(parts, _NOTHING)
     left_out = [whole - part for part in parts]
 
-    def corrected(formula: _Formula, expected: _Formula) -> Coefficient | None:
-        return _corrected(formula, expected, whole, left_out)
+    def corrected(formula: _Formula, expected: _Formula, most: float) -> Coefficient | None:
+        return _corrected(formula, expected, whole, left_out, most)
 
     return Agreement(
         things=whole.things,
         clusters=len(parts),
         percent=_share(_Sums.percent, whole, left_out),
         unanimous=_share(_Sums.all_alike, whole, left_out),
-        ac1=corrected(_Sums.ac1, _Sums.ac1_expected),
-        alpha=corrected(_Sums.alpha, _Sums.alpha_expected),
-        kappa=corrected(_Sums.kappa, _Sums.kappa_expected)
+        ac1=corrected(_Sums.ac1, _Sums.ac1_expected, 1),
+        alpha=corrected(_Sums.alpha, _Sums.alpha_expected, _MOST),
+        kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _MOST)
         if len({rated for _, _, rated in alike}) == 1
         else None,
     )
@@ -216,12 +220,12 @@ def _share(
 
 
 def _corrected(
-    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums]
+    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], most: float
 ) -> Coefficient | None:
     """A figure that chance was taken out of, c. Wilson's interval of (1 + c) / 2, from 0 to 1, over
     an effective number of things: as many as give the error that leaving out one cluster after the
-    other gives, but no more than would give it were all things independent and what is expected by
-    chance known.
+    other gives, but no more than `most` times those that would give it were all things independent
+    and what is expected by chance known.
 
     The latter, for agreement A and disagreement D expected by chance, is n D (1 + c) / A, from c =
     1 - (1 - A) / D. It counts at high rates, where D is small: a few clusters may all hold alike
@@ -233,7 +237,7 @@ def _corrected(
     if len(left_out) < 2:  # without the only cluster nothing is left to compute from
         return Coefficient(value, None)
     share = (1 + value) / 2
-    effective = whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
+    effective = most * whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
     values = [found for sums in left_out if (found := formula(sums)) is not None]
     error = _jackknife(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:

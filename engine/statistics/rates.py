@@ -22,8 +22,8 @@ from engine.statistics.clusters import (
 from engine.statistics.distributions import Interval, critical, wilson
 
 _EXPECTED_FREEDOM: Final = 4
-"""Clusters' worth that the run's likeness weighs against a metric's own. It is steadier than what
-few clusters say, but it differs from metric to metric, and so is not known either."""
+"""Clusters' worth that the run's likeness weighs in each metric against its own: steadier than
+what few clusters say, but it differs from metric to metric, and so is not known either."""
 _ASTRAY: Final = 0.25
 _ASTRAY_METRIC: Final = 0.1
 """The part of one cluster that is imagined to pass and fail alike. It stands for the rare bad
@@ -82,7 +82,8 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     if spread is None:
         return _rate(clusters, effective, 0)
     own, expected = spread.freedom, rate * (1 - rate) / effective
-    moderated = (own * spread.error**2 + _EXPECTED_FREEDOM * expected) / (own + _EXPECTED_FREEDOM)
+    weight = _EXPECTED_FREEDOM * len(ready)
+    moderated = (own * spread.error**2 + weight * expected) / (own + weight)
     variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
     if 0 < rate < 1:
         effective = rate * (1 - rate) / variance

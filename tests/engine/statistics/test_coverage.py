@@ -12,8 +12,12 @@ WORLDS = [
     World(1, 8, 4, 3, 0.95, 0.7),
     World(3, 8, 4, 1, 0.5, 0.4),
     World(3, 20, 2, 1, 0.8, 0.0),
-    World(3, 6, 4, 1, 0.95, 0.4, 0.4),
-    World(8, 3, 4, 1, 0.8, 0.4, 0.1),
+    World(1, 4, 1, 1, 0.5, 0.1),
+    World(4, 4, 4, 3, 0.5, 0.7, uneven=True),
+    World(1, 8, 1, 2, 0.95, 0.1),
+    World(1, 8, 2, 1, 0.7, 0.4, uncrossed=True),
+    World(3, 6, 4, 1, 0.95, 0.4, metric_likeness=0.4),
+    World(8, 3, 4, 1, 0.8, 0.4, metric_likeness=0.1),
 ]
 
 
