@@ -79,4 +79,10 @@ def _served(
 
 
 def _iso(at: int | None) -> str | None:
-    return None if at is None else utc_datetime(at).isoformat(timespec="seconds")
+    """None where it is not known, or a damaged row holds what no clock has shown."""
+    if at is None:
+        return None
+    try:
+        return utc_datetime(at).isoformat(timespec="seconds")
+    except OverflowError:
+        return None
