@@ -332,13 +332,19 @@ def _says(
     if few < ENOUGH_SCENARIOS:
         yield (
             f"Some of this rests on {few} base scenarios: too few for a ranking, which takes "
-            f"{ENOUGH_SCENARIOS}, and an interval from so few is narrower than it should be."
+            f"{ENOUGH_SCENARIOS}."
         )
     for count in sorted({len(track.shifts) for track in tracks}):
         yield _count_words(count)
     yield _SHOWS[swap.role]
     if scripted:
         yield f"Scripted models took part and are no language models: {', '.join(scripted)}."
+
+
+NO_INTERVAL: Final = (
+    "How far other scenarios like these would keep it cannot be told from these: the coefficients "
+    "have no interval."
+)
 
 
 def _order_words(swap: Swap, track: TrackReport, after: str) -> str:
@@ -356,7 +362,9 @@ def _order_words(swap: Swap, track: TrackReport, after: str) -> str:
 
 def _doubt(track: TrackReport) -> str:
     found = None if track.tau_b is None else track.tau_b.scenarios
-    if found is None or not found.holds(0):
+    if found is None:
+        return f" {NO_INTERVAL}"
+    if not found.holds(0):
         return ""
     return (
         " With other scenarios like these it could as well be otherwise: the interval of "

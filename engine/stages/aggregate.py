@@ -29,7 +29,8 @@ METHOD: Final = (
     "by metric, clustered by base scenario"
 )
 _PAIRED: Final = (
-    "paired on the same scenarios, clustered by base scenario within the metric, Student's t"
+    "paired on the same scenarios (people that are not crossed: least squares with an effect of "
+    "each base scenario), clustered by base scenario within the metric, Student's t"
 )
 METHOD_COMPARING: Final = (
     f"{_PAIRED}; Bonferroni with shares: "

@@ -19,6 +19,8 @@ RESAMPLES: Final = 1000
 _DRAWS: Final = 5_000_000
 """Clusters that are drawn in all: with many of them, fewer resamples settle a rank as well."""
 _FEWEST: Final = 200
+_ENOUGH: Final = 8
+"""Base scenarios that a draw can tell something of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Correlation:
 
     value: float
     scenarios: Interval | None
-    """What other scenarios like these might give with these targets."""
+    """What other scenarios like these might give with these targets; None where these cannot tell:
+    they are fewer than 8, or every draw of them gives the one value."""
     targets: Interval | None
     """What other targets like these might give; None for fewer than 5."""
 
@@ -123,7 +126,9 @@ def rank_agreement(
     `same_scenarios`: both runs played the same base scenarios, which are then drawn together.
     Drawing adds noise to rates that hold noise already, so the interval over scenarios leans
     towards 0; it errs on the side of doubt. A draw in which all targets of a side are level has no
-    order to agree with, and counts as 0: left out, it would take the doubt along.
+    order to agree with, and counts as 0: left out, it would take the doubt along. Nearly every draw
+    of few base scenarios has the order of all, however little is known of it: then there is none
+    (`Correlation.scenarios`).
     """
     targets = [
         target for target in first if _counts(first, target)[1] and _counts(second, target)[1]
@@ -131,6 +136,7 @@ def rank_agreement(
     if len(targets) < 2:
         return None
     rates = [[_rate(*_counts(panel, target)) for target in targets] for panel in (first, second)]
+    enough = min(_bases(panel, targets) for panel in (first, second)) >= _ENOUGH
     if same_scenarios:
         both = _resampled(_joined(first, second), _names(targets), resamples=resamples, seed=seed)
         half = len(targets)
@@ -147,7 +153,7 @@ def rank_agreement(
         value = statistic(*rates)
         if value is None:
             return None
-        values = [statistic(*pair) or 0.0 for pair in drawn]
+        values = [statistic(*pair) or 0.0 for pair in drawn] if enough else []
         return Correlation(value, _around(value, values), over_targets(value, len(targets)))
 
     return RankAgreement(
@@ -188,10 +194,23 @@ def _fisher(value: float, almost: float, variance: float) -> Interval:
 
 
 def _around(value: float, values: Sequence[float]) -> Interval | None:
-    if not values:
+    if not values or set(values) == {value}:
         return None
     found = percentile_interval(values)
     return Interval(min(found.low, value), max(found.high, value))
+
+
+def _bases(panel: Panel, targets: Sequence[str]) -> int:
+    """Base scenarios that any of these targets was scored on."""
+    return len(
+        {
+            (metric, base)
+            for target in targets
+            for metric, clusters in panel[target].items()
+            for base, one in clusters.items()
+            if one.size
+        }
+    )
 
 
 def _counts(panel: Panel, target: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from math import hypot, sqrt
 import pytest
 
 from engine.analysis.validation import (
+    NO_INTERVAL,
     Pair,
     Result,
     Side,
@@ -61,6 +62,8 @@ def test_an_order_that_stays_is_said_to_stay() -> None:
     assert found.flips is not None
     assert (found.flips.left_only, found.flips.right_only) == (0, 0)
     assert "stays as it was when new judges" in found.says[0]
+    assert (track.tau_b.scenarios, track.rho and track.rho.scenarios) == (None, None)
+    assert NO_INTERVAL in found.says[0]
     assert any("3 targets have 6 possible orders" in sentence for sentence in found.says)
     assert not any("too few" in sentence for sentence in found.says)
 

@@ -204,14 +204,38 @@ def test_resamples_are_repeatable_and_centred() -> None:
 def test_a_draw_in_which_all_are_level_takes_no_doubt_away() -> None:
     always, never = Cluster.passing(4, 4), Cluster.passing(0, 4)
     once = {
-        "a": {"m1": {"s1": always}, "m2": {"s1": always}},
-        "b": {"m1": {"s1": never}, "m2": {"s1": always}},
+        "a": {f"m{number}": {"s1": always} for number in range(8)},
+        "b": {f"m{number}": {"s1": never if number == 0 else always} for number in range(8)},
     }
     found = rank_agreement(once, once, same_scenarios=True, resamples=100)
     assert found is not None
     assert found.tau_b is not None
     assert found.tau_b.value == 1
     assert found.tau_b.scenarios == Interval(0.0, 1.0)
+
+
+@pytest.mark.parametrize("scenarios", [4, 20])
+def test_an_order_that_no_draw_changes_has_no_interval(scenarios: int) -> None:
+    rates = {"a": 1.0, "b": 0.5, "c": 0.0}
+    once = {
+        target: {"m1": {f"s{n}": Cluster.passing(round(4 * rate), 4) for n in range(scenarios)}}
+        for target, rate in rates.items()
+    }
+    found = rank_agreement(once, once, same_scenarios=True, resamples=100)
+    assert found is not None
+    for one in (found.tau_b, found.rho):
+        assert one is not None
+        assert (one.value, one.scenarios) == (1, None)
+
+
+def test_few_scenarios_say_nothing_of_an_order() -> None:
+    chance = Random(3)
+    rates = {"a": 0.7, "b": 0.5, "c": 0.4}
+    few = panel(rates, chance, scenarios=2)
+    found = rank_agreement(few, panel(rates, chance, scenarios=2), same_scenarios=True)
+    assert found is not None
+    assert found.tau_b is not None
+    assert found.tau_b.scenarios is None
 
 
 def test_orders_that_agree_and_orders_that_are_turned() -> None:
