@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import main
+from tests.engine.commands import crosswind
 
 CONFIG = """\
 user_model: {model: user, source: offline, params: {pace: instant}}
@@ -46,7 +46,6 @@ class Desk:
     """A small workspace and the command line."""
 
     root: Path
-    capsys: pytest.CaptureFixture[str]
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name
@@ -61,19 +60,16 @@ class Desk:
     def refused(self, *words: str) -> str:
         """What is said of a command that fails in its checks and must leave everything alone."""
         before = self.files()
-        self.capsys.readouterr()
-        code = main([*words, "--workspace", str(self.root)])
-        told = self.capsys.readouterr()
-        assert code == 2, told
-        assert told.out == ""
+        told = crosswind(self.root, *words)
+        assert (told.code, told.out) == (2, ""), told
         assert "Traceback" not in told.err
         assert self.files() == before
         return told.err
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
-    found = Desk(tmp_path / "place", capsys)
+def desk(tmp_path: Path) -> Desk:
+    found = Desk(tmp_path / "place")
     found.write("config.yaml", CONFIG)
     found.write("benchmarks/giving-in/benchmark.yaml", BENCHMARK)
     return found
@@ -180,7 +176,7 @@ def test_a_name_that_names_nothing_is_met_with_the_nearest(
 
 
 def test_an_id_that_is_not_there_is_met_with_the_nearest(desk: Desk) -> None:
-    assert main(["run", "--headless", "--workspace", str(desk.root)]) == 0
+    assert crosswind(desk.root, "run", "--headless").code == 0
     for command in ("show", "evaluate", "simulate"):
         told = desk.refused(command, "m01_s01_v01")
         assert "m01_s001_v01" in told
@@ -217,7 +213,7 @@ def test_everything_that_is_wrong_is_said_at_once(desk: Desk) -> None:
 def test_a_store_that_is_damaged_or_newer_is_never_written_over(
     desk: Desk, damage: Callable[[Path], object]
 ) -> None:
-    assert main(["run", "--headless", "--workspace", str(desk.root)]) == 0
+    assert crosswind(desk.root, "run", "--headless").code == 0
     damage(desk.root / "crosswind.db")
     told = desk.refused("run", "--headless")
     assert "crosswind.db" in told

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.main import main
+from tests.engine.commands import Said, crosswind
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -59,19 +59,15 @@ class Desk:
     """A workspace and the command line."""
 
     root: Path
-    capsys: pytest.CaptureFixture[str]
 
     @property
     def folder(self) -> Path:
         return self.root / "benchmarks" / NAME
 
-    def say(self, *words: str) -> tuple[int, str, str]:
-        self.capsys.readouterr()
-        code = main([*words, "--workspace", str(self.root)])
-        told = self.capsys.readouterr()
-        return code, told.out, told.err
+    def say(self, *words: str) -> Said:
+        return crosswind(self.root, *words)
 
-    def validate(self, swap: str, model: str, *words: str) -> tuple[int, str, str]:
+    def validate(self, swap: str, model: str, *words: str) -> Said:
         return self.say("validate", NAME, "--swap", swap, "--with", model, *words)
 
     def edit(self, old: str, new: str) -> None:
@@ -121,14 +117,14 @@ def new_workspace(root: Path) -> Path:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = new_workspace(tmp_path_factory.mktemp("played") / "place")
-    assert main(["run", "--headless", "--workspace", str(root)]) == 0
+    assert crosswind(root, "run", "--headless").code == 0
     return root
 
 
 @pytest.fixture
-def desk(played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
+def desk(played: Path, tmp_path: Path) -> Desk:
     shutil.copytree(played, tmp_path / "place")
-    return Desk(tmp_path / "place", capsys)
+    return Desk(tmp_path / "place")
 
 
 def test_another_judge_judges_the_same_transcripts_beside_the_first(desk: Desk) -> None:
@@ -368,7 +364,7 @@ def test_scenarios_that_were_edited_since_are_taken_over(desk: Desk) -> None:
 def test_a_validation_run_that_was_stopped_goes_on_and_ends_the_same(
     desk: Desk, tmp_path: Path, swap: str, model: str, script: str, pace: str
 ) -> None:
-    other = Desk(tmp_path / "other", desk.capsys)
+    other = Desk(tmp_path / "other")
     shutil.copytree(desk.root, other.root)
     assert other.validate(swap, model)[0] == 0
     slow = f"model: {script}, source: offline, params: {{pace: {pace}"
