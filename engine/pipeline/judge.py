@@ -16,7 +16,7 @@ from engine.pipeline.order import Order, Why, WorkItem, changed_inputs, changed_
 from engine.pipeline.play import Wanted
 from engine.pipeline.standing import Standing
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
-from engine.store.tables import MessageRow, Quote, Verdict
+from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
 Voter = tuple[str, int]
 """A judge's label and the number of its pass: what tells verdicts on one take apart."""
@@ -278,8 +278,7 @@ async def _give(
             seed=asking.number,
         )
     except ModelError as error:
-        is_answer = isinstance(error, AnswerError)
-        fault = f"{NO_ANSWER}{error}" if is_answer else str(error)
+        fault = f"{NO_ANSWER}{error}" if isinstance(error, AnswerError) else str(error)
         judged = Judged(None, "", (), unscored=fault)
     present = judged.present
     await bench.store.write(
@@ -303,12 +302,16 @@ async def _give(
     )
     if fault is None or not fault.startswith(NO_ANSWER):
         return fault
+    return None if _was_asked_often(bench, judging.take, asking.voter, made_from) else fault
+
+
+def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depends) -> bool:
     tries = [
         verdict
-        for verdict in bench.reader.verdicts(judging.take)
-        if _is_failed_try(verdict, asking.voter) and verdict.depends == made_from
+        for verdict in bench.reader.verdicts(take)
+        if _is_failed_try(verdict, voter) and verdict.depends == made_from
     ]
-    return fault if len(tries) < MOST_RUNS else None
+    return len(tries) >= MOST_RUNS
 
 
 def pressed_from(messages: Sequence[MessageRow]) -> int:
