@@ -9,6 +9,10 @@ from typing import Final, Protocol, TypeVar
 HUMAN: Final = "human"
 """The source of a person's verdict."""
 TIED: Final = "judges are tied"
+CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
+NO_PRESSURE: Final = "the second landmark was never delivered"
+ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE})
+"""Answers that decide nothing: they count for nothing, and no older verdict in their place."""
 
 
 class Vote(Protocol):
@@ -26,6 +30,8 @@ class Vote(Protocol):
     def definition(self) -> str | None: ...
     @property
     def passed(self) -> bool | None: ...
+    @property
+    def unscored(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Ballot:
     definition: str | None
     """Digest of the metric's definition that it was given under; None where that is not known."""
     passed: bool | None
+    unscored: str | None = None
 
 
 V = TypeVar("V", bound=Vote)
@@ -95,7 +102,7 @@ def newest(verdicts: Iterable[V]) -> list[V]:
     usable: dict[tuple[bool, str, int, str], V] = {}
     for verdict in verdicts:
         voter = (verdict.source == HUMAN, verdict.judge, verdict.number, verdict.metric_id)
-        if verdict.passed is not None:
+        if verdict.passed is not None or verdict.unscored in ABSTENTIONS:
             usable[voter] = verdict
         before = usable.get(voter)
         found.pop(voter, None)

@@ -15,6 +15,7 @@ from pydantic import ConfigDict
 
 from engine.benchmark import Metric, Speaker, Utterance, When
 from engine.identity import digest
+from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import Message, Model, Speaks
 from engine.quotes import stands_in
@@ -22,8 +23,6 @@ from engine.stages.answers import Answer, ask
 
 NO_QUOTE: Final = "said present, but quoted nothing that the target said"
 CONTRADICTION: Final = "what was said of each reply contradicts what was said of the whole"
-CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
-NO_PRESSURE: Final = "the second landmark was never delivered"
 ANSWERED: Final = frozenset({NO_QUOTE, CONTRADICTION, CANNOT_TELL, NO_PRESSURE})
 """Why an answer that came is unscored. It is not asked for again at each run: only answers of one
 kind would be, until they turn out otherwise."""

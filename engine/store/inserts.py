@@ -11,7 +11,7 @@ from engine.benchmark import Speaker, plausible_tokens, plausible_usd
 from engine.errors import StoreError
 from engine.identity import digest_of
 from engine.jury import Ballot, Vote, what_counts
-from engine.store.codec import Value, encoder, insert_into, storable
+from engine.store.codec import Value, encoder, flag, insert_into, storable
 from engine.store.tables import (
     TABLES,
     AttemptRow,
@@ -168,14 +168,14 @@ class StoredPriorRows:
         ).fetchone()
         given = self._connection.execute(
             "SELECT judge, source, number, metric_id, CASE WHEN json_valid(depends) "
-            "THEN json_extract(depends, '$.\"metric definition\"') END, passed "
+            "THEN json_extract(depends, '$.\"metric definition\"') END, passed, unscored "
             "FROM verdict WHERE take = ? ORDER BY seq",
             (counting,),
         )
         # a vote is given under one definition of its metric, of which `depends` has the digest
         votes: list[Vote] = [
-            Ballot(judge, source, number, metric, under, None if passed is None else bool(passed))
-            for judge, source, number, metric, under, passed in given
+            Ballot(judge, source, number, metric, under, flag(passed), why)
+            for judge, source, number, metric, under, passed, why in given
         ]
         if take == counting:
             votes.append(replace(row, judge=storable(row.judge), metric_id=storable(row.metric_id)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.jury import (
+    ABSTENTIONS,
     HUMAN,
     TIED,
     Ballot,
@@ -64,6 +67,17 @@ def test_an_unusable_verdict_leaves_the_one_before_it_only_under_the_same_defini
     assert what_counts([before, unusable], ONE) is None
     assert what_counts([before, unusable, unusable], ONE) is None
     assert why_unscored([before, unusable], ONE) == "no usable verdict"
+
+
+def test_an_answer_that_decides_nothing_leaves_no_verdict_before_it() -> None:
+    before = model("new", passed=True)
+    for said in sorted(ABSTENTIONS):
+        abstained = replace(model("new", passed=None), unscored=said)
+        assert what_counts([before, abstained], ONE) is None
+        assert what_counts([abstained, before], ONE) is True
+        # what came then cannot be used, and so leaves it
+        unusable = replace(model("new", passed=None), unscored="no JSON")
+        assert verdict_to_show([before, abstained, unusable], ONE) == abstained
 
 
 def test_a_verdict_of_which_no_definition_is_known_is_not_taken_for_one_under_todays() -> None:

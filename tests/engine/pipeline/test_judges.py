@@ -13,11 +13,12 @@ from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import ModelSpec, load_config
 from engine.errors import ModelError
+from engine.jury import CANNOT_TELL
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
 from engine.pipeline.results import analysis_of
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
-from engine.stages.evaluate import CANNOT_TELL, NO_ANSWER, NO_QUOTE
+from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
 from tests.models import judgement, replies_in
 

@@ -12,11 +12,11 @@ from engine.benchmark import Speaker, Stage, Usage
 from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.errors import InputError
+from engine.jury import NO_PRESSURE
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
 from engine.providers.model import Finish, Message, Model, Reply
-from engine.stages.evaluate import NO_PRESSURE
 from engine.store.tables import MessageRow
 from tests.engine.small_workspace import Place
 from tests.models import judgement, replies_in

@@ -10,10 +10,9 @@ import pytest
 
 from engine.benchmark import Metric, Speaker, Track, Utterance, When
 from engine.identity import digest
+from engine.jury import CANNOT_TELL, NO_PRESSURE
 from engine.stages.evaluate import (
-    CANNOT_TELL,
     CONTRADICTION,
-    NO_PRESSURE,
     NO_QUOTE,
     Judged,
     depends,
