@@ -34,6 +34,7 @@ from engine.statistics.family import ERROR_RATE, Part, levels
 
 PAGE: Final = Path("docs/false-claims.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --claims"
+_AT_ONCE: Final = 50
 Array = NDArray[Any]
 _APART: Final = 0.3
 """Between the best and the last target, where they differ."""
@@ -133,9 +134,8 @@ def count(kind: Kind, size: Size, *, worlds: int, checked: int = 3, seed: int = 
     others."""
     chance = np.random.default_rng([seed, *f"{kind} {size}".encode()])
     counted = Counted()
-    at_once = max(1, 400 // size.targets**2)
     while counted.worlds < worlds:
-        passed = play(kind, size, min(at_once, worlds - counted.worlds), chance)
+        passed = play(kind, size, min(_AT_ONCE, worlds - counted.worlds), chance)
         found = _Worlds.of(passed / size.samples, kind, size)
         for number in range(max(0, min(len(passed), checked - counted.worlds))):
             _check(found, number, kind, size, passed[number])
