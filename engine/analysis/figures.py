@@ -269,6 +269,11 @@ class Family:
         return self.pairs + self.gaps
 
     @property
+    def mark(self) -> str:
+        """What something that is marked is called."""
+        return "worth a look" if self.exploratory else "sure"
+
+    @property
     def promise(self) -> str:
         """What ✓ means, in a sentence."""
         if self.exploratory:

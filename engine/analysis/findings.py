@@ -199,12 +199,12 @@ def _comparisons(analysis: Analysis) -> Iterator[Finding]:
 def _counted(
     analysis: Analysis, track: Track | None, pairs: Sequence[Comparison], sure: Sequence[Comparison]
 ) -> Finding:
-    where = metrics_of(track)
+    where, mark = metrics_of(track), analysis.family.mark
     if not sure:
-        text = f"{where}: none of {len(pairs)} differences between targets is sure"
+        text = f"{where}: none of {len(pairs)} differences between targets is {mark}"
         return Finding(Kind.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure)} of {len(pairs)} differences between targets {are} sure"
+    text = f"{where}: {len(sure)} of {len(pairs)} differences between targets {are} {mark}"
     return Finding(Kind.SURE, text + _leaders(analysis, track))
 
 
@@ -236,7 +236,7 @@ def _difference(pair: Comparison) -> str:
 
 
 def _leaders(analysis: Analysis, track: Track | None) -> str:
-    """Who is behind nobody for sure."""
+    """Who is behind nobody by what is marked."""
     behind: set[str] = set()
     compared: list[str] = []
     for pair in analysis.compared(track):
@@ -244,11 +244,12 @@ def _leaders(analysis: Analysis, track: Track | None) -> str:
         if pair.sure:
             behind.add(pair.right if pair.difference > 0 else pair.left)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
-    return f"; surely behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
+    return f"; marked behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
 
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:
     """Those of which any place is ruled out, the best first."""
+    mark = analysis.family.mark
     for track in analysis.tracks:
         ranked = [(one.target, one.ranks[track]) for one in analysis.targets if track in one.ranks]
         told = [(name, place) for name, place in ranked if place.tells]
@@ -261,7 +262,7 @@ def _ranks(analysis: Analysis) -> Iterator[Finding]:
             text = f"{track}: ranks among {len(ranked)} targets: {places}{more}{rest}"
             yield Finding(Kind.SURE, text)
         elif ranked:
-            text = f"{track}: ranks cannot be told: no difference between targets is sure"
+            text = f"{track}: ranks cannot be told: no difference between targets is {mark}"
             yield Finding(Kind.OPEN, text)
 
 
@@ -271,19 +272,19 @@ def _by_place(ranked: tuple[str, RankRange]) -> tuple[int, int, str]:
 
 
 def _gaps(analysis: Analysis) -> Iterator[Finding]:
-    sure = [gap for gap in analysis.gaps if gap.sure]
+    sure, mark = [gap for gap in analysis.gaps if gap.sure], analysis.family.mark
     told = sure if len(sure) <= _FEW else [gap for gap in sure if gap.target is None]
     for gap in told:
         yield Finding(Kind.SURE, _gap(gap))
     if len(told) < len(sure):
         count = len(sure) - len(told)
         are = "is" if count == 1 else "are"
-        text = f"{plural(count, 'demographic gap')} of single targets {are} sure"
+        text = f"{plural(count, 'demographic gap')} of single targets {are} {mark}"
         yield Finding(Kind.SURE, text)
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
-        text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is sure"
+        text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is {mark}"
         yield Finding(Kind.OPEN, f"{text}: chance may explain every one")
     if untested := [axis for axis in analysis.axes if axis not in axes]:
         text = "not tested: fewer than two scored scenarios tell it from all else"

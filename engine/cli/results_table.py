@@ -158,7 +158,7 @@ def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
         yield "stale by metric", _stale(stale, page)
     for track in analysis.compared_on:
         title = f"target against target, {metrics_of(track)}"
-        yield title, _pairs(analysis.compared(track), page)
+        yield title, _pairs(analysis.compared(track), analysis.family.mark, page)
     if analysis.gaps:
         yield "between people, within a scenario", _gaps(analysis.gaps, page)
     if analysis.axes:
@@ -194,7 +194,7 @@ def _stale(found: Mapping[str, Staleness], page: Page) -> str:
     return _fitting(["metric", "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
-def _pairs(pairs: Sequence[Comparison], page: Page) -> str:
+def _pairs(pairs: Sequence[Comparison], mark: str, page: Page) -> str:
     rows = []
     for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference))):
         turned = pair.difference < 0
@@ -204,7 +204,7 @@ def _pairs(pairs: Sequence[Comparison], page: Page) -> str:
                 f"{points(pair.difference)} {reach(pair.low, pair.high, turned=turned)}",
                 str(pair.base_scenarios),
                 chance(pair.p_adjusted),
-                "sure" if pair.sure else "may be chance",
+                mark if pair.sure else "may be chance",
             ]
         )
     return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page)

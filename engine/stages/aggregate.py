@@ -248,7 +248,7 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
 
 
 def _family(family: Family) -> JsonObject:
-    """What `sure`, the adjusted p values and all intervals of comparisons mean."""
+    """What `marked`, the adjusted p values and all intervals of comparisons mean."""
     return {
         "comparisons": family.size,
         "between_targets": family.pairs,
@@ -274,7 +274,7 @@ def _against(pair: Comparison, *, turned: bool) -> JsonObject:
         "high": _rounded(high),
         "p": _rounded(pair.p),
         "p_adjusted": _rounded(pair.p_adjusted),
-        "sure": pair.sure,
+        "marked": pair.sure,
         "n": pair.rows,
         "base_scenarios": pair.base_scenarios,
     }
@@ -290,7 +290,7 @@ def _gap(gap: Gap) -> JsonObject:
         "high": _rounded(gap.high),
         "p": _rounded(gap.p),
         "p_adjusted": _rounded(gap.p_adjusted),
-        "sure": gap.sure,
+        "marked": gap.sure,
         "base_scenarios": gap.base_scenarios,
         "rows": gap.rows,
     }

@@ -16,6 +16,7 @@ from engine.analysis.findings import (
     reach,
     span,
 )
+from engine.cli.results_table import results_table
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 
@@ -80,7 +81,7 @@ def test_many_pairs_are_counted_and_the_leaders_named() -> None:
     pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.92, 0.4, 0.2, 0.1))}
     text, _ = said(Kind.SURE, pictures)
     assert "of 10 differences between targets are sure" in text
-    assert text.endswith("surely behind nobody: t0 and t1")
+    assert text.endswith("marked behind nobody: t0 and t1")
 
 
 def test_ranks_that_cannot_be_told_are_said_to_be_so_and_never_marked() -> None:
@@ -144,6 +145,16 @@ def test_what_the_marks_mean_is_said_with_the_family() -> None:
     assert marks_mean(analysed(found, exploratory=True).family).startswith(
         "Exploratory: ✓ is no more than worth a look; on average at most 5 % of such marks are"
     )
+
+
+def test_what_is_marked_for_exploring_is_never_called_sure() -> None:
+    pictures = {f"t{n}": mixed(share) for n, share in enumerate((0.95, 0.9, 0.4, 0.2, 0.1))}
+    for found in (outcomes(pictures), outcomes({"one": "++ +- --", "other": "+- ++ --"})):
+        analysis = analysed(found, exploratory=True)
+        texts = [one.text for one in findings(analysis) if one.kind is not Kind.CAUTION]
+        texts += [results_table(analysis, details=True).split("seldom make")[0]]
+        assert any("worth a look" in text for text in texts)
+        assert not any("sure" in text for text in texts)
 
 
 def test_what_is_unscored_is_said_with_what_it_could_change() -> None:
