@@ -21,6 +21,8 @@ from engine.store.migrations import MIGRATIONS
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
 
+pytestmark = pytest.mark.process  # the commands start them
+
 PATIENCE_SECONDS = 60.0
 KEY = "m01_s001_v01__holds"
 
