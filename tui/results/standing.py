@@ -251,6 +251,8 @@ def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
 
 def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     found = findings(analysis)
+    if analysis.family.size:
+        yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
     for kind in Kind:
         texts = [one.text for one in found if one.kind is kind]
         if texts:
@@ -258,8 +260,6 @@ def _findings(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         for text in texts:
             mark = Piece(MARKS[kind], _INKS[kind])
             yield from paragraph(text, width, mark, Ink.MUTED if kind is Kind.OPEN else Ink.TEXT)
-    if analysis.family.size:
-        yield from paragraph(marks_mean(analysis.family), width, ink=Ink.MUTED)
 
 
 _EXPOSURE_HEADS: Final = ("ended early", "landmarks", "reached the last")
