@@ -157,10 +157,11 @@ def _belongs(path: Path) -> bool:
 
 
 def mirrored(root: Path) -> dict[str, Any]:
-    """The documented files, without what a call that was lost adds to them: its cost."""
+    """The documented files, without what a call that was lost adds to them, its cost, and without
+    the times at which the first and the last of it came true."""
     folder = root / "benchmarks"
     found: dict[str, Any] = {
-        path.relative_to(folder).as_posix(): _without_usage(json.loads(path.read_text("utf-8")))
+        path.relative_to(folder).as_posix(): _compared(json.loads(path.read_text("utf-8")))
         for path in sorted(folder.rglob("*.json"))
         if path.name != "cost.json"
     }
@@ -169,9 +170,12 @@ def mirrored(root: Path) -> dict[str, Any]:
     return found
 
 
-def _without_usage(value: Any) -> Any:
+_NOT_COMPARED: Final = frozenset({"_usage", "first_at", "last_at"})
+
+
+def _compared(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_usage(one) for one in value]
+        return [_compared(one) for one in value]
     if isinstance(value, dict):
-        return {key: _without_usage(one) for key, one in value.items() if key != "_usage"}
+        return {key: _compared(one) for key, one in value.items() if key not in _NOT_COMPARED}
     return value
