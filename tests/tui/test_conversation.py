@@ -123,6 +123,24 @@ def test_what_the_user_model_did_wrong_stands_below_the_end(theatre: Theatre) ->
     theatre.perform(script, WIDE)
 
 
+def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(reply="I would wait. " * 40)
+        await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
+        await open_on(theatre, pilot, take)
+        await pilot.press("g")
+        await theatre.tick(pilot)
+        pane = story(pilot)
+        assert pane.rows_below > 0
+        await pilot.press("c")
+        await theatre.tick(pilot)
+        assert pane.top == pane.row_count() - pane.page_height
+        assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
+
+    theatre.perform(script, NARROW)
+
+
 def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

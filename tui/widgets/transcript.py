@@ -132,8 +132,9 @@ class TranscriptView(LineView):
         self.redraw(first, last)
         self.follow = False
         if first < self.top or last > self.top + self.page_height:
-            # a third from the top: what led to it is read with it
-            self._go(first - self.page_height // 3)
+            # a third from the top: what led to it is read with it; no blank ground below the end
+            lowest = self._document.height - self.page_height
+            self._go(min(first - self.page_height // 3, lowest))
         return number + 1
 
     def jump_to_block(self, key: Hashable) -> bool:
