@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from engine.analysis.provenance import Provenance, Served
+from engine.analysis.provenance import Provenance, ServedNames
 from engine.benchmark import ConversationKey, Role, Stage
 from engine.config.schema import Config
 from engine.identity import digest
@@ -74,7 +74,7 @@ def provenances(
 
 def _served(
     served: Mapping[tuple[Role, str], Collection[str]], role: Role, labels: Iterable[str]
-) -> Served:
+) -> ServedNames:
     return {label: sorted(served.get((role, label), ())) for label in sorted(labels)}
 
 
