@@ -28,10 +28,13 @@ RATES: Final = (
     "scenario and ρ their intra-class correlation, pooled over the run"
 )
 COMPARING: Final = (
-    "Targets are compared on the scenarios that both were judged on: the mean difference of "
-    "their pass rates, with a standard error over base scenarios within their metric, moderated in "
-    "the same way and at least √½ / n_e, and Student's t. Demographic gaps are differences between "
-    "variants of one base scenario, by the same formulas"
+    "Targets are compared on the scenarios that both were judged on: the mean difference of their "
+    "pass rates, with Student's t and a standard error over base scenarios within their metric, "
+    "its square moderated (Smyth 2004) with the variance that such differences are expected to "
+    "have, and at least ½ / n_e², n_e being pairs / deff. Demographic gaps are taken between "
+    "variants of one base scenario: where every combination of people stands in each, between "
+    "variants that differ in one axis alone, by the same formulas; else by least squares with an "
+    "effect of each base scenario and all axes together, the errors clustered by base scenario"
 )
 AGREEMENT: Final = (
     "Agreement of samples, judges and passes is given as the share of pairs of answers that agree, "

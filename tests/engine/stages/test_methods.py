@@ -37,6 +37,7 @@ def test_what_was_played_counted_and_made_with_is_said() -> None:
         "Bonferroni, with shares of the 5 %: 0.02 to pairs of targets, on all metrics" in formulas
     )
     assert f"the family is {found.family}." in formulas
+    assert "else by least squares with an effect of each base scenario" in formulas
     assert AGREEMENT not in formulas
     assert made.startswith("Counted by Crosswind 1.2.3, configuration c0ffee. Played and judged")
     assert "evaluate cc, simulate aa, simulate bb." in made
