@@ -15,12 +15,13 @@ ERROR_RATE: Final = 0.05
 
 
 class Part(StrEnum):
-    """Of what one benchmark's results compare."""
+    """Of what one benchmark's results compare, or those of several together."""
 
     PAIRS = "pairs of targets, on all metrics"
     PAIRS_ON_TRACKS = "pairs of targets, on one track"
     GAPS = "demographic gaps, all targets together"
     GAPS_OF_TARGETS = "demographic gaps, single targets"
+    PAIRS_ON_LIKE = "pairs of targets, for benchmarks like these"
 
 
 SHARES: Final[Mapping[Part, float]] = {
@@ -29,8 +30,11 @@ SHARES: Final[Mapping[Part, float]] = {
     Part.GAPS: 0.15,
     Part.GAPS_OF_TARGETS: 0.15,
 }
-"""Of `ERROR_RATE`: most for what is read first. The share of a part in which nothing is compared
-goes to the others in proportion."""
+"""Of `ERROR_RATE`, in one benchmark's results: most for what is read first. The share of a part in
+which nothing is compared goes to the others in proportion."""
+SHARES_OF_ALL: Final[Mapping[Part, float]] = {Part.PAIRS_ON_TRACKS: 0.5, Part.PAIRS_ON_LIKE: 0.5}
+"""The same in the results of several benchmarks together, on each track: of these benchmarks'
+scenarios, and of benchmarks like these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +47,24 @@ class Adjusted:
     one quantile."""
 
 
-def levels(counts: Mapping[Part, int]) -> dict[Part, float]:
+def levels(counts: Mapping[Part, int], shares: Mapping[Part, float] = SHARES) -> dict[Part, float]:
     """By part, with what probability a single one of so many differences may be marked by chance.
 
     Weighted Bonferroni, in a single step so that each mark has its interval: R. G. Miller,
     Simultaneous Statistical Inference (1981), section 2.3.
     """
-    shared = sum(SHARES[part] for part, count in counts.items() if count)
+    shared = sum(shares[part] for part, count in counts.items() if count)
     return {
-        part: ERROR_RATE * SHARES[part] / shared / count for part, count in counts.items() if count
+        part: ERROR_RATE * shares[part] / shared / count for part, count in counts.items() if count
     }
 
 
-def simultaneous(family: Mapping[Part, Sequence[Difference]]) -> list[Adjusted]:
+def simultaneous(
+    family: Mapping[Part, Sequence[Difference]], shares: Mapping[Part, float] = SHARES
+) -> list[Adjusted]:
     """Marks of which, in at most 5 % of such families, any is false, whatever is true: all
     intervals hold at once in at least 95 %. In the order given, part by part."""
-    allowed = levels({part: _size(found) for part, found in family.items()})
+    allowed = levels({part: _size(found) for part, found in family.items()}, shares)
     return [
         _adjusted(one, allowed[part]) if part in allowed else Adjusted(None, None)
         for part, found in family.items()

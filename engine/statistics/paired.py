@@ -50,6 +50,8 @@ class Difference:
     pairs: int
     clusters: int
     """Base scenarios with at least one pair."""
+    moderated: bool = True
+    """Whether `error` rests on an expected variance too, which is worth degrees of freedom."""
 
     @property
     def interval(self) -> Interval | None:
@@ -59,27 +61,31 @@ class Difference:
         holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
         to be taken with `freedom`.
         """
-        return self._within(critical(self.freedom + _EXPECTED_FREEDOM))
+        return self._within(critical(self._near))
 
     @property
     def p(self) -> float | None:
         """Of no difference at all, two-sided, looked at alone: below 5 % where `interval` leaves 0
         out. None where there is no error."""
-        return (
-            None
-            if self.error is None
-            else self._beyond(self.error, self.freedom + _EXPECTED_FREEDOM)
-        )
+        return None if self.error is None else self._beyond(self.error, self._near)
 
     def interval_at(self, level: float) -> Interval | None:
         """What misses the truth with probability `level` at most, however small that is; None where
         there is no error."""
-        return self._within(student_quantile(1 - level / 2, self.freedom + FAR_OUT))
+        return self._within(student_quantile(1 - level / 2, self._far))
 
     @property
     def level(self) -> float | None:
         """The largest `level` at which `interval_at` holds 0: the p value for one of many."""
-        return None if self.error is None else self._beyond(self.error, self.freedom + FAR_OUT)
+        return None if self.error is None else self._beyond(self.error, self._far)
+
+    @property
+    def _near(self) -> int:
+        return self.freedom + _EXPECTED_FREEDOM * self.moderated
+
+    @property
+    def _far(self) -> int:
+        return self.freedom + FAR_OUT * self.moderated
 
     def _within(self, quantile: float) -> Interval | None:
         if self.error is None:

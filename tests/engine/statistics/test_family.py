@@ -35,7 +35,7 @@ def marked(one: Adjusted) -> bool:
 
 def test_the_shares_are_all_of_the_error_rate() -> None:
     assert sum(SHARES.values()) == pytest.approx(1)
-    found = levels(dict.fromkeys(Part, 7))
+    found = levels(dict.fromkeys(SHARES, 7))
     assert sum(7 * level for level in found.values()) == pytest.approx(ERROR_RATE)
     assert found[Part.PAIRS] > found[Part.PAIRS_ON_TRACKS]
 
