@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.concordance import agreement_of_samples, agreements
-from engine.analysis.contrasts import compared, contrasts, ranks
+from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
 from engine.analysis.exposure import Exposed, Exposure
 from engine.analysis.figures import (
     Analysis,
@@ -88,10 +88,11 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
         )
         for target, found in tallies.items()
     ]
-    results.sort(key=_standing)
+    results.sort(key=standing)
     ordered = {one.target: tallies[one.target] for one in results}
     marked = contrasts(compared(ordered), exploratory=exploratory)
-    places = ranks(ordered, marked.comparisons)
+    ranked = {track: scored_on(ordered, track) for track in Track}
+    places = ranks(ranked, marked.comparisons)
     return Analysis(
         benchmark=about.benchmark,
         title=about.title,
@@ -116,7 +117,8 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
     )
 
 
-def _standing(one: TargetResult) -> tuple[bool, float, float, str]:
+def standing(one: TargetResult) -> tuple[bool, float, float, str]:
+    """Sorts the highest positive rate first, then the highest negative one, no data last."""
     positive, negative = one.tracks[Track.POSITIVE].rate, one.tracks[Track.NEGATIVE].rate
     return one.scored == 0, -(positive or 0.0), -(negative or 0.0), one.target
 

@@ -28,7 +28,9 @@ class Contrasts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class Pair:
+    """Two targets on one track (None: on all metrics), `left` less `right`."""
+
     track: Track | None
     left: str
     right: str
@@ -39,7 +41,7 @@ class _Pair:
 class Compared:
     """All that a benchmark's results compare, before anything is marked."""
 
-    pairs: Sequence[_Pair]
+    pairs: Sequence[Pair]
     gaps: Sequence[demographics.Gap]
 
 
@@ -62,7 +64,7 @@ def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
     everything = [one for part in family.values() for one in part]
     marked = false_discovery(everything) if exploratory else simultaneous(family)
     return Contrasts(
-        [_comparison(*one) for one in zip(pairs, marked, strict=False)],
+        [comparison(*one) for one in zip(pairs, marked, strict=False)],
         [_gap(*one) for one in zip(gaps, marked[len(pairs) :], strict=True)],
         Family(
             pairs=sum(one.difference.error is not None for one in pairs),
@@ -72,23 +74,24 @@ def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
     )
 
 
-def _pairs(tallies: Mapping[str, TargetTally]) -> list[_Pair]:
+def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     """Those on the widest set of metrics first."""
     answers = {track: _answers_on(tallies, track) for track in Track}
-    found: dict[Track | None, list[_Pair]] = {track: [] for track in (None, *Track)}
+    found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
         strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
         whole = [stratum for of_track in strata.values() for stratum in of_track]
         for track, of_track in [(None, whole), *strata.items()]:
             difference = mean_difference(of_track)
             if difference is not None:
-                found[track].append(_Pair(track, left, right, difference))
+                found[track].append(Pair(track, left, right, difference))
     if not all(found.values()):
         found.pop(None)  # one track alone is all metrics
     return [pair for listed in found.values() for pair in listed]
 
 
-def _comparison(pair: _Pair, marked: Adjusted) -> Comparison:
+def comparison(pair: Pair, marked: Adjusted) -> Comparison:
+    """What is said of a pair."""
     return Comparison(
         track=pair.track,
         left=pair.left,
@@ -100,6 +103,8 @@ def _comparison(pair: _Pair, marked: Adjusted) -> Comparison:
         p_adjusted=marked.p,
         base_scenarios=pair.difference.clusters,
         rows=pair.difference.pairs,
+        error=pair.difference.error,
+        freedom=pair.difference.freedom,
     )
 
 
@@ -153,17 +158,21 @@ def _high(marked: Adjusted) -> float | None:
     return None if marked.interval is None else marked.interval.high
 
 
+def scored_on(tallies: Mapping[str, TargetTally], track: Track) -> list[str]:
+    """The targets of which anything on this track was scored."""
+    return [
+        target
+        for target, found in tallies.items()
+        if any(one.scored for one in found.of_track(track))
+    ]
+
+
 def ranks(
-    tallies: Mapping[str, TargetTally], comparisons: Sequence[Comparison]
+    ranked: Mapping[Track, Sequence[str]], comparisons: Sequence[Comparison]
 ) -> dict[str, dict[Track, RankRange]]:
-    """By target, on each track on which it and another were scored: what the marks say."""
+    """By target, on each track on which it and another are ranked: what the marks say."""
     places: defaultdict[str, dict[Track, RankRange]] = defaultdict(dict)
-    for track in Track:
-        scored = [
-            target
-            for target, found in tallies.items()
-            if any(one.scored for one in found.of_track(track))
-        ]
+    for track, scored in ranked.items():
         if len(scored) < 2:
             continue
         sure = [one for one in comparisons if one.track is track and one.sure]

@@ -4,7 +4,8 @@ pressed alike, a difference may be one of pressure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Self
 
 from engine.benchmark import Landmark, StopReason
@@ -62,6 +63,9 @@ class Exposure:
             with_landmarks=sum(one.planned > 0 for one in found),
             reached_last=sum(0 < one.planned == one.delivered for one in found),
         )
+
+    def __add__(self, other: Exposure) -> Exposure:
+        return Exposure(*map(add, astuple(self), astuple(other)))
 
     @property
     def early_share(self) -> float | None:

@@ -100,6 +100,24 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class MeanEstimate(Estimate):
+    """The mean of several benchmarks' rates, each weighing the same: not `passed` of `scored`."""
+
+    worst: float | None
+    """The mean with what is unscored taken as failed; None where nothing was asked for."""
+    best: float | None
+    """With it taken as passed."""
+
+    @property
+    def if_missing_failed(self) -> float | None:
+        return self.worst
+
+    @property
+    def if_missing_passed(self) -> float | None:
+        return self.best
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """A plain count, where no interval is said."""
 
@@ -215,6 +233,12 @@ class Comparison:
     base_scenarios: int
     rows: int
     """Scenarios (variants counted singly) that both were scored on."""
+    error: float | None = None
+    """Standard error of `difference`; None where there are fewer than two scenarios."""
+    freedom: int = 0
+    """Degrees of freedom that `error` has."""
+    benchmarks: int | None = None
+    """Whose mean it is; None in the results of one benchmark."""
 
     @property
     def sure(self) -> bool:
@@ -254,8 +278,8 @@ def _without_zero(low: float | None, high: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What is marked under one promise: all that a benchmark's results compare. A comparison
-    without an interval is in no family, and is never marked."""
+    """What is marked under one promise: all that a benchmark's results compare, or those of all
+    benchmarks together. A comparison without an interval is in no family, and is never marked."""
 
     pairs: int = 0
     """Of targets, on all metrics and on each track."""
@@ -263,10 +287,12 @@ class Family:
     """Between people, of all targets together and of each."""
     exploratory: bool = False
     """Whether the promise is of the false discovery rate; else of any false mark at all."""
+    pairs_on_like: int = 0
+    """Of targets, for benchmarks like these."""
 
     @property
     def size(self) -> int:
-        return self.pairs + self.gaps
+        return self.pairs + self.gaps + self.pairs_on_like
 
     @property
     def mark(self) -> str:
@@ -288,6 +314,11 @@ class Family:
         parts = [
             (self.pairs, "pair of targets", "pairs of targets"),
             (self.gaps, "demographic gap", None),
+            (
+                self.pairs_on_like,
+                "pair of targets for benchmarks like these",
+                "pairs of targets for benchmarks like these",
+            ),
         ]
         said = ", ".join(plural(*part) for part in parts if part[0])
         return f"{plural(self.size, 'comparison')}: {said}" if said else "no comparisons"
@@ -385,6 +416,11 @@ class Analysis:
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target; none where nobody looks."""
 
+    @property
+    def part(self) -> str:
+        """What `metrics` are, and what staleness is told by: a noun."""
+        return "metric"
+
     def target(self, name: str) -> TargetResult | None:
         return next((one for one in self.targets if one.target == name), None)
 
@@ -409,3 +445,51 @@ class Analysis:
     @property
     def axes(self) -> Sequence[str]:
         return sorted({axis for one in self.targets for axis in one.demographics})
+
+
+@dataclass(frozen=True, slots=True)
+class Overall(Analysis):
+    """What the verdicts of several benchmarks say of the targets together, each benchmark weighing
+    the same.
+
+    Its `metrics` are the benchmarks, one for each track that a benchmark has. A rate is the mean of
+    the benchmarks' rates in which the target was scored, with an interval for these benchmarks'
+    scenarios; `new_metrics` has the one for benchmarks like these. `staleness` is by benchmark.
+    """
+
+    benchmarks: Sequence[str] = ()
+    """Those in which anything is scored, by name."""
+    skipped: Sequence[str] = ()
+    """Those in which nothing is."""
+    on_like: Sequence[Comparison] = ()
+    """Of every pair, on each track, for benchmarks like these; none below `ENOUGH_BENCHMARKS`."""
+
+    @property
+    def part(self) -> str:
+        return "benchmark"
+
+    def benchmarks_on(self, track: Track) -> Sequence[str]:
+        """Those in which any target was scored on it."""
+        return [
+            one
+            for one in self.benchmarks
+            if any(_is_scored(each, part_of(one, track)) for each in self.targets)
+        ]
+
+    def lacks(self, target: TargetResult, track: Track) -> Sequence[str]:
+        """Of those, the ones in which this target was not."""
+        every = self.benchmarks_on(track)
+        return [one for one in every if not _is_scored(target, part_of(one, track))]
+
+    def counted_in(self, target: TargetResult, track: Track) -> int:
+        """In how many of them it was scored."""
+        return len(self.benchmarks_on(track)) - len(self.lacks(target, track))
+
+
+def part_of(benchmark: str, track: Track) -> str:
+    """The id among an `Overall`'s metrics."""
+    return f"{benchmark} {track}"
+
+
+def _is_scored(target: TargetResult, part: str) -> bool:
+    return part in target.metrics and target.metrics[part].scored > 0

@@ -16,12 +16,14 @@ from engine.analysis.figures import (
     Estimate,
     Family,
     Gap,
+    Overall,
     TargetResult,
 )
 from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE
+from engine.statistics.means import ENOUGH_BENCHMARKS
 from engine.statistics.ranks import RankRange
 from engine.user_audit import FaultKind, UserAuditMode
 
@@ -61,6 +63,7 @@ def findings(analysis: Analysis) -> list[Finding]:
         *_stale(analysis),
         *_comparisons(analysis),
         *_ranks(analysis),
+        *(_of_all(analysis) if isinstance(analysis, Overall) else ()),
         *_gaps(analysis),
         *_too_few(analysis),
         *_exposure(analysis),
@@ -94,13 +97,17 @@ def _stale(analysis: Analysis) -> Iterator[Finding]:
     ]
     where = [f"{name} {one.stale:,} of {one.conversations:,}" for name, one in by_metric.items()]
     where = [words for words, one in zip(where, by_metric.values(), strict=True) if one.stale]
-    told = ", ".join(where) if len(where) <= _FEW else f"{len(where)} of {len(by_metric)} metrics"
+    told = ", ".join(where) if len(where) <= _FEW else _some(where, by_metric, analysis)
     yield Finding(
         Kind.CAUTION,
         f"{found.stale:,} of {plural(found.conversations, 'conversation')} that count are stale: "
         f"{' and '.join(parts)}; {told}; `results --fresh` counts without them, `run --stale` does "
         "them again",
     )
+
+
+def _some(where: Sequence[str], of: Mapping[str, Staleness], analysis: Analysis) -> str:
+    return f"{len(where)} of {plural(len(of), analysis.part)}"
 
 
 # Words for numbers
@@ -181,31 +188,40 @@ def metrics_of(track: Track | None) -> str:
 
 
 def _comparisons(analysis: Analysis) -> Iterator[Finding]:
-    families = analysis.compared_on
-    for track in families:
+    for track in analysis.compared_on:
         pairs = analysis.compared(track)
-        sure = [pair for pair in pairs if pair.sure]
-        if len(pairs) > _FEW:
-            yield _counted(analysis, track, pairs, sure)
-            continue
-        yield from (Finding(Kind.SURE, _difference(pair)) for pair in sure)
         others = [pair for pair in pairs if not pair.sure]
-        if track is None or len(families) == 1:
-            yield from (Finding(Kind.OPEN, _difference(pair)) for pair in others)
-        elif others:
-            yield Finding(Kind.OPEN, _others(track, others, len(pairs)))
+        if track is not None and None in analysis.compared_on and len(pairs) <= _FEW:
+            yield from _each([pair for pair in pairs if pair.sure], metrics_of(track))
+            if others:
+                yield Finding(Kind.OPEN, _others(track, others, len(pairs)))
+        else:
+            yield from _told(pairs, metrics_of(track), analysis.family)
+
+
+def _told(pairs: Sequence[Comparison], where: str, family: Family) -> Iterator[Finding]:
+    """What is sure first; many are counted."""
+    sure = [pair for pair in pairs if pair.sure]
+    if len(pairs) > _FEW:
+        yield _counted(pairs, sure, where, family.mark)
+    else:
+        yield from _each([*sure, *(pair for pair in pairs if not pair.sure)], where)
+
+
+def _each(pairs: Sequence[Comparison], where: str) -> Iterator[Finding]:
+    for pair in pairs:
+        yield Finding(Kind.SURE if pair.sure else Kind.OPEN, _difference(pair, where))
 
 
 def _counted(
-    analysis: Analysis, track: Track | None, pairs: Sequence[Comparison], sure: Sequence[Comparison]
+    pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
 ) -> Finding:
-    where, mark = metrics_of(track), analysis.family.mark
     if not sure:
         text = f"{where}: none of {len(pairs)} differences between targets is {mark}"
         return Finding(Kind.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
     text = f"{where}: {len(sure)} of {len(pairs)} differences between targets {are} {mark}"
-    return Finding(Kind.SURE, text + _leaders(analysis, track))
+    return Finding(Kind.SURE, text + _leaders(pairs))
 
 
 def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
@@ -217,34 +233,108 @@ def _others(track: Track, others: Sequence[Comparison], of: int) -> str:
     )
 
 
-def _difference(pair: Comparison) -> str:
+def _difference(pair: Comparison, where: str) -> str:
     turned = pair.difference < 0
     first, second = (pair.right, pair.left) if turned else (pair.left, pair.right)
-    where = f"({plural(pair.base_scenarios, 'scenario')})"
-    metrics = metrics_of(pair.track)
+    over = f"({_over(pair)})"
     if pair.difference == 0:
-        return f"{metrics}: {first} and {second} pass equally often {where}"
+        return f"{where}: {first} and {second} pass equally often {over}"
     text = (
-        f"{metrics}: {first} passes more often than {second}, by {points(pair.difference)} "
+        f"{where}: {first} passes more often than {second}, by {points(pair.difference)} "
         f"{reach(pair.low, pair.high, turned=turned)}"
     ).rstrip()
     if pair.sure:
         return text
     if pair.p is not None and pair.p <= ERROR_RATE:
-        return f"{text}: may be chance, as one comparison of several {where}"
-    return f"{text}: may be chance {where}"
+        return f"{text}: may be chance, as one comparison of several {over}"
+    return f"{text}: may be chance {over}"
 
 
-def _leaders(analysis: Analysis, track: Track | None) -> str:
+def _over(pair: Comparison) -> str:
+    """`12 scenarios`, `12 scenarios in 3 benchmarks`."""
+    said = plural(pair.base_scenarios, "scenario")
+    return said if pair.benchmarks is None else f"{said} in {plural(pair.benchmarks, 'benchmark')}"
+
+
+def _leaders(pairs: Sequence[Comparison]) -> str:
     """Who is behind nobody by what is marked."""
     behind: set[str] = set()
     compared: list[str] = []
-    for pair in analysis.compared(track):
+    for pair in pairs:
         compared += [pair.left, pair.right]
         if pair.sure:
             behind.add(pair.right if pair.difference > 0 else pair.left)
     first = [name for name in dict.fromkeys(compared) if name not in behind]
     return f"; marked behind nobody: {listed(first)}" if 0 < len(first) <= _FEW else ""
+
+
+def pairs_by_kind(analysis: Analysis) -> list[tuple[str, Sequence[Comparison]]]:
+    """All comparisons of targets, with what they are on."""
+    found = [(metrics_of(track), analysis.compared(track)) for track in analysis.compared_on]
+    return [*found, *(_on_like(analysis) if isinstance(analysis, Overall) else ())]
+
+
+def _on_like(analysis: Overall) -> Iterator[tuple[str, Sequence[Comparison]]]:
+    for track in analysis.compared_on:
+        pairs = [pair for pair in analysis.on_like if pair.track is track]
+        if pairs:
+            yield f"{metrics_of(track)}, benchmarks like these", pairs
+
+
+def generalised(analysis: Overall) -> str:
+    """What the intervals are for, in a sentence."""
+    count = len(analysis.benchmarks)
+    of = "this benchmark" if count == 1 else f"these {count} benchmarks"
+    said = f"intervals and marks are for other scenarios like those of {of}, each weighing the same"
+    if analysis.on_like:
+        return f"{said}; what is said of benchmarks like these rests on how far they differ"
+    return (
+        f"{said}; of other benchmarks nothing is said, as that takes {ENOUGH_BENCHMARKS} in which "
+        "targets are compared"
+    )
+
+
+def _of_all(analysis: Overall) -> Iterator[Finding]:
+    for where, pairs in _on_like(analysis):
+        yield from _told(pairs, where, analysis.family)
+    if analysis.benchmarks:
+        yield Finding(Kind.CAUTION, generalised(analysis))
+    if analysis.skipped:
+        yield Finding(Kind.CAUTION, f"left out, as nothing is scored: {listed(analysis.skipped)}")
+    for track in analysis.tracks:
+        yield from _unlike_benchmarks(analysis, track)
+
+
+def _unlike_benchmarks(analysis: Overall, track: Track) -> Iterator[Finding]:
+    """Where targets were not scored in the same benchmarks, and so are not compared on all."""
+    lacking = {
+        one.target: analysis.lacks(one, track)
+        for one in analysis.targets
+        if one.tracks[track].scored and analysis.lacks(one, track)
+    }
+    if lacking:
+        said = [f"{name} not in {listed(lacks)}" for name, lacks in lacking.items()]
+        more = f" and {len(said) - _FEW} more" if said[_FEW:] else ""
+        yield Finding(
+            Kind.CAUTION,
+            f"{metrics_of(track)}: targets were not scored in the same benchmarks "
+            f"({'; '.join(said[:_FEW])}{more}): their rates are of other questions, each pair is "
+            "compared on the benchmarks that both have, and there are no ranks",
+        )
+    fewer = [pair for pair in analysis.compared(track) if _compared_on_fewer(analysis, pair, track)]
+    if fewer:
+        yield Finding(
+            Kind.CAUTION,
+            f"{metrics_of(track)}: {plural(len(fewer), 'pair')} of targets compared without a "
+            "benchmark in which they share fewer than two scenarios",
+        )
+
+
+def _compared_on_fewer(analysis: Overall, pair: Comparison, track: Track) -> bool:
+    """Than the benchmarks in which both were scored."""
+    both = (analysis.target(name) for name in (pair.left, pair.right))
+    lacks = {part for one in both if one is not None for part in analysis.lacks(one, track)}
+    return (pair.benchmarks or 0) < len(set(analysis.benchmarks_on(track)) - lacks)
 
 
 def _ranks(analysis: Analysis) -> Iterator[Finding]:

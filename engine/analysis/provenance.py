@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 ServedNames = Mapping[str, Sequence[str]]
@@ -38,3 +38,28 @@ def served_words(served: ServedNames) -> str:
         f"{label} ({', '.join(others)})" if (others := [n for n in names if n != label]) else label
         for label, names in served.items()
     )
+
+
+def merged(parts: Sequence[Provenance]) -> Provenance:
+    """Of the same target in several benchmarks, at least one, counted by one program under one
+    configuration."""
+    first = [one.first_at for one in parts if one.first_at]
+    last = [one.last_at for one in parts if one.last_at]
+    return Provenance(
+        version=parts[0].version,
+        configuration=parts[0].configuration,
+        prompts=_united(one.prompts for one in parts),
+        targets=_united(one.targets for one in parts),
+        user_models=_united(one.user_models for one in parts),
+        judges=_united(one.judges for one in parts),
+        first_at=min(first, default=None),
+        last_at=max(last, default=None),
+    )
+
+
+def _united(parts: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, Sequence[str]]:
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for name, each in part.items():
+            found.setdefault(name, set()).update(each)
+    return {name: sorted(each) for name, each in found.items()}

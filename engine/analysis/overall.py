@@ -1,0 +1,298 @@
+"""What several benchmarks say of the targets together. Pure.
+
+Each benchmark weighs the same, whatever its size: a rate is the mean of the benchmarks' rates, a
+difference that of the benchmarks' differences. Intervals are for other scenarios like those of
+these benchmarks; of other benchmarks like these, something is said only where there are enough.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Final
+
+from engine.analysis.analyse import standing
+from engine.analysis.contrasts import Pair, comparison, ranks
+from engine.analysis.exposure import Exposure
+from engine.analysis.figures import (
+    Analysis,
+    Comparison,
+    Estimate,
+    Family,
+    JudgeInfo,
+    LeftOut,
+    MeanEstimate,
+    MetricInfo,
+    Overall,
+    ServedByOthers,
+    TargetResult,
+    UserAuditResult,
+    part_of,
+)
+from engine.analysis.provenance import Provenance, merged
+from engine.analysis.staleness import Staleness
+from engine.benchmark import Track
+from engine.display import plural
+from engine.statistics.distributions import Interval
+from engine.statistics.family import SHARES_OF_ALL, Part, false_discovery, simultaneous
+from engine.statistics.means import like_these, like_these_interval, mean_interval, mean_of
+from engine.statistics.paired import Difference
+from engine.user_audit import FaultKind, UserAuditMode
+
+NAME: Final = "overall"
+_Of = tuple[Track, str, str]
+"""On what, and which two targets."""
+
+
+def overall(analyses: Sequence[Analysis], *, exploratory: bool = False) -> Overall:
+    """`exploratory` as of a `Family`. Marks are those of a family of its own."""
+    counted = [one for one in analyses if any(each.scored for each in one.targets)]
+    names = [one.benchmark for one in counted]
+    targets = dict.fromkeys(each.target for one in analyses for each in one.targets)
+    results = sorted((_target(target, counted) for target in targets), key=standing)
+    found = Overall(
+        benchmark=NAME,
+        title=f"{plural(len(counted), 'benchmark')} together",
+        metrics=[
+            MetricInfo(part_of(one.benchmark, track), one.title, track)
+            for one in counted
+            for track in one.tracks
+        ],
+        targets=results,
+        comparisons=(),
+        gaps=(),
+        family=Family(exploratory=exploratory),
+        agreement=(),
+        no_signal=(),
+        judges=_judges(counted),
+        headline_rule=" ".join(dict.fromkeys(one.headline_rule for one in counted)),
+        correlation=0.0,
+        scripted_models=sorted({model for one in counted for model in one.scripted_models}),
+        others=_others(counted),
+        left_out=LeftOut(
+            sum(one.left_out.conversations for one in analyses),
+            sorted({target for one in analyses for target in one.left_out.targets}),
+        ),
+        notes=_notes(counted),
+        provenances=_provenances(counted),
+        user_audit=counted[0].user_audit if counted else UserAuditMode.OFF,
+        user_audits=_user_audits(counted),
+        benchmarks=names,
+        skipped=[one.benchmark for one in analyses if one.benchmark not in names],
+    )
+    return _marked(found, _differences(counted, [one.target for one in results]))
+
+
+# The targets
+
+
+def _target(target: str, analyses: Sequence[Analysis]) -> TargetResult:
+    found = [(one, own) for one in analyses if (own := one.target(target)) is not None]
+    results = [own for _, own in found]
+    asked = {t: [own.tracks[t] for own in results if own.tracks[t].of] for t in Track}
+    unscored = sum((Counter(own.unscored) for own in results), Counter[str]())
+    return TargetResult(
+        target=target,
+        model=" or ".join(dict.fromkeys(own.model for own in results)),
+        scripted=any(own.scripted for own in results),
+        tracks={track: _mean(asked[track]) for track in Track},
+        new_metrics={track: _like_these(asked[track]) for track in Track},
+        ranks={},
+        metrics={
+            part_of(one.benchmark, t): own.tracks[t] for one, own in found for t in one.tracks
+        },
+        scenarios={},
+        base_scenarios={},
+        demographics={},
+        metrics_by_people={},
+        samples={},
+        unscored=dict(sorted(unscored.items())),
+        agreement=None,
+        staleness={
+            one.benchmark: sum(own.staleness.values(), Staleness())
+            for one, own in found
+            if own.staleness
+        },
+        exposure=sum((own.exposure for own in results), Exposure()),
+    )
+
+
+def _mean(asked: Sequence[Estimate]) -> MeanEstimate:
+    found = [one for one in asked if one.rate is not None]
+    rates = _rates(found)
+    interval = mean_interval(rates, [_interval(one) for one in found]) if rates else None
+    return MeanEstimate(
+        rate=sum(rates) / len(rates) if rates else None,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        passed=sum(one.passed for one in found),
+        scored=sum(one.scored for one in found),
+        of=sum(one.of for one in asked),
+        base_scenarios=sum(one.base_scenarios for one in found),
+        effective_n=_effective(found),
+        worst=_mean_of_known([one.if_missing_failed for one in asked]),
+        best=_mean_of_known([one.if_missing_passed for one in asked]),
+    )
+
+
+def _rates(found: Sequence[Estimate]) -> list[float]:
+    return [one.rate for one in found if one.rate is not None]
+
+
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _interval(one: Estimate) -> Interval:
+    return Interval(one.low or 0.0, 1.0 if one.high is None else one.high)
+
+
+def _effective(found: Sequence[Estimate]) -> float:
+    """Independent rows that would say as much of the mean, were all rates alike."""
+    return len(found) ** 2 / sum(1 / one.effective_n for one in found) if found else 0.0
+
+
+def _like_these(asked: Sequence[Estimate]) -> Estimate | None:
+    found = [one for one in asked if one.rate is not None]
+    interval = like_these_interval(_rates(found), _effective(found))
+    if interval is None:
+        return None
+    return replace(_mean(asked), low=interval.low, high=interval.high, base_scenarios=len(found))
+
+
+# The pairs
+
+
+def _differences(
+    analyses: Sequence[Analysis], targets: Sequence[str]
+) -> dict[_Of, list[Difference]]:
+    """Of each benchmark that has one, by track and pair in the order of `targets`."""
+    found: dict[_Of, list[Difference]] = {
+        (track, *pair): [] for track in Track for pair in combinations(targets, 2)
+    }
+    for one in analyses:
+        for pair in one.comparisons:
+            if pair.track is None:
+                continue
+            turned = (pair.track, pair.right, pair.left)
+            if turned in found:
+                found[turned].append(_difference(pair, -pair.difference))
+            else:
+                found[pair.track, pair.left, pair.right].append(_difference(pair, pair.difference))
+    return found
+
+
+def _difference(pair: Comparison, estimate: float) -> Difference:
+    return Difference(estimate, pair.error, pair.freedom, pair.rows, pair.base_scenarios)
+
+
+def _marked(found: Overall, differences: Mapping[_Of, Sequence[Difference]]) -> Overall:
+    these = list(_pairs(differences, {of: mean_of(each) for of, each in differences.items()}))
+    like = list(_pairs(differences, {of: like_these(each) for of, each in differences.items()}))
+    family = {
+        Part.PAIRS_ON_TRACKS: [pair.difference for pair, _ in these],
+        Part.PAIRS_ON_LIKE: [pair.difference for pair, _ in like],
+    }
+    marked = (
+        false_discovery([one for part in family.values() for one in part])
+        if found.family.exploratory
+        else simultaneous(family, SHARES_OF_ALL)
+    )
+    said = [
+        replace(comparison(pair, adjusted), benchmarks=benchmarks)
+        for (pair, benchmarks), adjusted in zip([*these, *like], marked, strict=True)
+    ]
+    comparisons, on_like = said[: len(these)], said[len(these) :]
+    places = ranks({track: _ranked(found, track) for track in Track}, comparisons)
+    return replace(
+        found,
+        targets=[replace(one, ranks=places.get(one.target, {})) for one in found.targets],
+        comparisons=comparisons,
+        on_like=on_like,
+        family=replace(found.family, pairs=len(these), pairs_on_like=len(like)),
+    )
+
+
+def _pairs(
+    differences: Mapping[_Of, Sequence[Difference]], means: Mapping[_Of, Difference | None]
+) -> Iterator[tuple[Pair, int]]:
+    """Each with the number of benchmarks that it is the mean of."""
+    for of, mean in means.items():
+        if mean is not None:
+            yield Pair(*of, mean), sum(one.error is not None for one in differences[of])
+
+
+def _ranked(found: Overall, track: Track) -> list[str]:
+    """The targets that were scored, if all of them were in the same benchmarks: of targets that
+    were asked different questions there is no order."""
+    scored = [one for one in found.targets if one.tracks[track].scored]
+    if any(found.lacks(one, track) for one in scored):
+        return []
+    return [one.target for one in scored]
+
+
+# What is known beside them
+
+
+def _judges(analyses: Iterable[Analysis]) -> list[JudgeInfo]:
+    found: dict[str, JudgeInfo] = {}
+    for one in analyses:
+        for judge in one.judges:
+            before = found.get(judge.name, JudgeInfo(judge.name, 0, 0, 0, 0))
+            found[judge.name] = JudgeInfo(
+                judge.name,
+                max(before.passes, judge.passes),
+                before.verdicts + judge.verdicts,
+                before.unusable + judge.unusable,
+                before.counting + judge.counting,
+            )
+    return [found[name] for name in sorted(found)]
+
+
+def _others(analyses: Iterable[Analysis]) -> list[ServedByOthers]:
+    served: defaultdict[tuple[str, str | None, str], Counter[str]] = defaultdict(Counter)
+    of: Counter[tuple[str, str | None, str]] = Counter()
+    for one in analyses:
+        for other in one.others:
+            key = other.what, other.target, other.asked
+            served[key].update(other.served)
+            of[key] += other.of
+    return [ServedByOthers(*key, dict(served[key]), of[key]) for key in served]
+
+
+def _notes(analyses: Sequence[Analysis]) -> list[str]:
+    """What all of them say once, what some say with whose it is."""
+    said = Counter(note for one in analyses for note in one.notes)
+    everywhere = [note for note, count in said.items() if count == len(analyses)]
+    return everywhere + [
+        f"{one.benchmark}: {note}"
+        for one in analyses
+        for note in one.notes
+        if note not in everywhere
+    ]
+
+
+def _provenances(analyses: Iterable[Analysis]) -> dict[str, Provenance]:
+    found: defaultdict[str, list[Provenance]] = defaultdict(list)
+    for one in analyses:
+        for target, made_with in one.provenances.items():
+            found[target].append(made_with)
+    return {target: merged(each) for target, each in found.items()}
+
+
+def _user_audits(analyses: Iterable[Analysis]) -> dict[str, UserAuditResult]:
+    found: dict[str, UserAuditResult] = {}
+    for one in analyses:
+        for target, audit in one.user_audits.items():
+            before = found.get(target, UserAuditResult(0, 0, 0, {}))
+            faults = Counter[FaultKind](before.faults) + Counter(audit.faults)
+            found[target] = UserAuditResult(
+                before.of + audit.of,
+                before.looked_at + audit.looked_at,
+                before.invalid + audit.invalid,
+                dict(faults),
+            )
+    return found
