@@ -24,7 +24,7 @@ class TargetInfo:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorInfo:
-    """A model that can be asked to judge."""
+    """A model that is offered as a judge."""
 
     name: str
     """In the configuration."""
@@ -46,7 +46,7 @@ class BenchmarkInfo:
     scripts: str | None = None
     """Which parts scripts play, in words; None where that is all of them, or none."""
     evaluators: Sequence[EvaluatorInfo] = ()
-    """Who else can be asked: models that have a name, and targets."""
+    """Who else is offered as a judge: models that have a name, but for those under test."""
     configured: Parts = field(default_factory=dict)
     """Which parts scripts play by the configuration."""
     played: Parts = field(default_factory=dict)

@@ -241,9 +241,7 @@ def describe_benchmarks(
         **{f"{TARGET} {target.id}": target.is_offline for target in config.targets},
         **{f"{EVALUATOR} {judge.label}": judge.is_offline for judge in config.judges},
     }
-    targets_too = {spec.id: spec for spec in config.targets if spec.id not in config.models}
-    named = dict(config.models) | targets_too
-    evaluators = [EvaluatorInfo(name, spec.label, spec.is_offline) for name, spec in named.items()]
+    evaluators = offered_judges(config)
     played = played or {}
     return [
         BenchmarkInfo(
@@ -258,6 +256,17 @@ def describe_benchmarks(
             played=played.get(name, {}),
         ).with_parts(played.get(name) or parts)
         for name in names
+    ]
+
+
+def offered_judges(config: Config) -> list[EvaluatorInfo]:
+    """Models that have a name, but for those under test: whoever is judged is not asked to judge
+    unless by name, on the command line."""
+    tested = {target.label for target in config.targets}
+    return [
+        EvaluatorInfo(name, spec.label, spec.is_offline)
+        for name, spec in config.models.items()
+        if spec.label not in tested
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -228,12 +229,34 @@ def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_othe
         await settled(theatre, pilot)
         shown = on_screen(pilot)
         assert "✓ pass → ✗ fail" in shown
-        assert "0 the same  1 changed" in shown
+        assert "0 the same  1 changed  nothing that counts changed" in shown
+        assert "✓ pass, as before" in shown
+        assert re.search(r"before ─+ counts │ now ─+ does not count", shown)
         assert any("It held." in line and "It caved." in line for line in shown.splitlines())
         await pilot.press("enter")
         await settled(theatre, pilot)
         assert "✗ fail by offline:strict" in told(pilot)
         assert f"✓ pass by {JUDGE}" in told(pilot)
+
+    theatre.perform(script, (120, 40))
+
+
+def test_where_the_judge_counts_what_counts_is_said_to_have_changed(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=True)
+        await pilot.app.push_screen(
+            JudgedAgainScreen(shell(pilot), [Subject(BENCHMARK, take.key)], None)
+        )
+        await settled(theatre, pilot)
+        await theatre.judge(take, passed=False)
+        await theatre.tick(pilot, 1)
+        await settled(theatre, pilot)
+        shown = on_screen(pilot)
+        assert "what counts: 1 changed" in shown
+        assert "✗ fail, was ✓" in shown
+        assert re.search(r"before ─+ does not count │ now ─+ counts", shown)
 
     theatre.perform(script, (120, 40))
 
@@ -250,7 +273,7 @@ def test_one_that_cannot_be_judged_says_why_in_a_small_terminal(theatre: Theatre
         await theatre.move(Stage.EVALUATE, UNIT, State.FAILED, TARGETS[0], "HTTP 529: overloaded")
         await settled(theatre, pilot)
         assert "! failed" in on_screen(pilot)
-        await pilot.press("right")
+        await pilot.press("right", "right")
         await settled(theatre, pilot)
         assert "HTTP 529: overloaded" in on_screen(pilot)
         await theatre.judge(take, passed=None)

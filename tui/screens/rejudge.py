@@ -19,6 +19,7 @@ from engine.commands import order_for
 from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
+from engine.jury import Jury, counting, what_counts
 from engine.link import Board, Command, EngineState, Request, Response, Row
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
@@ -50,14 +51,25 @@ _OVER: Final = {EngineState.STOPPED, EngineState.LOST}
 
 
 class _Pair(NamedTuple):
-    """The newest usable verdict before, and the newest since."""
+    """The newest usable verdict before, and the newest since; and what counts, whoever gave it."""
 
     old: Verdict | None
     new: Verdict | None
+    counted: bool | None
+    """What counted before."""
+    counts: bool | None
+    """What counts now."""
+    votes: frozenset[int]
+    """Seqs of the verdicts that count now."""
 
     @property
     def changed(self) -> bool:
         return self.new is not None and (self.old is None or self.old.passed is not self.new.passed)
+
+    @property
+    def counts_otherwise(self) -> bool:
+        """Whether something else counts now than before."""
+        return self.new is not None and self.counts is not self.counted
 
 
 class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
@@ -201,7 +213,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         judged = Browser(reader).judged_again(self._subjects.keys(), self._looked_through)
         self._looked_through = max([self._looked_through, *judged.values()])
         return {
-            take: _pair(verdicts, self._after)
+            take: _pair(verdicts, self._after, self.watched.jury)
             for take, verdicts in reader.verdicts_of(judged).items()
         }
 
@@ -223,6 +235,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         return [
             Heading("", "before → now", 23),
             Heading("", "conversation", max(min(longest, high), low)),
+            Heading("", "what counts", 18),
             Heading("", "judged now by", 22),
             Heading("", "because", 0),
         ]
@@ -240,17 +253,19 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
                     Piece("! failed", Ink.BAD),
                     name,
                     Piece(""),
+                    Piece(""),
                     Piece(one_line(why), Ink.MUTED),
                 ]
             waits = self._refusal is None and not self._gone
             state = Piece("▸ waiting" if waits else "· not judged", Ink.MUTED)
-            return [state, name, Piece(""), Piece("")]
+            return [state, name, Piece(""), Piece(""), Piece("")]
         old = "—" if pair.old is None else verdict(pair.old.passed)
         ink = VERDICT_INKS[pair.new.passed] if pair.changed else Ink.MUTED
         why = pair.new.justification if pair.new.unscored is None else pair.new.unscored
         return [
             Piece(f"{old} → {verdict(pair.new.passed)}", ink),
             name,
+            _what_counts(pair),
             Piece(one_line(pair.new.judge), Ink.MUTED),
             Piece(one_line(why), Ink.MUTED),
         ]
@@ -282,9 +297,11 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             return [Piece("q goes back ", Ink.MUTED)]
         if not self._pairs:
             return [Piece("verdicts come as the engine gets to them ", Ink.MUTED)]
+        counts = sum(pair.counts_otherwise for pair in self._pairs.values())
+        told = f"what counts: {counts:,} changed " if counts else "nothing that counts changed "
         return [
-            Piece(f"{same:,} the same  ", Ink.MUTED),
-            Piece(f"{changed:,} changed ", Ink.WARN if changed else Ink.MUTED),
+            Piece(f"{same:,} the same  {changed:,} changed  ", Ink.MUTED),
+            Piece(told, Ink.WARN if counts else Ink.GOOD),
         ]
 
     def _draw_sides(self) -> None:
@@ -294,11 +311,17 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             return
         pair = self._pairs.get(row)
         try:
-            pair = pair or _pair(self.watched.reader.verdicts(row), self._after)
+            pair = pair or _pair(self.watched.reader.verdicts(row), self._after, self.watched.jury)
         except StoreError as error:
             self._sides.show([Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)], [])
             return
-        self._sides.show(_side("before", pair.old), _side("now", pair.new))
+        self._sides.show(*(_side(pair, name) for name in ("before", "now")))
+
+
+def _what_counts(pair: _Pair) -> Piece:
+    """`✓ pass, as before`, `✗ fail, was ✓`."""
+    was = f", was {verdict(pair.counted)[:1]}" if pair.counts_otherwise else ", as before"
+    return Piece(verdict(pair.counts) + was, Ink.WARN if pair.counts_otherwise else Ink.MUTED)
 
 
 _NOTHING: Final = (
@@ -306,21 +329,28 @@ _NOTHING: Final = (
 )
 
 
-def _pair(verdicts: Sequence[Verdict], after: int) -> _Pair:
+def _pair(verdicts: Sequence[Verdict], after: int, jury: Jury | None) -> _Pair:
     """Of the same judge and pass where it judged before, for like is compared with like."""
+    counted = what_counts([each for each in verdicts if each.seq <= after], jury)
+    votes = frozenset(each.seq for each in counting(verdicts, jury))
     new = next((each for each in reversed(verdicts) if each.seq > after), None)
     before = [each for each in verdicts if each.seq <= after]
     if new is not None:
         same = [each for each in before if (each.judge, each.number) == (new.judge, new.number)]
         before = same or before
     usable = [each for each in before if each.passed is not None] or before
-    return _Pair(usable[-1] if usable else None, new)
+    old = usable[-1] if usable else None
+    return _Pair(old, new, counted, what_counts(verdicts, jury), votes)
 
 
-def _side(name: str, given: Verdict | None) -> list[Block]:
-    title = Rule("side", name, ink=Ink.STRONG)
+def _side(pair: _Pair, name: str) -> list[Block]:
+    given = pair.old if name == "before" else pair.new
     if given is None:
-        return [title, Passage("none", "", "none yet" if name == "now" else "none", ink=Ink.MUTED)]
+        none = "none yet" if name == "now" else "none"
+        title = Rule("side", name, ink=Ink.STRONG)
+        return [title, Passage("none", "", none, ink=Ink.MUTED)]
+    note = "counts" if given.seq in pair.votes else "does not count"
+    title = Rule("side", name, note, ink=Ink.STRONG)
     return [title, *(_beside(block, place) for place, block in enumerate(one_verdict(given)))]
 
 
@@ -438,7 +468,8 @@ def _candidates(info: BenchmarkInfo | None, command: Command) -> Sequence[Candid
     found = [Candidate(None, judges or "the configured judges", "counts from now on")]
     for each in () if info is None else info.evaluators:
         words = f"{one_line(each.name)}  {one_line(each.label)}"
-        note = "a script" if each.scripted else "beside what counts"
+        counts = info is not None and info.jury is not None and each.label in info.jury.judges
+        note = ("counts" if counts else "does not count") + (", a script" * each.scripted)
         found.append(Candidate(each.name, words, note))
     return found
 

@@ -25,6 +25,8 @@ READABLE: Final = 96
 RAIL: Final = 28
 ROOM_FOR_RAIL: Final = 104
 """Of the cells of a document that may have one, and from how many of them on it has it."""
+LEAST_TITLE: Final = 20
+"""Cells of a title below which it has no note beside it."""
 LONG_LINE: Final = 5_000
 """Characters of a line beyond which it is no Markdown."""
 
@@ -313,8 +315,10 @@ class Document:
         note = [Piece(" "), Piece(rule.note, Ink.MUTED), Piece(" ")] if rule.note else []
         room = self.width - length(title) - length(note)
         if room < 1:
-            title, note = fitted(title, self.width), []
-            room = self.width - length(title)
+            # what is noted may turn the title's meaning round, so the title is cut first
+            note = note if self.width - length(note) >= LEAST_TITLE else []
+            title = fitted(title, self.width - length(note))
+            room = self.width - length(title) - length(note)
         return [*title, Piece(("─" if rule.lined else " ") * room, Ink.RULE), *note]
 
     def _passage_row(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.session import offered_judges
 from engine.config.schema import load_config
 from engine.errors import InputError
 from engine.jury import Jury
@@ -42,6 +43,11 @@ def test_judges_are_written_out_or_named(config_file: Write) -> None:
 def test_every_judge_speaks_at_the_pace_that_is_asked_for(config_file: Write) -> None:
     config = load_config(config_file(REST + "evaluators: [strict]\n")).at_pace("instant")
     assert [judge.params.pace for judge in config.judges] == ["instant"]
+
+
+def test_who_is_under_test_is_not_offered_as_a_judge(config_file: Write) -> None:
+    config = load_config(config_file(REST + "evaluator_model: {model: m, source: openai}\n"))
+    assert [one.name for one in offered_judges(config)] == ["strict"]
 
 
 @pytest.mark.parametrize(
