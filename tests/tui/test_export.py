@@ -27,9 +27,9 @@ from tui.services.export import (
     as_text,
     copy,
     programs,
-    viewer,
     write_new,
 )
+from tui.services.pager import viewer
 from tui.services.preferences import Memory, UserSettings
 from tui.services.terminal import GIVE_TITLE_BACK, KEEP_TITLE, PROGRESS_VARIABLE
 from tui.state.related import Subject
