@@ -445,7 +445,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def tell(self, text: str, *, bad: bool = False) -> None:
         """Show a notice, whoever its text is from."""
-        severity: SeverityLevel = "warning" if bad else "information"
+        severity: SeverityLevel = "error" if bad else "information"
         self.notify(clean(text), severity=severity, markup=False)
 
     def _leave_as_decided(self, decision: Leaving | None) -> None:

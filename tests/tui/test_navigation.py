@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from engine.benchmark import Stage
 from engine.link import Command, EngineState, Request
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
+from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, shell
 from tui.app import CrosswindApp
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
@@ -247,3 +247,25 @@ def test_the_palette_knows_benchmarks_targets_and_themes(
 def test_each_screen_of_the_registry_is_there() -> None:
     assert all(issubclass(load(place.screen), WatchingScreen) for place in MAIN_SCREENS)
     assert all(callable(load(where)) for where in SCREENS.values())
+
+
+def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        tell = shell(pilot).tell
+        await theatre.tick(pilot)
+        for word in ("first", "second", "third"):
+            tell(f"{word}: " + "a notice that is longer than half of the terminal " + word)
+        await pilot.pause()
+        await pilot.pause()
+        lines = [line for line in on_screen(pilot).splitlines() if "a notice" in line]
+        assert [line.split()[-1] for line in lines] == ["second", "third"]
+        await pilot.press("5")
+        await pilot.pause()
+        assert "a notice" not in on_screen(pilot)
+        await pilot.press("2")
+        await pilot.pause()
+        assert "a notice" not in on_screen(pilot)
+
+    theatre.perform(script)

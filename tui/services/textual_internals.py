@@ -6,11 +6,13 @@ used elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
 from rich.console import RenderableType
 from textual.app import App
+from textual.notifications import Notification
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -22,6 +24,8 @@ PRIVATE: Final = {
             "_driver",
             "_exit_renderables",
             "_fatal_error",
+            "_notifications",
+            "_refresh_notifications",
             "_suspend_signal",
         }
     ),
@@ -38,6 +42,8 @@ FULL: Final = 4
 CAUGHT_UP: Final = 1
 LOOK_AGAIN: Final = 0.05
 """Seconds."""
+MOST_NOTICES: Final = 2
+"""That are shown at once: more of them hide what they are about."""
 
 
 def screen_text(app: App[Any]) -> str:
@@ -51,6 +57,9 @@ class TextualApp(App[None]):
 
     _gate: ExitStack | None = None
     _look: Timer | None = None
+    _noticed_on: Screen[object] | None = None
+    """The screen on which `_noticed` were shown."""
+    _noticed: Sequence[Notification] = ()
 
     def to_terminal(self, text: str) -> None:
         """Past the picture; our own words only. Without a driver nothing is lost but a title."""
@@ -89,6 +98,18 @@ class TextualApp(App[None]):
 
     def _fatal_error(self) -> None:
         self.show_fault()
+
+    def _refresh_notifications(self) -> None:
+        # Textual shows on each screen what was told on the one before it, and all there is
+        notices = self._notifications
+        here = next(reversed(self.screen_stack), None)
+        if here is not self._noticed_on:
+            for old in self._noticed:
+                del notices[old]
+        for old in list(notices)[:-MOST_NOTICES]:
+            del notices[old]
+        self._noticed_on, self._noticed = here, list(notices)
+        super()._refresh_notifications()
 
     def backlog(self) -> int:
         """Frames that the terminal has not taken yet."""
