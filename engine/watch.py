@@ -51,6 +51,8 @@ class BenchmarkInfo:
     """Which parts scripts play by the configuration."""
     played: Parts = field(default_factory=dict)
     """Which parts they had in what is stored; nothing where nothing is."""
+    definition: Path | None = None
+    """The file that says what it measures."""
 
     @property
     def at_work(self) -> BenchmarkInfo:

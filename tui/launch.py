@@ -230,7 +230,13 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def report(benchmark: str) -> Report:
         return orders().report(benchmark)
 
-    return Backend(start, cost, make, report)
+    def describe(name: str) -> BenchmarkInfo:
+        return orders().describe(name)
+
+    def is_template(name: str) -> bool:
+        return orders().is_template(name)
+
+    return Backend(start, cost, make, report, describe, is_template)
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.cli.pricing import checked, confirmed
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
-from engine.config.templates import new_benchmark
+from engine.config.templates import is_template, new_benchmark
 from engine.pipeline.order import Order, PricedOrder
 from engine.pipeline.report import Report, added_up
 from engine.watch import BenchmarkInfo
@@ -80,8 +80,16 @@ class Orders:
     def make(self, name: str) -> BenchmarkInfo:
         """Writes a benchmark of this name. Raises `InputError` where there is one."""
         new_benchmark(self.session.workspace, name)
-        [made] = self.session.infos([name])
-        return made
+        return self.describe(name)
+
+    def describe(self, name: str) -> BenchmarkInfo:
+        """What a benchmark's file says now. Raises `InputError`."""
+        [found] = self.session.infos([name])
+        return found
+
+    def is_template(self, name: str) -> bool:
+        """Whether its file is still as `make` wrote it."""
+        return is_template(self.session.workspace.definition_path(name))
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged; it takes a while on a large store."""

@@ -254,6 +254,7 @@ def describe_benchmarks(
             evaluators=evaluators,
             configured=parts,
             played=played.get(name, {}),
+            definition=workspace.definition_path(name),
         ).with_parts(played.get(name) or parts)
         for name in names
     ]

@@ -57,6 +57,19 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
     return _write_new({path: text})
 
 
+def is_template(path: Path) -> bool:
+    """Whether a benchmark's file says what the starter does, whatever its name."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError):
+        return False
+    return _described(text) == _described(_starter(BENCHMARK_FILE))
+
+
+def _described(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("name:")]
+
+
 def _twin(workspace: Workspace, name: str) -> Path | None:
     """What has this name already; case does not tell names apart on many file systems."""
     try:

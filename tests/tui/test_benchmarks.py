@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from textual.pilot import Pilot
 
@@ -128,7 +129,8 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
     def make(name: str) -> BenchmarkInfo:
         if name == "bad":
             raise InputError("the disk is full")
-        return BenchmarkInfo(name=name, title="", turns=2, targets=[], scripted=False)
+        path = Path("/somewhere") / name / "benchmark.yaml"
+        return BenchmarkInfo(name, "", 2, [], scripted=False, definition=path)
 
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -144,12 +146,25 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         await pilot.press("o", *"second", "enter")
         await theatre.tick(pilot)
         await theatre.tick(pilot)
-        assert "2 benchmarks" in on_screen(pilot)
-        assert "second" in on_screen(pilot)
+        shown = on_screen(pilot)
+        assert "2 benchmarks" in shown
+        assert "second is made: e describes what it measures, then b runs it" in shown
+        assert "/somewhere/second/benchmark.yaml  e edits" in shown
 
-    theatre.perform(
-        script, app=CrosswindApp(theatre.watch, backend=Backend(make=make), moment=theatre.moment)
-    )
+        await pilot.press("b")
+        await theatre.answered(pilot)
+        assert "second is not run: e opens its template" in on_screen(pilot)
+        assert theatre.link.requests == []
+        await pilot.press("e")
+        await theatre.answered(pilot)
+        told = " ".join(on_screen(pilot).replace("▌", " ").split())
+        assert "is in /somewhere/second/benchmark.yaml" in told
+
+    def is_template(name: str) -> bool:
+        return name == "second"
+
+    backend = Backend(make=make, is_template=is_template)
+    theatre.perform(script, app=CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment))
 
 
 def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:

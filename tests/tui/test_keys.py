@@ -25,6 +25,7 @@ SAME = [
     {"next", "benchmark"},
     {"previous", "before"},
     {"new rows", "add up"},
+    {"pager", "edit"},
 ]
 """Words for one thing, seen from different places."""
 MOVES = {"up", "down", "left", "right", "h", "j", "k", "l", "home", "end", "pageup", "pagedown"}

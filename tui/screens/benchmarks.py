@@ -14,8 +14,7 @@ from textual.binding import BindingType
 from engine.benchmark import Stage, Track
 from engine.display import one_line, plural
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import Board, Command, Request
-from engine.pipeline.order import Order
+from engine.link import Board
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
 from tui.bindings import key
@@ -41,6 +40,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         key("b", "begin", "run", "do what is missing of this benchmark"),
         key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
         key("o", "new", "new", "make a benchmark"),
+        key("e", "edit", "edit", "describe in $EDITOR what this benchmark measures"),
     ]
 
     def __init__(self, shell: Shell) -> None:
@@ -53,6 +53,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """As they were drawn."""
         self._standings = StandingFeed(shell.watch.reader)
         self._changed = True
+        self._made: str | None = None
+        """A benchmark that the cursor goes to as soon as it is in the list."""
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -83,6 +85,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if self._changed and self.is_running:
             self._changed = False
             self._list.show([self._entry(info) for info in self.watched.benchmarks])
+            if self._made is not None and self._list.go_to(self._made):
+                self._made = None
             self._draw_detail()
         told = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
         self._header.show(*heading(self, "Benchmarks", told))
@@ -101,7 +105,15 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _make(self, name: str | None) -> None:
         if name is not None:
-            self.shell.engine.make_benchmark(name)
+            self.shell.engine.make_benchmark(name, partial(self._select, name))
+
+    def _select(self, name: str) -> None:
+        self._made, self._changed = name, True
+
+    def action_edit(self) -> None:
+        info = self._info
+        if info is not None:
+            self.shell.engine.edit_benchmark(info)
 
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """The one that is worked on is watched live; of another one there are verdicts to read."""
@@ -115,7 +127,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _run(self, *names: str) -> None:
         if names:
-            self.shell.engine.ask(Request(Command.RUN, order=Order(benchmarks=names)))
+            self.shell.engine.run(names)
 
     @property
     def _info(self) -> BenchmarkInfo | None:
@@ -176,6 +188,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return [[Piece(text, Ink.MUTED)] for text in _NONE]
         lines: list[Line] = [
             _rule(one_line(info.name), one_line(info.title), width),
+            *_where(info),
             *(_stage(stage, self._tally(info, stage)) for stage in Stage),
             [],
             _rule("targets", "pass rate, 95 % interval, rows", width),
@@ -211,6 +224,14 @@ _NONE: Final = (
 def _rule(title: str, note: str, width: int) -> Line:
     left = [Piece(f" {title} ", Ink.ACCENT)]
     return spread(left, [Piece(f" {note}", Ink.MUTED)], width, Piece("─", Ink.RULE))
+
+
+def _where(info: BenchmarkInfo) -> list[Line]:
+    """The file that says what it measures."""
+    if info.definition is None:
+        return []
+    path = one_line(str(info.definition))
+    return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path), Piece("  e edits", Ink.FAINT)]]
 
 
 def _stage(stage: Stage, tally: StateCounts) -> Line:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
@@ -17,6 +19,7 @@ from engine.link import Board, Command, EngineLink, EngineState, Request, Respon
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
+from tui.services.pager import editor, show_file
 from tui.services.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -56,6 +59,10 @@ class Backend:
     """Makes a benchmark of that name."""
     report: Callable[[str], Report] | None = None
     """Adds up what the verdicts of a benchmark say."""
+    describe: Callable[[str], BenchmarkInfo] | None = None
+    """Reads a benchmark's file anew."""
+    is_template: Callable[[str], bool] = lambda _name: False
+    """Whether nobody has described yet what a benchmark measures."""
 
 
 class EngineControl:
@@ -123,11 +130,27 @@ class EngineControl:
         else:
             self._begin(self._start(self._backend.start, order, request, show))
 
+    def run(self, names: Sequence[str]) -> None:
+        """Have done what is missing of these, but for those that nobody has described yet."""
+        self._begin(self._run(names))
+
+    async def _run(self, names: Sequence[str]) -> None:
+        try:
+            bare = await asyncio.to_thread(lambda: list(filter(self._backend.is_template, names)))
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
+            return
+        for name in bare:
+            self._tell(f"{name} is not run: e opens its template, to describe it", bad=True)
+        wanted = tuple(name for name in names if name not in bare)
+        if wanted:
+            self.ask(Request(Command.RUN, order=Order(benchmarks=wanted)))
+
     def pause(self) -> None:
         """Pause, or go on; where no engine is at work, have one do what is left."""
         board = self._ticker.board
         if board is None or not self.at_work:
-            self.start(Order(benchmarks=tuple(info.name for info in self._watch.benchmarks)))
+            self.run([info.name for info in self._watch.benchmarks])
             return
         # what the engine says of itself comes a little later than its answer, and pressed twice
         # the key is to undo what it did
@@ -186,12 +209,13 @@ class EngineControl:
             raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
         return self._backend.report(benchmark)
 
-    def make_benchmark(self, name: str) -> None:
-        """Make a benchmark in the workspace, with a file to describe it in."""
+    def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
+        """Make a benchmark in the workspace, with a file to describe it in; `then` is called when
+        it is there."""
         if self._backend.make is None:
             self._tell(f"`crosswind new {name}` makes it.", bad=True)
         else:
-            self._begin(self._make_benchmark(self._backend.make, name))
+            self._begin(self._make_benchmark(self._backend.make, name, then))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._app.run_worker(work, group="ask")
@@ -271,14 +295,35 @@ class EngineControl:
         chosen = await self._app.push_screen_wait(ChoiceScreen(asked, (go, leave)))
         return priced.order if chosen == go else None
 
-    async def _make_benchmark(self, make: Callable[[str], BenchmarkInfo], name: str) -> None:
+    def edit_benchmark(self, info: BenchmarkInfo) -> None:
+        """Open its file in the editor, and then read it anew."""
+        if info.definition is not None:
+            self._begin(self._edit_benchmark(info.name, info.definition))
+
+    async def _edit_benchmark(self, name: str, path: Path) -> None:
+        try:
+            await show_file(self._app, path, editor(os.environ))
+            if self._backend.describe is None:
+                return
+            found = await asyncio.to_thread(self._backend.describe, name)
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
+            return
+        self._watch.benchmarks = [
+            replace(each, title=found.title) if each.name == name else each
+            for each in self._watch.benchmarks
+        ]
+        self._look()
+
+    async def _make_benchmark(
+        self, make: Callable[[str], BenchmarkInfo], name: str, then: Callable[[], None]
+    ) -> None:
         try:
             made = await asyncio.to_thread(make, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
             return
         self._watch.benchmarks = [*self._watch.benchmarks, made]
-        self._tell(
-            f"{name} is made: describe in its benchmark.yaml what it measures, then press b."
-        )
+        self._tell(f"{name} is made: e describes what it measures, then b runs it")
+        then()
         self._look()

@@ -27,7 +27,7 @@ from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.navigation import Navigator
 from tui.screens.base import WatchingScreen
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
-from tui.services.pager import show_file
+from tui.services.pager import show_file, viewer
 from tui.services.preferences import cache_folder, write_private
 from tui.services.shell_commands import ShellCommand
 from tui.services.textual_internals import screen_text
@@ -289,7 +289,7 @@ class Exporter:
     async def _page(self, name: str, make: Callable[[], str]) -> None:
         path = cache_folder(os.environ) / name
         await asyncio.to_thread(write_private, path, make())
-        await show_file(self._app, path)
+        await show_file(self._app, path, viewer(os.environ))
 
     def _export(self, chosen: ChoiceOption, subject: Subject | None) -> None:
         reader = self._watch.reader

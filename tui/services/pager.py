@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
@@ -23,22 +22,32 @@ class PagerError(CrosswindError):
 
 def viewer(environ: Mapping[str, str]) -> list[str] | None:
     """The words of the program that shows a file here; None where there is none."""
-    for variable in ("PAGER", "VISUAL", "EDITOR"):
+    return _program(environ, ("PAGER", "VISUAL", "EDITOR"), ("less", "more", "vi"))
+
+
+def editor(environ: Mapping[str, str]) -> list[str] | None:
+    """The words of the program that changes a file here; None where there is none."""
+    return _program(environ, ("VISUAL", "EDITOR"), ("nano", "vi"))
+
+
+def _program(
+    environ: Mapping[str, str], variables: Sequence[str], others: Sequence[str]
+) -> list[str] | None:
+    for variable in variables:
         try:
             words = shlex.split(environ.get(variable, ""))
         except ValueError:  # quotation marks that do not close
             continue
         if words and which(words[0], path=environ.get("PATH")):
             return words
-    for name in ("less", "more", "vi"):
+    for name in others:
         if which(name, path=environ.get("PATH")):
             return [name]
     return None
 
 
-async def show_file(app: App[Any], path: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """Hand the terminal over until the program ends. Raises `PagerError`."""
-    words = viewer(environ)
+async def show_file(app: App[Any], path: Path, words: Sequence[str] | None) -> None:
+    """Hand the terminal over to the program of these words until it ends. Raises `PagerError`."""
     if words is None:
         raise PagerError(f"There is no pager or editor here; the text is in {path}")
     try:

@@ -34,6 +34,7 @@ ORDER: Final = (
     "clear",
     "again_all",
     "new",
+    "edit",
     "search",
     "type",
     "next_found",

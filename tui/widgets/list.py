@@ -64,6 +64,13 @@ class Entries(CursorView):
         else:
             self.redraw()
 
+    def go_to(self, key: Hashable) -> bool:
+        """Put the cursor on this; whether it is there."""
+        place = next((at for at, each in enumerate(self._entries) if each.key == key), None)
+        if place is not None:
+            self.move_to(place)
+        return place is not None
+
     def row_count(self) -> int:
         return len(self._entries)
 
