@@ -32,6 +32,7 @@ from tui.screens.dialogs import StarsScreen
 from tui.services.display import ControlCodeFilter
 from tui.services.engine_control import Backend, EngineControl, Leaving
 from tui.services.export import Exporter
+from tui.services.key_queue import KeyQueue
 from tui.services.preferences import Memory, Preferences, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
@@ -169,6 +170,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._describe = describe
         self._typed: list[events.Key] | None = None if describe is None else []
         """What was typed before everything was read, to be done then."""
+        self._keys = KeyQueue(self)
         self.fault: CrosswindError | None = None
         """What has ended the app, where it is to be told when the app has gone."""
         self._moment = moment
@@ -258,7 +260,12 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         if self._typed is not None and isinstance(event, events.Key) and event.key not in LEAVING:
             self._typed.append(event)
             return
-        await super().on_event(event)
+        if not isinstance(event, events.Key) or event.is_forwarded or event.key in LEAVING:
+            await super().on_event(event)
+        elif not self._keys.must_wait(event):
+            taking = self.focused or self.screen
+            await super().on_event(event)
+            self._keys.follow(taking.ancestors_with_self)
 
     def on_unmount(self) -> None:
         self._terminal_status.end()

@@ -8,7 +8,11 @@ from typing import ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.pilot import Pilot
 
+from engine.link import Command
+from tests.tui.theatre import Theatre
+from tui.screens.conversation import ConversationScreen
 from tui.screens.dialogs import TypingScreen
 
 
@@ -79,3 +83,34 @@ def test_a_line_that_is_refused_goes_on_being_typed() -> None:
     answers, counted, line = typed_at_once(*keys)
 
     assert (answers, counted, line) == (["noC"], 0, "noC")
+
+
+async def all_at_once(pilot: Pilot[None], *keys: str) -> None:
+    """As a terminal hands on what came in one packet."""
+    for key in keys:
+        pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
+    await pilot.pause()
+    await pilot.pause()
+
+
+def test_keys_in_one_packet_with_the_one_that_opens_a_dialog_are_for_the_dialog(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(2)
+        await theatre.tick(pilot)
+        await all_at_once(pilot, "i", *str(take.key), "enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+
+        await all_at_once(pilot, "r", "down", "enter")
+        await theatre.answered(pilot)
+        assert [asked.evaluator for asked in theatre.link.requests] == ["strict"]
+
+        await all_at_once(pilot, "2", "x", "s")
+        await theatre.answered(pilot)
+        assert theatre.link.commands[-1] is Command.STOP
+
+    theatre.perform(script)
