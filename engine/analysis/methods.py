@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.analysis.figures import Analysis
+from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient, listed
 from engine.analysis.provenance import served_words
 from engine.benchmark import Track
 from engine.display import plural
-from engine.statistics.family import ERROR_RATE, SHARES
+from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
+from engine.statistics.means import ENOUGH_BENCHMARKS
 
 RATES: Final = (
     "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "
@@ -43,15 +44,59 @@ AGREEMENT: Final = (
 )
 
 
+OF_ALL: Final = (
+    "A target's rate over them is the mean of its rates in them, each benchmark weighing the same, "
+    "with what each rate may be off squared and added (Zou and Donner 2008); two targets are "
+    "compared by the mean of their differences in the benchmarks that both were scored in, the "
+    "squared error being the sum of the benchmarks' over the square of their number, with "
+    "Satterthwaite's (1946) degrees of freedom. This speaks of other scenarios like those of these "
+    "benchmarks"
+)
+ON_LIKE: Final = (
+    "Of benchmarks like these, each is one cluster: Student's t on one degree less than there are "
+    "benchmarks, the error being that of the benchmarks about their mean, at least the one above"
+)
+
+
 def methods(analysis: Analysis) -> list[str]:
     """One paragraph each: what was played, what counts, how it was counted, what it was made with.
-    Only what is so is said: of a benchmark without a verdict, that there is none."""
+    Only what is so is said: of a benchmark without a verdict, that there is none. Of several
+    benchmarks together only what is beyond those of each."""
+    if isinstance(analysis, Overall):
+        return [_together(analysis)]
     paragraphs = [_played(analysis), _counted(analysis)]
     if any(one.scored for one in analysis.targets):
         paragraphs.append(_formulas(analysis))
     if analysis.provenances:
         paragraphs.append(_made_with(analysis))
     return [" ".join(sentences) for sentences in paragraphs if sentences]
+
+
+def _together(analysis: Overall) -> str:
+    if not analysis.benchmarks:
+        return "In no benchmark is anything scored, so there is nothing to put together."
+    said = [
+        f"{plural(len(analysis.benchmarks), 'benchmark')} were put together: "
+        f"{listed(analysis.benchmarks)}. {OF_ALL}.",
+    ]
+    if analysis.skipped:
+        said.append(f"In {listed(analysis.skipped)} nothing is scored.")
+    if analysis.on_like:
+        said.append(f"{ON_LIKE}.")
+    else:
+        said.append(f"Nothing is said of other benchmarks, which takes {ENOUGH_BENCHMARKS}.")
+    if analysis.family.size:
+        how = (
+            "For exploring, the false discovery rate over all pairs was held at 5 %"
+            if analysis.family.exploratory
+            else "Intervals of all pairs hold at once in 95 % of such results (Bonferroni, with "
+            + ", ".join(
+                f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES_OF_ALL.items()
+            )
+            + "; the share of a part without comparisons goes to the other)"
+        )
+        said.append(f"{how}; the family is {analysis.family}.")
+    return " ".join(said)
 
 
 def _played(analysis: Analysis) -> list[str]:

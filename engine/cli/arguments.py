@@ -294,6 +294,11 @@ def _results(command: AddCommand) -> None:
         "--details", action="store_true", help="also metrics, pairs, people and agreement"
     )
     results.add_argument(
+        "--overall",
+        action="store_true",
+        help="the targets over all of these benchmarks together, each benchmark weighing the same",
+    )
+    results.add_argument(
         "--exploratory",
         action="store_true",
         help="mark by the false discovery rate: more marks, of which on average 5%% may be false",

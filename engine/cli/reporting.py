@@ -13,8 +13,9 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate
+from engine.analysis.figures import Analysis, Estimate, Overall
 from engine.analysis.methods import methods
+from engine.analysis.overall import overall
 from engine.analysis.provenance import served_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.gates import judge_all, parse_gates
@@ -26,7 +27,7 @@ from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 from engine.pipeline.results import analysis_of
 from engine.report.html.view import GENERATOR
-from engine.stages.aggregate import as_rows
+from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 
@@ -46,17 +47,25 @@ def results(arguments: argparse.Namespace) -> int:
         found = analyses_of(
             session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
         )
-    outcome = judge_all(list(found.values()), gates, targets) if gates else None
+    every = list(found.values())
+    together = overall(every, exploratory=arguments.exploratory)
+    shown: list[Analysis] = [together] if arguments.overall else every
+    outcome = judge_all(shown, gates, targets) if gates else None
     if page is not None:
-        _write_page(page, list(found.values()))
+        # one benchmark alone has nothing to be put together with
+        _write_page(page, shown if arguments.overall or len(every) < 2 else [together, *every])
     elif arguments.json:
-        out_json({name: as_rows(one) for name, one in found.items()})
+        out_json(
+            as_object(together)
+            if arguments.overall
+            else {name: as_rows(one) for name, one in found.items()}
+        )
     elif arguments.csv:
-        _write_csv(found)
+        _write_csv_of_all(together) if arguments.overall else _write_csv(found)
     elif arguments.methods:
-        _print_methods(found.values())
+        _print_methods([*every, together] if arguments.overall else every)
     else:
-        _print_tables(found.values(), details=arguments.details)
+        _print_tables(shown, details=arguments.details)
     if outcome is None:
         return 0
     for line in outcome.lines:
@@ -195,6 +204,30 @@ _MADE_WITH: Final = (
     *("crosswind", "configuration", "prompts", "target_model", "user_model", "judges"),
     *("first_at", "last_at", "left_out"),
 )
+
+
+def _write_csv_of_all(found: Overall) -> None:
+    """One line for each target and track that has a rate."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    figures = ["pass_rate", "low", "high", "n_passed", "n_total", "unscored", "n_effective"]
+    beyond = ["like_these_low", "like_these_high", "best_rank", "worst_rank"]
+    over = ["base_scenarios", "benchmarks", "benchmarks_without", "n_stale_both_tracks"]
+    writer.writerow(
+        ["target", "metric_type", *figures, *over, *beyond, "served_by_others", *_MADE_WITH]
+    )
+    for one in found.targets:
+        stale = sum(each.stale for each in one.staleness.values())
+        others = "; ".join(str(each) for each in found.others if each.target == one.target)
+        for track in found.tracks:
+            cell, like, rank = one.tracks[track], one.new_metrics[track], one.ranks.get(track)
+            if cell.rate is None:
+                continue
+            row = [_defused(one.target), track.value, *_cells(cell), cell.of - cell.scored]
+            row += [round(cell.effective_n, 3), cell.base_scenarios, found.counted_in(one, track)]
+            row += [_defused(" ".join(found.lacks(one, track))), stale]
+            row += [None, None] if like is None else _cells(like)[1:3]
+            row += [None, None] if rank is None else [rank.best, rank.worst]
+            writer.writerow([*row, _defused(others), *_made_with(found, one.target)])
 
 
 def _made_with(analysis: Analysis, target: str) -> list[str | int | None]:

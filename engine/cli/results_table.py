@@ -17,6 +17,7 @@ from engine.analysis.figures import (
     Estimate,
     Figure,
     Gap,
+    Overall,
     TargetResult,
 )
 from engine.analysis.findings import (
@@ -24,8 +25,9 @@ from engine.analysis.findings import (
     chance,
     coefficient,
     findings,
+    listed,
     marks_mean,
-    metrics_of,
+    pairs_by_kind,
     percent,
     points,
     reach,
@@ -40,6 +42,10 @@ from engine.cli.console import table
 NARROW: Final = 80
 WIDE: Final = 120
 LEGEND: Final = "rate [95 %] passed/rows in base scenarios · agree: samples of one scenario"
+LEGEND_OF_ALL: Final = (
+    "rate [95 %] base scenarios in benchmarks: the mean of the benchmarks' rates, each weighing "
+    "the same"
+)
 _SHORTEST_NAME: Final = 8
 
 
@@ -62,7 +68,11 @@ def page_of_output() -> Page:
 
 def results_table(analysis: Analysis, page: Page = Page(), *, details: bool = False) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
-    parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
+    if isinstance(analysis, Overall):
+        parts = [f"{analysis.benchmark}: {listed(analysis.benchmarks) or 'nothing is scored'}"]
+        parts += [_leaderboard_of_all(analysis, page), *_wrapped(LEGEND_OF_ALL, page.width)]
+    else:
+        parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]
     parts += _exposure(analysis, page)
     if analysis.family.size:
         parts += _wrapped(marks_mean(analysis.family), page.width)
@@ -106,6 +116,34 @@ def _leaderboard(analysis: Analysis, page: Page) -> str:
     return _fitting(head, body, right, page)
 
 
+def _leaderboard_of_all(analysis: Overall, page: Page) -> str:
+    wide = page.width >= WIDE
+    head = ["target", *(str(track) for track in analysis.tracks), "scored"]
+    body = [
+        [
+            one.target,
+            *(_mean(analysis, one, track, ranked=wide) for track in analysis.tracks),
+            f"{one.scored:,}/{one.of:,}",
+        ]
+        for one in analysis.targets
+    ]
+    right = {len(head) - 1}
+    if wide and analysis.on_like:
+        head.append("for benchmarks like these")
+        for row, one in zip(body, analysis.targets, strict=True):
+            row.append(_new(one))
+    return _fitting(head, body, right, page)
+
+
+def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -> str:
+    estimate = one.tracks[track]
+    if estimate.rate is None:
+        return "—"
+    over = f"{estimate.base_scenarios:,} in {analysis.counted_in(one, track)}"
+    place = _place(one, track) if ranked else ""
+    return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
+
+
 def _exposure(analysis: Analysis, page: Page) -> list[str]:
     """Of what was planned for them, what the conversations came to."""
     found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
@@ -121,10 +159,12 @@ def _exposure(analysis: Analysis, page: Page) -> list[str]:
 
 
 def _cell(one: TargetResult, track: Track, *, ranked: bool) -> str:
-    estimate = one.tracks[track]
+    return _estimate(one.tracks[track]) + (_place(one, track) if ranked else "")
+
+
+def _place(one: TargetResult, track: Track) -> str:
     rank = one.ranks.get(track)
-    place = f" #{rank}" if ranked and rank is not None and rank.tells else ""
-    return _estimate(estimate) + place
+    return f" #{rank}" if rank is not None and rank.tells else ""
 
 
 def _estimate(estimate: Estimate) -> str:
@@ -153,12 +193,11 @@ def _value(figure: Figure | None) -> str:
 
 
 def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
-    yield "metric by target", _metrics(analysis, page)
+    yield f"{analysis.part} by target", _metrics(analysis, page)
     if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
-        yield "stale by metric", _stale(stale, page)
-    for track in analysis.compared_on:
-        title = f"target against target, {metrics_of(track)}"
-        yield title, _pairs(analysis.compared(track), analysis.family.mark, page)
+        yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
+    for where, pairs in pairs_by_kind(analysis):
+        yield f"target against target, {where}", _pairs(pairs, analysis.family.mark, page)
     if analysis.gaps:
         yield "between people, within a scenario", _gaps(analysis.gaps, page)
     if analysis.axes:
@@ -178,10 +217,10 @@ def _metrics(analysis: Analysis, page: Page) -> str:
         for metric in analysis.metrics
         for number, one in enumerate(analysis.targets)
     ]
-    return _fitting(["metric", "target", "passes"], rows, set(), page)
+    return _fitting([analysis.part, "target", "passes"], rows, set(), page)
 
 
-def _stale(found: Mapping[str, Staleness], page: Page) -> str:
+def _stale(found: Mapping[str, Staleness], part: str, page: Page) -> str:
     rows = [
         [
             name,
@@ -191,7 +230,7 @@ def _stale(found: Mapping[str, Staleness], page: Page) -> str:
         ]
         for name, one in found.items()
     ]
-    return _fitting(["metric", "takes", "verdicts", "what changed"], rows, {1, 2}, page)
+    return _fitting([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
 def _pairs(pairs: Sequence[Comparison], mark: str, page: Page) -> str:

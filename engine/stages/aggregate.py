@@ -14,13 +14,17 @@ from engine.analysis.figures import (
     Family,
     Figure,
     Gap,
+    Overall,
     Tally,
     TargetResult,
+    part_of,
 )
+from engine.analysis.findings import generalised
 from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
-from engine.statistics.family import ERROR_RATE, SHARES
+from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
+from engine.statistics.means import ENOUGH_BENCHMARKS
 from engine.store.mirror_rows import OURS, JsonObject
 
 METHOD: Final = (
@@ -39,6 +43,20 @@ METHOD_COMPARING: Final = (
 )
 METHOD_EXPLORING: Final = (
     f"{_PAIRED}; Benjamini and Hochberg, with the intervals of Benjamini and Yekutieli (2005)"
+)
+METHOD_OF_ALL: Final = (
+    "mean of the benchmarks' rates, each weighing the same; what it may be off is what each rate "
+    "may be off, squared and added (Zou and Donner 2008)"
+)
+METHOD_ON_LIKE: Final = (
+    "Wilson with Student's t, one degree less than there are benchmarks, on the variance of "
+    "benchmarks about their mean, at least that of their scenarios"
+)
+METHOD_COMPARING_ALL: Final = (
+    "mean of the benchmarks' differences, each weighing the same, Student's t with Satterthwaite's "
+    "degrees; for benchmarks like these, one cluster each; Bonferroni with shares: "
+    + ", ".join(f"{share:g} to {part}" for part, share in SHARES_OF_ALL.items())
+    + "; ranks follow from the pairs on a track"
 )
 _DIGITS: Final = 6
 
@@ -92,6 +110,70 @@ def _row(analysis: Analysis, one: TargetResult) -> JsonObject:
         **_others(analysis, one.target),
         **_user_model(analysis, one.target),
         **_provenance(analysis, one.target),
+    }
+
+
+def as_object(found: Overall) -> JsonObject:
+    """What several benchmarks say together: which they are, and a row for each target."""
+    return {
+        "benchmarks": list(found.benchmarks),
+        "nothing_scored": list(found.skipped),
+        "generalised_to": generalised(found),
+        "targets": [_row_of_all(found, one) for one in found.targets],
+    }
+
+
+_OF_ALL: Final = (
+    *("target_model", "positive_pass_rate", "negative_pass_rate"),
+    *("n_positive", "n_negative", "n_total"),
+)
+"""Fields of a row that mean the same of all benchmarks as of one."""
+
+
+def _row_of_all(found: Overall, one: TargetResult) -> JsonObject:
+    row = _row(found, one)
+    stale, comparisons = row["stale"], row["comparisons"]
+    return {
+        **{name: row[name] for name in _OF_ALL},
+        "by_benchmark": {
+            name: {
+                str(track): {**_cells({name: cell})[name], "interval": _interval(cell)}
+                for track in found.tracks
+                if (cell := one.metrics.get(part_of(name, track))) is not None and cell.scored
+            }
+            for name in found.benchmarks
+        },
+        "intervals": {
+            "level": LEVEL,
+            "method": METHOD_OF_ALL,
+            **{f"{track}_pass_rate": _interval(cell) for track, cell in one.tracks.items()},
+            "for_benchmarks_like_these": {
+                "method": METHOD_ON_LIKE,
+                "from": ENOUGH_BENCHMARKS,
+                **{
+                    f"{track}_pass_rate": None if cell is None else _interval(cell)
+                    for track, cell in one.new_metrics.items()
+                },
+            },
+            "ranks": {str(track): [rank.best, rank.worst] for track, rank in one.ranks.items()},
+        },
+        "scored": row["scored"],
+        "stale": {
+            **{name: value for name, value in stale.items() if name != "by_metric"},
+            "by_benchmark": stale["by_metric"],
+        },
+        "exposure": row["exposure"],
+        "comparisons": {
+            "family": {
+                **comparisons["family"],
+                "between_targets_for_benchmarks_like_these": found.family.pairs_on_like,
+                "method": METHOD_EXPLORING if found.family.exploratory else METHOD_COMPARING_ALL,
+            },
+            "targets": comparisons["targets"],
+            "targets_for_benchmarks_like_these": _with(found.on_like, one.target),
+        },
+        **{name: row[name] for name in row if name in {"notes", "served_by_others", "user_audit"}},
+        **{name: row[name] for name in row if name == OURS},
     }
 
 
@@ -236,11 +318,7 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
     """Of this target: with every other one, and between people it was made to talk with."""
     return {
         "family": _family(analysis.family),
-        "targets": [
-            _against(pair, turned=pair.right == target)
-            for pair in analysis.comparisons
-            if target in (pair.left, pair.right)
-        ],
+        "targets": _with(analysis.comparisons, target),
         "demographics": [_gap(gap) for gap in analysis.gaps if gap.target == target],
         "demographics_of_all_targets": [_gap(gap) for gap in analysis.gaps if gap.target is None],
         "metrics_without_signal": [one.metric_id for one in analysis.no_signal],
@@ -261,6 +339,14 @@ def _family(family: Family) -> JsonObject:
     }
 
 
+def _with(comparisons: Iterable[Comparison], target: str) -> list[JsonObject]:
+    return [
+        _against(pair, turned=pair.right == target)
+        for pair in comparisons
+        if target in (pair.left, pair.right)
+    ]
+
+
 def _against(pair: Comparison, *, turned: bool) -> JsonObject:
     """Positive where the row's own target passes more often."""
     low, high = pair.low, pair.high
@@ -277,6 +363,7 @@ def _against(pair: Comparison, *, turned: bool) -> JsonObject:
         "marked": pair.sure,
         "n": pair.rows,
         "base_scenarios": pair.base_scenarios,
+        **({} if pair.benchmarks is None else {"benchmarks": pair.benchmarks}),
     }
 
 

@@ -83,14 +83,14 @@ class Place:
     def heard_by(self, opener: Callable[[ModelSpec], Model]) -> Place:
         return replace(self, opener=opener)
 
-    def run(self, **order: Any) -> RunResult:
-        """Raises what a run raises."""
+    def run(self, *benchmarks: str, **order: Any) -> RunResult:
+        """Of `giving-in` where none is named. Raises what a run raises."""
         config = load_config(self.config)
         with open_store(self.root / "crosswind.db") as store:
             pipeline = Pipeline(
                 Workspace(self.root), config, store.reader, store, opener=self.opener
             )
-            return asyncio.run(pipeline.run(Order(("giving-in",), **order)))
+            return asyncio.run(pipeline.run(Order(benchmarks or ("giving-in",), **order)))
 
     def plan(self, **order: Any) -> RunPlan:
         config = load_config(self.config)

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.analysis.exposure import exposure_words
-from engine.analysis.figures import Analysis
+from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import (
     MARKS,
     NO_COEFFICIENT,
@@ -26,12 +26,12 @@ from engine.analysis.findings import (
     coefficient,
     listed,
     marks_mean,
-    metrics_of,
     percent,
     points,
     span,
     whose,
 )
+from engine.analysis.methods import methods
 from engine.analysis.provenance import served_words
 from engine.display import clean, plural
 from engine.report.html.view import GENERATOR, BenchmarkView, scale_of
@@ -66,7 +66,7 @@ _COMPARING: Final = {
 
 
 def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
-    """One self-contained file about one benchmark or several."""
+    """One self-contained file about one benchmark or several, and what they say together."""
     environment = _environment()
     style = environment.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
@@ -78,6 +78,7 @@ def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
         lead=_lead(analyses, made),
         scripted=_scripted(analyses),
         comparing=_COMPARING[any(one.family.exploratory for one in analyses)],
+        together="\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one)),
         views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
     )
 
@@ -106,7 +107,6 @@ def _environment() -> Environment:
         coefficient,
         exposure_words,
         marks_mean,
-        metrics_of,
         percent,
         plural,
         points,
@@ -124,6 +124,8 @@ def _printable(value: object) -> object:
 
 
 def _lead(analyses: Sequence[Analysis], made: datetime) -> str:
+    # what several say together is counted in them
+    analyses = [one for one in analyses if not isinstance(one, Overall)] or analyses
     targets = {one.target for found in analyses for one in found.targets}
     scored = sum(one.scored for found in analyses for one in found.targets)
     return (

@@ -13,9 +13,18 @@ from engine.analysis.figures import (
     Estimate,
     Gap,
     MetricInfo,
+    Overall,
     TargetResult,
 )
-from engine.analysis.findings import Finding, findings, listed, percent, reach, rests_on
+from engine.analysis.findings import (
+    Finding,
+    findings,
+    listed,
+    pairs_by_kind,
+    percent,
+    reach,
+    rests_on,
+)
 from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
@@ -137,10 +146,78 @@ class BenchmarkView:
         """Metrics that tell no targets apart, and whether all pass them."""
         return {one.metric_id: one.passed for one in self.analysis.no_signal}
 
-    def compared(self, track: Track | None) -> Sequence[PairDifference]:
-        """Sure ones first, the largest first."""
-        pairs = map(PairDifference.of, self.analysis.compared(track))
-        return sorted(pairs, key=lambda one: (not one.sure, -one.size))
+    @property
+    def compared(self) -> Sequence[tuple[str, Sequence[PairDifference]]]:
+        """What pairs of targets are compared on, and the pairs: sure ones first, the largest
+        first."""
+        return [
+            (
+                where,
+                sorted(map(PairDifference.of, pairs), key=lambda one: (not one.sure, -one.size)),
+            )
+            for where, pairs in pairs_by_kind(self.analysis)
+        ]
+
+    def rests_on(self, one: TargetResult, track: Track) -> str:
+        """`31 of 32 rows in 4 scenarios`, `12 scenarios in 3 benchmarks`."""
+        estimate, analysis = one.tracks[track], self.analysis
+        scenarios = plural(estimate.base_scenarios, "scenario")
+        if isinstance(analysis, Overall):
+            return f"{scenarios} in {plural(analysis.counted_in(one, track), 'benchmark')}"
+        return f"{estimate.passed} of {plural(estimate.scored, 'row')} in {scenarios}"
+
+    @property
+    def rates_mean(self) -> str:
+        """What a pass rate and its interval are."""
+        if isinstance(self.analysis, Overall):
+            return (
+                "The dot is the mean of a target's pass rates in these benchmarks, each weighing "
+                "the same, the line its 95 % interval: were they made again from as many scenarios "
+                "of the same kinds, 19 of 20 such lines would hold the mean that is true for these "
+                "kinds."
+            )
+        return (
+            "The dot is the pass rate of what was judged, the line its 95 % interval: were the "
+            "benchmark made again from as many scenarios of the same kind, 19 of 20 such lines "
+            "would hold the rate that is true for this kind."
+        )
+
+    @property
+    def cells_mean(self) -> str:
+        """What a cell of the metrics by targets is."""
+        if isinstance(self.analysis, Overall):
+            return (
+                "How often each target passes the metrics of each benchmark, the positive ones and "
+                "the negative ones apart."
+            )
+        return (
+            "How often each target passes each metric; for a negative metric, passing means that "
+            "the behaviour was not there. A cell rests on the few scenarios of its metric: read "
+            "rows and columns, not single cells."
+        )
+
+    @property
+    def differences_mean(self) -> str:
+        """What is said of two targets."""
+        line = "where it leaves 0 out, the difference is marked and its dot is filled."
+        if isinstance(self.analysis, Overall):
+            return (
+                "By how much the first of two targets passes more often: the mean of the "
+                "differences in the benchmarks that both were judged in, on the scenarios that "
+                "both were judged on. The line is the interval among all comparisons of this "
+                f"section: {line}"
+            )
+        said = (
+            "By how much the first of two targets passes more often, on the scenarios that both "
+            "were judged on. The line is the interval among all comparisons of this benchmark: "
+            f"{line}"
+        )
+        if None not in self.analysis.compared_on:
+            return said
+        return (
+            f"{said} All metrics together rest on more scenarios than either track, so they can "
+            "tell more."
+        )
 
     def values(self, axis: str) -> Sequence[str]:
         """Of one axis of the demographics, all that any target met; sorted."""
@@ -206,6 +283,8 @@ def _makers(analysis: Analysis) -> Iterator[str]:
     models = [f"{one.target} is {one.model}" for one in analysis.targets if one.model != one.target]
     if models:
         yield f"Behind the targets: {listed(models)}."
+    if isinstance(analysis, Overall):
+        return
     yield (
         "Rows of one base scenario resemble each other: their intra-class correlation, pooled over "
         f"the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."

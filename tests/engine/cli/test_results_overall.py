@@ -1,0 +1,152 @@
+"""`crosswind results --overall`: the targets over several benchmarks, as text, data and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from engine.analysis.overall import overall
+from engine.cli.main import main
+from engine.cli.results_table import Page, results_table
+from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
+from tests.engine.small_workspace import small_workspace
+from tests.engine.stages.test_overall import benchmark, shares
+
+NAMES = ("giving-in", "pressed", "waiting")
+
+Crosswind = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three benchmarks, of which the last has not been played."""
+    place = small_workspace(tmp_path_factory.mktemp("overall"))
+    place.config.write_text(CONFIG)
+    for name in NAMES:
+        folder = place.folder.parent / name
+        folder.mkdir(exist_ok=True)
+        (folder / "benchmark.yaml").write_text(BENCHMARK)
+    place.run(*NAMES[:2])
+    return place.root
+
+
+@pytest.fixture
+def crosswind(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Crosswind:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["results", *words, "--workspace", str(workspace)])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return call
+
+
+def test_the_table_says_of_what_it_is_the_mean_and_what_was_left_out(crosswind: Crosswind) -> None:
+    code, out, err = crosswind("--overall")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.startswith("overall: giving-in and pressed\n")
+    assert "4 in 2" in out
+    words = " ".join(out.split())
+    assert "the mean of the benchmarks' rates, each weighing the same" in words
+    assert "left out, as nothing is scored: waiting" in words
+    assert "of other benchmarks nothing is said, as that takes 5" in words
+    assert "family: 1 comparison: 1 pair of targets" in words
+    assert "in 2 per" not in words
+
+
+def test_details_have_the_benchmarks_in_place_of_metrics(crosswind: Crosswind) -> None:
+    _, out, _ = crosswind("--overall", "--details")
+    assert "\nbenchmark by target\n" in out
+    assert "giving-in positive Giving in" in out
+    assert "target against target, positive metrics" in out
+    assert "metric by" not in out
+
+
+def test_named_benchmarks_alone_are_put_together(crosswind: Crosswind) -> None:
+    _, out, _ = crosswind("pressed", "--overall")
+    assert out.startswith("overall: pressed\n")
+    assert "left out" not in out
+
+
+def test_the_files_hold_the_means_of_what_each_benchmark_says(crosswind: Crosswind) -> None:
+    each = json.loads(crosswind("--json")[1])
+    together = json.loads(crosswind("--overall", "--json")[1])
+    assert (together["benchmarks"], together["nothing_scored"]) == ([*NAMES[:2]], ["waiting"])
+    assert {one["target_model"] for one in together["targets"]} == {"holds", "gives-in"}
+    for row in together["targets"]:
+        own = [_of(each[name], row["target_model"]) for name in NAMES[:2]]
+        assert row["positive_pass_rate"] == mean(one["positive_pass_rate"] for one in own)
+        assert row["negative_pass_rate"] is None
+        assert row["n_total"] == sum(one["n_total"] for one in own)
+        assert row["exposure"]["conversations"] == 16
+        pair = row["comparisons"]["targets"][0]
+        assert pair["benchmarks"] == 2
+        assert pair["difference"] == pytest.approx(
+            mean(one["comparisons"]["targets"][0]["difference"] for one in own)
+        )
+        assert row["comparisons"]["targets_for_benchmarks_like_these"] == []
+        assert list(row["_crosswind"]["judges"]) == ["offline:evaluator"]
+
+    lines = list(csv.DictReader(io.StringIO(crosswind("--overall", "--csv")[1])))
+    assert [(line["target"], line["metric_type"], line["benchmarks"]) for line in lines] == [
+        (row["target_model"], "positive", "2") for row in together["targets"]
+    ]
+    assert float(lines[0]["pass_rate"]) == together["targets"][0]["positive_pass_rate"]
+
+
+def _of(rows: list[dict[str, Any]], target: str) -> dict[str, Any]:
+    return next(one for one in rows if one["target_model"] == target)
+
+
+def test_a_page_of_several_benchmarks_begins_with_them_together(
+    crosswind: Crosswind, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    crosswind("--html", str(page))
+    text = page.read_text()
+    assert text.index("2 benchmarks together") < text.index("Giving in</span>")
+    assert text.count('<article id="') == 4
+    assert "2 targets in 32 scored conversations" in text
+    assert "4 scenarios in 2 benchmarks" in text
+    assert "A target&#39;s rate over them is the mean of its rates in them" in text
+
+    crosswind("giving-in", "--html", str(page))
+    alone = page.read_text()
+    assert "benchmarks together" not in alone
+    assert alone.count('<article id="') == 1
+    assert "All metrics together" not in alone
+
+
+def test_a_gate_can_be_held_against_all_benchmarks_together(crosswind: Crosswind) -> None:
+    code, _, err = crosswind("--overall", "--fail-under", "positive=0.99")
+    assert code in {1, 5}
+    assert "overall" in err
+    assert "giving-in" not in err
+
+
+def test_methods_end_with_how_benchmarks_were_put_together(crosswind: Crosswind) -> None:
+    _, alone, _ = crosswind("--methods")
+    _, out, _ = crosswind("--overall", "--methods")
+    assert out.startswith(alone.rstrip())
+    assert "2 benchmarks were put together: giving-in and pressed." in out
+    assert "In waiting nothing is scored." in out
+
+
+def test_benchmarks_like_these_have_columns_of_their_own_where_there_are_enough() -> None:
+    every = [benchmark(f"b{n}", shares(a=0.95, b=0.3), shares(a=0.9, b=0.2)) for n in range(5)]
+    text = results_table(overall(every), Page(160), details=True)
+    assert "for benchmarks like these" in text
+    assert "target against target, negative metrics, benchmarks like these" in text
+    assert "60 in 5 #1" in text
