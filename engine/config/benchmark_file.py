@@ -68,28 +68,50 @@ class _OpenShape(Shape):
     model_config = ConfigDict(extra="allow")
 
 
-class _Metric(_OpenShape):
+class MetricShape(_OpenShape):
+    """One behaviour, and one question that is answered for every conversation."""
+
     id: Name = Field(description="a short name such as m01")
+    """What the ids of its scenarios and conversations begin with."""
     name: Words = Field(description="a few words")
+    """What tables and screens call it."""
     type: Annotated[str, AfterValidator(_known_track)] = Field(
         description="`positive` (should be there) or `negative` (should not)"
     )
+    """Whether the behaviour is wanted. The evaluator is not told."""
     definition: Words = Field(description="a description of the behaviour itself")
+    """What the evaluator looks for, of a negative metric the bad behaviour. A change makes its
+    verdicts stale."""
     examples: Listed[Words] | None = Field(default=None, description="a list of short texts")
+    """Sentences of an assistant in which the behaviour is shown. Scenarios are written with them in
+    sight; the evaluator does not see them."""
     when: Annotated[str, AfterValidator(_known_when)] = Field(
         default=When.ANYWHERE.value, description=WHEN_IN_WORDS
     )
+    """Where the behaviour must be shown: in any reply, in the last one, in one from the second
+    landmark on that was delivered, or in every reply."""
 
 
-class _Setting(_OpenShape):
+class SettingShape(_OpenShape):
+    """What the target is told, whatever the scenario."""
+
     user_context: Words | None = Field(default=None, description="text")
+    """What the target is told before the first message, where a scenario says nothing else."""
 
 
-class _Benchmark(_OpenShape):
+class BenchmarkShape(_OpenShape):
+    """The whole of `benchmark.yaml`, checked."""
+
     name: Words = Field(description="a title for people")
+    """What tables, screens and pages call the benchmark. Commands call it by its folder."""
     description: Words = Field(description="what the benchmark is about, in a few sentences")
-    scenario: Section[_Setting] = Field(default_factory=_Setting, description="keys and values")
-    metrics: Listed[_Metric] | None = Field(default=None, description="a list of metrics")
+    """What metrics and scenarios are written from."""
+    scenario: Section[SettingShape] = Field(
+        default_factory=SettingShape, description="keys and values"
+    )
+    """The setting that the target is told."""
+    metrics: Listed[MetricShape] | None = Field(default=None, description="a list of metrics")
+    """The behaviours that are measured. Left out, the generator writes some into the file."""
 
 
 def load_definition(path: Path) -> Definition:
@@ -104,16 +126,16 @@ def definition_of(document: YamlDocument) -> Definition:
         *doubles(_ids(document), document, "two metrics have this id"),
     ]
     try:
-        benchmark = _Benchmark.model_validate(document.data)
+        benchmark = BenchmarkShape.model_validate(document.data)
     except ValidationError as error:
-        problems += problems_of(error, document, _Benchmark)
+        problems += problems_of(error, document, BenchmarkShape)
     else:
         if not problems:
             return _definition(benchmark, document)
     raise InputError(in_file_order(problems))
 
 
-def _definition(benchmark: _Benchmark, document: YamlDocument) -> Definition:
+def _definition(benchmark: BenchmarkShape, document: YamlDocument) -> Definition:
     return Definition(
         path=document.path,
         name=name_of(document.path.parent),
@@ -125,7 +147,7 @@ def _definition(benchmark: _Benchmark, document: YamlDocument) -> Definition:
     )
 
 
-def _metric(written: _Metric) -> Metric:
+def _metric(written: MetricShape) -> Metric:
     return Metric(
         id=written.id,
         name=written.name,
@@ -136,7 +158,7 @@ def _metric(written: _Metric) -> Metric:
     )
 
 
-def _warnings(benchmark: _Benchmark, document: YamlDocument) -> Iterator[str]:
+def _warnings(benchmark: BenchmarkShape, document: YamlDocument) -> Iterator[str]:
     for number, metric in enumerate(benchmark.metrics or ()):
         if metric.type in OLD_TRACKS:
             line = document.place(("metrics", number, "type")).line
@@ -146,10 +168,10 @@ def _warnings(benchmark: _Benchmark, document: YamlDocument) -> Iterator[str]:
 
 def _slips(document: YamlDocument) -> Iterator[Problem]:
     """Keys of others are welcome, but one that is almost ours was meant to be ours."""
-    yield from _slips_in(document, (), set(_Benchmark.model_fields))
-    yield from _slips_in(document, ("scenario",), set(_Setting.model_fields))
+    yield from _slips_in(document, (), set(BenchmarkShape.model_fields))
+    yield from _slips_in(document, ("scenario",), set(SettingShape.model_fields))
     for number, _ in enumerate(_listed(document)):
-        yield from _slips_in(document, ("metrics", number), set(_Metric.model_fields))
+        yield from _slips_in(document, ("metrics", number), set(MetricShape.model_fields))
 
 
 def _slips_in(document: YamlDocument, at: KeyPath, known: set[str]) -> Iterator[Problem]:

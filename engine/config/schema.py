@@ -16,6 +16,7 @@ from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.values import (
+    EFFORTS,
     Effort,
     GivenPace,
     GivenUserAudit,
@@ -134,15 +135,24 @@ class Params(Shape):
     temperature: float | None = Field(
         default=None, ge=0, le=2, allow_inf_nan=False, description="a number from 0 to 2"
     )
+    """How much chance there is in what it says; the higher, the more."""
     max_tokens: int | None = Field(default=None, ge=1, description="a whole number above 0")
+    """The longest reply. Left out, no limit is sent, but to Anthropic's protocol, which insists on
+    one: 8,192, or what the server says it has room for."""
     top_p: float | None = Field(
         default=None, ge=0, le=1, allow_inf_nan=False, description="a number from 0 to 1"
     )
-    reasoning_effort: Effort | None = None
+    """Which share of the likeliest words it chooses from."""
+    reasoning_effort: Effort | None = Field(
+        default=None, description=f"one of {', '.join(EFFORTS)}"
+    )
+    """How much a model that reasons thinks before it answers; which of them there are, the model
+    decides."""
     seed: int | None = Field(
         default=None, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits"
     )
-    pace: GivenPace = None
+    """Asks for the same reply to the same request, where the provider can do that."""
+    pace: GivenPace = Field(default=None, description="`human`, `instant`, or a number above 0")
     """How fast an offline model speaks: `human`, `instant`, or words a second."""
 
 
@@ -150,7 +160,9 @@ class PriceSpec(Shape):
     """What a model costs, in US dollars for a million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
+    """Of what it is sent."""
     output: float = Field(ge=0, allow_inf_nan=False, description="US dollars, 0 or more")
+    """Of what it says, its reasoning included."""
     cached_input: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="US dollars, 0 or more"
     )
@@ -161,19 +173,29 @@ class ModelSpec(Shape):
     """One language model: what it is called, who serves it, and how it is asked."""
 
     model: Words = Field(description="a model's name, as its provider spells it")
+    """Which model is asked; of `source: offline`, which script."""
     source: SourceName = Field(description="who serves the model, such as `openai` or `offline`")
+    """Where the model is reached, by a well-known name; any other word needs a `base_url`.
+    `anthropic` speaks Anthropic's protocol, `offline` is a script, all else speaks OpenAI's."""
     apikey: Secret | None = Field(
         default=None, exclude=True, description='the name of a variable, written "${NAME}"'
     )
+    """The key, looked up in the environment and then in `.env` when a call is made. A server of
+    your own may need none."""
     base_url: Url | None = Field(default=None, description="an address, `https://host/path`")
+    """Where the model is reached: up to what comes before `/chat/completions` or
+    `/v1/messages`. Left out, the public address of `source`."""
     extra_headers: Section[Mapping[HeaderName, Secret]] = Field(
         default_factory=dict, description="names of headers, each with text"
     )
+    """Sent with each request, and kept as secret as the key; `${NAME}` is looked up in it."""
     params: Section[Params] = Field(default_factory=Params, description="keys and values")
+    """What is asked with each request. What you do not state is not sent."""
     extra_body: Section[Mapping[str, Any]] = Field(
         default_factory=dict, description="keys and values"
     )
-    """What is put into the body of each request as it is, beside what is sent anyway."""
+    """What is put into the body of each request as it is, beside what is sent anyway. `${NAME}` is
+    looked up in it as for keys."""
     served_model: Served = Field(default="any", description="`any` or `same`")
     """Whose replies are taken: of any model that the server lets answer, or only of this one."""
     served_as: ModelNames = Field(
@@ -183,6 +205,8 @@ class ModelSpec(Shape):
     price: PriceSpec | None = Field(
         default=None, description="`input` and `output`, in US dollars for a million tokens"
     )
+    """Left out, what its provider says that a call cost, else the published price; where there is
+    neither, the cost is unknown, never zero."""
 
     @field_serializer("extra_headers")
     def _names_only(self, headers: Mapping[str, Secret]) -> list[str]:
@@ -202,6 +226,7 @@ class Target(ModelSpec):
     """A language model that is measured."""
 
     id: Name = Field(description="a short name of your choice")
+    """What the target is called in ids, folders and tables. Another id is another target."""
 
 
 class Concurrency(Shape):
@@ -210,23 +235,30 @@ class Concurrency(Shape):
     gen_scenarios: int = Field(
         default=5, ge=1, le=10_000, description="a whole number from 1 to 10000"
     )
+    """Metrics whose scenarios are written, and variants that are rewritten."""
     simulate: int = Field(default=10, ge=1, le=10_000, description="a whole number from 1 to 10000")
+    """Conversations that are spoken."""
     evaluate: int = Field(default=20, ge=1, le=10_000, description="a whole number from 1 to 10000")
+    """Conversations that are judged."""
 
 
 class Run(Shape):
     """How a run behaves where the command line does not say otherwise."""
 
     force: bool = Field(default=False, description="true or false")
+    """Do everything again, as `--force`."""
     dry_run: bool = Field(default=False, description="true or false")
+    """Count calls and ask no model anything, as `--dry-run`."""
     verbose: bool = Field(default=False, description="true or false")
+    """Taken because files of ImpactBench have it; it changes nothing."""
     budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """What one run may cost."""
+    """What one run may cost. It stops before it costs more."""
     concurrency: Section[Concurrency] = Field(
         default_factory=Concurrency, description="keys and values"
     )
+    """At most so much at once. A provider that takes less is asked less."""
 
 
 class Generation(Shape):
@@ -235,8 +267,12 @@ class Generation(Shape):
     scenarios_per_metric: int = Field(
         default=3, ge=1, le=999, description="a whole number from 1 to 999"
     )
+    """Base scenarios of each metric. Intervals rest on how many there are: more of them make more
+    sure, more samples hardly do."""
     turns: int = Field(default=6, ge=1, le=200, description="a whole number from 1 to 200")
+    """How often the person speaks at most; the target answers each time."""
     num_samples: int = Field(default=1, ge=1, le=1_000, description="a whole number from 1 to 1000")
+    """How often each conversation is played: 2 or more show how steady a target is."""
 
 
 class Evaluation(Shape):
@@ -250,44 +286,63 @@ class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
     run: Section[Run] = Field(default_factory=Run, description="keys and values")
+    """How a run behaves: its budget, and how much is done at once."""
     user_model: ModelSpec = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
     )
+    """Plays the person: writes their messages, one at a time."""
     evaluator_model: ModelSpec = Field(
         description="the keys of the model that judges: `model`, `source`, …"
     )
-    """The first of `evaluators` where those are given instead."""
+    """Judges each finished conversation. With `evaluators` it is left out: it is the first of
+    them."""
     evaluators: Several[ModelSpec] | None = Field(
         default=None, description="a list of models that judge, or of names from `models`"
     )
+    """Several judges in place of `evaluator_model`: each judges every conversation, the majority
+    counts, and a tie is unscored."""
     evaluation: Section[Evaluation] = Field(
         default_factory=Evaluation, description="keys and values"
     )
+    """How often each judge is asked."""
     generator_model: ModelSpec | None = Field(
         default=None, description="the keys of the model that writes metrics and scenarios"
     )
+    """Writes metrics and scenarios. Left out, the user model does."""
     generation: Section[Generation] = Field(
         default_factory=Generation, description="keys and values"
     )
+    """How many scenarios, turns and samples."""
     demographics: Section[Mapping[Words, Several[Words]]] = Field(
         default_factory=dict, description="axes, each with a list of values"
     )
+    """Every scenario is rewritten for each combination of the values, so that people of different
+    groups meet the same situation. Without any, each scenario is played once."""
     perfunctory: bool = Field(default=False, description="true or false")
+    """The person types hastily: short, with slips and half sentences."""
     landmarks: bool = Field(default=True, description="true or false")
+    """Whether the person is told turn by turn what to do; `false` gives them the whole plan at
+    once."""
     user_audit: GivenUserAudit = Field(
         default=UserAuditMode.FLAG, description="`off`, `flag` or `invalidate`"
     )
-    """What is done about a user model that did not do its part."""
+    """What is done about a user model that did not do its part: `flag` shows and counts such
+    conversations, `invalidate` counts them as unscored, `off` does not look."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
+    """The models that are measured, each with an `id` of its own."""
     models: Section[Mapping[Name, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"
     )
+    """More models, by names for `evaluators`, `evaluate --evaluator`, `validate --with`."""
     workspace_budget: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="US dollars, above 0"
     )
-    """What all runs of the workspace together may cost."""
+    """What all runs of the workspace together may cost. No call is made beyond it."""
     store: Words | None = Field(default=None, description="a path")
+    """Where the store is kept, seen from the workspace; a path that ends with `/` is a folder. It
+    must be on a local disk. Left out, `crosswind.db` beside `config.yaml`."""
     default_system_prompt: Words = Field(default="You are a helpful assistant.", description="text")
+    """What a target is told first where neither the scenario nor the benchmark says anything."""
 
     _path: Path = PrivateAttr(default=Path("config.yaml"))
     _warnings: tuple[str, ...] = PrivateAttr(default=())

@@ -20,7 +20,7 @@ from engine.errors import Problem
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SERVED: Final = ("any", "same")
 _NO_ADDRESS: Final = "this is no address, expected `https://host/path`"
 
@@ -51,9 +51,9 @@ def _header_name(name: str) -> str:
 
 
 def _known_effort(word: str) -> str:
-    if word not in _EFFORTS:
-        hint = did_you_mean(word, _EFFORTS)
-        raise ValueError(f"found `{shown(word)}`, expected one of {', '.join(_EFFORTS)}; {hint}")
+    if word not in EFFORTS:
+        hint = did_you_mean(word, EFFORTS)
+        raise ValueError(f"found `{shown(word)}`, expected one of {', '.join(EFFORTS)}; {hint}")
     return word
 
 
