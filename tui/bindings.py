@@ -77,9 +77,14 @@ class KeyAction(NamedTuple):
 
 def own_bindings(node: DOMNode) -> Iterator[Binding]:
     """Those that our classes give a node, one for each key, the nearest class first."""
-    for kind in type(node).__mro__:
-        if kind.__module__.partition(".")[0] == "tui":
-            yield from Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
+    yield from bindings_of(type(node))
+
+
+def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
+    """The same for every node of a class."""
+    for each in kind.__mro__:
+        if each.__module__.partition(".")[0] == "tui":
+            yield from Binding.make_bindings(each.__dict__.get("BINDINGS", ()))
 
 
 def deeds(nodes: Iterable[DOMNode]) -> list[KeyAction]:

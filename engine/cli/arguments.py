@@ -48,7 +48,7 @@ def nearest_word(word: str, known: Iterable[str]) -> str | None:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Raises `InputError`; `--help` and `--version` print and raise `SystemExit`."""
     parser = build_parser()
-    commands = _commands(parser)
+    commands = commands_of(parser)
     command = _first_word(argv, parser)
     if command is not None:
         _known_command(command, commands)
@@ -74,7 +74,7 @@ def _first_word(argv: Sequence[str], parser: argparse.ArgumentParser) -> str | N
     return None
 
 
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to its commands)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             return dict(action.choices)
