@@ -10,7 +10,7 @@ TREE   := engine tui tests sample_benchmarks docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test check lint types tests check-long format synthetic bench pictures clean
+.PHONY: help setup demo quick test check lint types tests check-long format synthetic bench docs docs-serve pictures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ synthetic: $(STAMP) ## make a workspace of 30,240 conversations in DIR=… to me
 
 bench: $(STAMP) ## measure everything that has a figure, as a Markdown table; takes some minutes
 	@$(BIN)/python -m tests.benchmarks $(PARTS)
+
+docs: $(STAMP) ## build the manual into build/manual/site, strictly
+	@$(BIN)/python -m docs.manual
+
+docs-serve: $(STAMP) ## show the manual in a browser while it is written
+	@$(BIN)/python -m docs.manual --serve
 
 pictures: $(STAMP) ## draw the pictures in docs/ from the real app
 	@$(BIN)/python docs/pictures.py

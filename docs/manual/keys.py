@@ -1,0 +1,76 @@
+"""What every key does, from the bindings of all classes of the app that have some."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+import tui
+from docs.manual.markdown import code, table
+from tui.app import CrosswindApp
+from tui.bindings import bindings_of, key_name
+from tui.navigation import MAIN_SCREENS, SCREENS, load
+
+_HEADS: Final = ("keys", "in the footer", "what it does")
+
+
+def keys_reference() -> str:
+    """By place: everywhere, each screen, what is opened over it, lists and texts."""
+    parts = ["## Everywhere", _table([CrosswindApp])]
+    known: set[type[DOMNode]] = {CrosswindApp}
+    for place in MAIN_SCREENS:
+        screen = load(place.screen)
+        known.add(screen)
+        parts += [f"## {place.name}", f"Key {code(place.key)}: {place.meaning}.", _table([screen])]
+    for name, where in SCREENS.items():
+        screen = load(where)
+        if isinstance(screen, type) and screen not in known and has_keys(screen):
+            known.add(screen)
+            parts += [f"## {name.capitalize()}", _table([screen])]
+    rest = [kind for kind in bound_classes() if not known & set(kind.__mro__)]
+    dialogs = [kind for kind in rest if issubclass(kind, Screen)]
+    parts += ["## Dialogs", _table(dialogs)]
+    parts += ["## In lists and texts", _table(kind for kind in rest if kind not in dialogs)]
+    return "\n\n".join(parts)
+
+
+def bound_classes() -> Iterator[type[DOMNode]]:
+    """Every class of the app whose own keys stand in its source."""
+    for module in pkgutil.walk_packages(tui.__path__, "tui."):
+        if module.name.endswith("__main__"):
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            if (
+                isinstance(kind, type)
+                and issubclass(kind, DOMNode)
+                and kind.__module__ == module.name
+                and kind.__dict__.get("BINDINGS")
+            ):
+                yield kind
+
+
+def has_keys(kind: type[DOMNode]) -> bool:
+    return any(True for _ in bindings_of(kind))
+
+
+def _table(kinds: Iterable[type[DOMNode]]) -> str:
+    """What can be done, each once, with all the keys that do it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind in kinds:
+        for binding in bindings_of(kind):
+            keys = found.setdefault((binding.description, _meaning(binding)), [])
+            name = code(key_name(binding.key))
+            if name not in keys:
+                keys.append(name)
+    rows = [(" ".join(keys), word, meaning) for (word, meaning), keys in found.items()]
+    return table(_HEADS, rows)
+
+
+def _meaning(binding: Binding) -> str:
+    return binding.tooltip or binding.description

@@ -1,0 +1,29 @@
+"""Short lists that stand within a page: sources that know their address, and why rows fail."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docs.manual.markdown import code, table
+from engine.config.sources import KNOWN_SOURCES, OFFLINE
+from engine.pipeline.remedies import KnownFailure
+from engine.providers.endpoint import KEYLESS, PUBLIC_ADDRESSES
+
+_PASSES: Final = {True: "may pass by itself", False: "needs you"}
+
+
+def sources() -> str:
+    """The words that `source` takes by themselves, with where they lead."""
+    rows = [
+        (code(name), code(PUBLIC_ADDRESSES[name]), "" if name in KEYLESS else "yes")
+        for name in sorted(KNOWN_SOURCES - {OFFLINE})
+    ]
+    return table(("`source`", "address", "needs a key"), rows)
+
+
+def failures() -> str:
+    """The kinds in which failed rows are grouped, in the order of the screen Problems."""
+    rows = [
+        (f"**{kind.name_in_words}**", kind.advice, _PASSES[kind.can_pass]) for kind in KnownFailure
+    ]
+    return table(("what failed", "what to do", ""), rows)

@@ -1,0 +1,75 @@
+"""The manual's pages as they are built: those that are written, with what is made from the program
+in its place."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from docs.manual.commands import command_reference
+from docs.manual.configuration import benchmark_reference, config_reference
+from docs.manual.keys import keys_reference
+from docs.manual.lists import failures, sources
+from docs.manual.store import store_reference
+
+DOCS: Final = Path(__file__).parents[1]
+SETTINGS: Final = DOCS / "zensical.toml"
+_KINDS: Final = (".md", ".svg", ".css")
+_PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
+
+
+def architecture() -> str:
+    """What stands beside the README, without its title, which the page has."""
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text("utf-8")
+    return text.split("\n", 1)[1].strip()
+
+
+BUILT: Final[Mapping[str, Callable[[], str]]] = {
+    "architecture": architecture,
+    "benchmark": benchmark_reference,
+    "commands": command_reference,
+    "configuration": config_reference,
+    "failures": failures,
+    "keys": keys_reference,
+    "sources": sources,
+    "store": store_reference,
+}
+"""What stands between `<!-- built: NAME -->` and `<!-- /built -->` when the manual is built. Read
+without that, a page has there what to do instead."""
+
+
+def filled(text: str) -> str:
+    """A page with all that is made from the program. Raises `KeyError` for an unknown name."""
+    return _PLACE.sub(lambda place: BUILT[place[1]](), text)
+
+
+def write_pages(folder: Path) -> None:
+    """All pages, pictures and settings, into a folder of ours. What did not change is not touched,
+    so that whoever watches it sees what did."""
+    pages = folder / "docs"
+    wanted = {path.relative_to(DOCS) for path in DOCS.rglob("*") if path.suffix in _KINDS}
+    for path in pages.rglob("*"):
+        if path.is_file() and path.relative_to(pages) not in wanted:
+            path.unlink()
+    for name in sorted(wanted):
+        content = (DOCS / name).read_bytes()
+        if name.suffix == ".md":
+            content = filled(content.decode("utf-8")).encode("utf-8")
+        _put(pages / name, content)
+    _put(folder / SETTINGS.name, SETTINGS.read_bytes())
+
+
+def _put(path: Path, content: bytes) -> None:
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def clean(folder: Path) -> None:
+    """Without what an earlier build left, which could hide a dead link."""
+    for name in ("site", ".cache"):
+        shutil.rmtree(folder / name, ignore_errors=True)

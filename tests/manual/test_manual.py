@@ -1,0 +1,253 @@
+"""The manual: nothing is left out, what it shows is so, and no link leads nowhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from docs.manual.__main__ import build
+from docs.manual.commands import command_reference
+from docs.manual.configuration import (
+    benchmark_reference,
+    config_reference,
+    meanings,
+    sections,
+)
+from docs.manual.keys import bound_classes, keys_reference
+from docs.manual.pages import BUILT, DOCS, SETTINGS, filled
+from docs.manual.sessions import followed, worked_pages
+from docs.manual.store import store_reference
+from engine.cli.arguments import build_parser, commands_of
+from engine.config.benchmark_file import BenchmarkShape
+from engine.config.schema import Config, ModelSpec, Target, load_config
+from tui.bindings import bindings_of, key_name
+
+ROOT: Final = DOCS.parent
+PAGES: Final = sorted(DOCS.rglob("*.md"))
+READ_AS_FILES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+_FENCE: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# The built site
+
+
+class Addresses(HTMLParser):
+    """What a page loads, what it links to, and where in it one can be led."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.places: set[str] = {""}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            match tag, name:
+                case _, "id":
+                    self.places.add(value or "")
+                case "a", "href":
+                    self.links.append(value or "")
+                case _, "src" | "href":
+                    self.loads.append(value or "")
+                case _:
+                    pass
+
+
+@cache
+def addresses(page: Path) -> Addresses:
+    found = Addresses()
+    found.feed(page.read_text("utf-8"))
+    return found
+
+
+def dead(page: Path, link: str) -> bool:
+    path, place = urldefrag(link)
+    target = (page.parent / unquote(path)).resolve() if path else page
+    if not target.is_file():
+        return True
+    return target.suffix == ".html" and unquote(place) not in addresses(target).places
+
+
+@pytest.mark.process
+def test_it_is_built_strictly_with_no_dead_link_and_asks_no_other_server(tmp_path: Path) -> None:
+    assert build(tmp_path) == 0
+    site = tmp_path / "site"
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    assert len(pages) == len(PAGES)
+    for page in pages:
+        assert "<!-- built" not in page.read_text("utf-8")
+        found = addresses(page)
+        assert [one for one in found.loads if urlsplit(one).netloc] == [], page
+        own = [one for one in (*found.loads, *found.links) if not urlsplit(one).scheme]
+        assert [one for one in own if dead(page, one)] == [], page
+    for picture in (*site.rglob("*.svg"), *site.rglob("*.css")):
+        assert re.findall(r"url\([\"']?https?:[^)]*\)", picture.read_text("utf-8")) == [], picture
+
+
+def test_every_page_stands_in_its_table_of_contents() -> None:
+    listed = re.findall(r'= "([\w/-]+\.md)"', SETTINGS.read_text("utf-8"))
+    assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", READ_AS_FILES, ids=page_name)
+def test_read_as_a_file_a_page_leads_only_to_files_that_are_there(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    links = [link for link in _LINK.findall(text) if not urlsplit(link).scheme]
+    wrong = [one for one in links if not (page.parent / urldefrag(one).url).exists()]
+    assert wrong == []
+
+
+def test_what_is_made_from_the_program_stands_in_one_page_each() -> None:
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    assert sorted(re.findall(r"<!-- built: (\w+) -->", text)) == sorted(BUILT)
+    with pytest.raises(KeyError):
+        filled("<!-- built: nothing -->\n<!-- /built -->")
+
+
+# What is made from the program
+
+
+def test_every_command_and_all_that_it_takes_has_its_place() -> None:
+    told = command_reference()
+    parser = build_parser()
+    for name, command in {"": parser, **commands_of(parser)}.items():
+        part = told.partition(f"{{#{name}}}")[2].partition("\n## ")[0] if name else told
+        for action in command._actions:
+            shared = {"--help", "--workspace", "--plain", "--slow", "--no-mouse"}
+            for option in set(action.option_strings) - shared - {"-h"}:
+                assert f"`{option}" in part, (name, option)
+            if not action.option_strings and isinstance(action.metavar, str) and name:
+                assert action.metavar in part, (name, action.metavar)
+
+
+def shapes() -> Iterator[type[BaseModel]]:
+    yield Config
+    yield BenchmarkShape
+    yield Target
+    for root in (Config, BenchmarkShape, ModelSpec):
+        yield from (shape for _, shape in sections(root))
+
+
+def test_every_key_of_the_configuration_has_its_place_and_says_what_it_is_for() -> None:
+    told = config_reference() + benchmark_reference()
+    for shape in shapes():
+        said = meanings(shape)
+        for name, field in shape.model_fields.items():
+            row = f"`{name}`"
+            assert row in told
+            assert said.get(name), f"{shape.__name__}.{name} has no sentence below it"
+            assert field.description, f"{shape.__name__}.{name} does not say what it may be"
+
+
+def test_every_key_of_the_app_has_its_place() -> None:
+    told = keys_reference()
+    for kind in bound_classes():
+        for binding in bindings_of(kind):
+            named = f"`{key_name(binding.key)}`"
+            meaning = binding.tooltip or binding.description
+            lines = [line for line in told.splitlines() if named in line and meaning in line]
+            assert lines, (kind, binding)
+
+
+def test_every_table_of_the_store_and_every_column_has_its_place() -> None:
+    told = store_reference()
+    for part in told.split("### ")[1:]:
+        heading, said, *_ = part.split("\n\n")
+        assert said, f"{heading} has no sentence above it"
+    for column in ("landmark", "served_by", "user_faults", "marks"):
+        assert f"| `{column}` |" in told
+    assert "when it last said that it is there" in told
+
+
+# What it shows
+
+
+@pytest.mark.parametrize("page", worked_pages(), ids=page_name)
+def test_a_worked_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
+    text = page.read_text("utf-8")
+    assert followed(text, tmp_path) == text, (
+        "what it shows is not what is printed now; look at the difference, then take it with "
+        "`python -m docs.manual.sessions --write`"
+    )
+
+
+def configurations() -> Iterator[Any]:
+    for page in (ROOT / "README.md", *PAGES):
+        for block in _YAML.findall(page.read_text("utf-8")):
+            yield pytest.param(block, id=f"{page_name(page)}: {block.split(chr(10))[0][:40]}")
+
+
+@pytest.mark.parametrize("block", configurations())
+def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> None:
+    shown = yaml.safe_load(block)
+    offline = {"model": "user", "source": "offline"}
+    target = {"id": "one", "model": "one", "source": "mine", "base_url": "http://127.0.0.1:1/v1"}
+    whole: dict[str, Any] = {
+        "user_model": offline,
+        "evaluator_model": {"model": "evaluator", "source": "offline"},
+        "targets": [target],
+    }
+    if isinstance(shown, list):
+        whole["targets"] = shown
+    elif set(shown) <= set(ModelSpec.model_fields):
+        whole["targets"] = [target | shown]
+    else:
+        whole |= shown
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(whole), "utf-8")
+    load_config(path)
+
+
+# Messages
+
+
+def messages() -> list[str]:
+    text = (DOCS / "troubleshooting.md").read_text("utf-8")
+    return re.findall(r"^### `(.*)`$", text, re.MULTILINE)
+
+
+@cache
+def texts_of_the_program() -> list[str]:
+    """Every text in its source, with `…` for what is put in when it is printed."""
+    return [
+        text
+        for room in ("engine", "tui")
+        for path in (ROOT / room).rglob("*.py")
+        for text in _texts(ast.walk(ast.parse(path.read_bytes())))
+    ]
+
+
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Constant(value=str(text)):
+                yield text
+            case ast.JoinedStr(values=parts):
+                yield "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts
+                )
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("message", messages())
+def test_a_message_that_is_quoted_stands_in_the_program(message: str) -> None:
+    pieces = [re.escape(piece.strip()) for piece in message.split("…") if piece.strip()]
+    pattern = re.compile(".*".join(pieces), re.DOTALL)
+    assert any(pattern.search(text) for text in texts_of_the_program())
