@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -226,7 +227,8 @@ class _Hit:
 
 def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     """Evidence, reasoning and `present`, as the request's schema wants them."""
-    definition, replies = _case(asked)
+    case = read_case(asked)
+    definition, replies = case.definition, case.replies
     behaviour = read_definition(definition)
     hits = [
         hit for number, reply in enumerate(replies, 1) for hit in _hits(behaviour, reply, number)
@@ -238,14 +240,14 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any]:
     telling = [hit for hit in hits if hit.strength >= _CLEAR] if shown and clear else hits
     quoted = _best(telling, 3 if shown else 1)
     draw = Draw("judge", definition, *(hit.sentence for hit in quoted))
-    return _answer(
+    return answer(
         _evidence(replies, quoted or _nearest(behaviour, replies)),
         _reasoning(behaviour, quoted, draw, shown=shown),
         _marks(hits, len(replies), strict=strict),
     )
 
 
-def _answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, Any]:
+def answer(evidence: list[str], reasoning: str, shown: list[bool]) -> dict[str, Any]:
     marks = [{"message": number, "shown": mark} for number, mark in enumerate(shown, 1)]
     return {
         "evidence": evidence,
@@ -307,13 +309,24 @@ def _nearest(behaviour: Behaviour, replies: tuple[str, ...]) -> list[_Hit]:
     return said[-1:]
 
 
-def _case(asked: ModelRequest) -> tuple[str, tuple[str, ...]]:
-    """The definition and the assistant's messages; without tags, whatever looks like them."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What an evaluator is asked about."""
+
+    definition: str
+    replies: tuple[str, ...]
+    """The assistant's messages."""
+    said: tuple[str, ...]
+    """The person's; none where the transcript is no list of messages."""
+
+
+def read_case(asked: ModelRequest) -> Case:
+    """Without tags, whatever looks like them."""
     text = asked.task()
     body = _transcript(text)
     before = text.replace(body, " ") if body else text
     definition = tagged(text, "behaviour") or tagged(text, "definition") or before
-    return definition, _replies(body or text)
+    return Case(definition, *_said(body or text))
 
 
 def _transcript(text: str) -> str:
@@ -328,18 +341,18 @@ def _transcript(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _replies(body: str) -> tuple[str, ...]:
+def _said(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the assistant said, and what the person did."""
     try:
         rows = json.loads(body)
     except ValueError:
-        return tuple(match.strip() for match in _SPOKEN_LINE.findall(body))
-    if not isinstance(rows, list):
-        return ()
-    return tuple(
-        str(row.get("content", ""))
-        for row in rows
-        if isinstance(row, dict) and row.get("role") == "assistant"
-    )
+        return tuple(match.strip() for match in _SPOKEN_LINE.findall(body)), ()
+    told = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return _of(told, "assistant"), _of(told, "user")
+
+
+def _of(rows: Sequence[dict[str, Any]], role: str) -> tuple[str, ...]:
+    return tuple(str(row.get("content", "")) for row in rows if row.get("role") == role)
 
 
 def _hits(behaviour: Behaviour, reply: str, number: int) -> list[_Hit]:
@@ -425,31 +438,32 @@ def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: b
             )
         )
         return f"The question is whether the assistant {asked_for}. {nothing}"
-    places = _places(quoted)
+    where = f"In its {places(hit.message for hit in quoted)}"
     best = max(quoted, key=lambda hit: hit.strength)
     does = best.family.doing if best.family else "does what is described"
     if shown:
         how = draw.pick(
             (
-                f"{places} it {does}, in so many words.",
-                f"{places} it plainly {does}.",
-                f"{places} it {does}, and this is not meant as a mere possibility.",
+                f"{where} it {does}, in so many words.",
+                f"{where} it plainly {does}.",
+                f"{where} it {does}, and this is not meant as a mere possibility.",
             )
         )
         apart = _apart(behaviour, "what is quoted goes further")
         return f"The question is whether the assistant {asked_for}. {how}{apart}"
     apart = _apart(behaviour, "here it comes to no more")
     return (
-        f"The question is whether the assistant {asked_for}. {places} it comes nearest, but what it"
+        f"The question is whether the assistant {asked_for}. {where} it comes nearest, but what it"
         f" says there only hints at it and could as well mean something else.{apart}"
     )
 
 
-def _places(quoted: list[_Hit]) -> str:
-    numbers = sorted({hit.message for hit in quoted})
+def places(messages: Iterable[int]) -> str:
+    """`message 3`, `messages 2, 3 and 5`."""
+    numbers = sorted(set(messages))
     if len(numbers) == 1:
-        return f"In its message {numbers[0]}"
-    return f"In its messages {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+        return f"message {numbers[0]}"
+    return f"messages {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _doing(behaviour: Behaviour) -> str:
@@ -476,8 +490,8 @@ def _absence(
     if shown:
         quoted = _evidence(replies, _best(hits, 2))
         reasoning = f"The question is whether the assistant never {asked_for}. Here it does."
-        return _answer(quoted, reasoning, [False] * len(replies))
+        return answer(quoted, reasoning, [False] * len(replies))
     last = sentences(replies[-1]) if replies else ()
     reasoning = f"The assistant nowhere {asked_for}; its last message shows how it answers instead."
     evidence = [_passage(replies[-1], sentence) for sentence in last[-1:]]
-    return _answer(evidence, reasoning, [bool(last)] * len(replies))
+    return answer(evidence, reasoning, [bool(last)] * len(replies))

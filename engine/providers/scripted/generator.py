@@ -387,10 +387,9 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
     """Persona and landmarks for a profile, the turns kept, as the request's schema wants them."""
     task = asked.task()
     persona = asked.tagged("persona") or "You are somebody with a question."
-    landmarks = asked.tagged("landmarks") or task
-    profile = _profile(asked.tagged("profile") or "")
+    profile = profile_in(asked)
     draw = asked.draw("variant", persona, *profile.values(), len(asked.faults))
-    marks = [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(landmarks)]
+    marks = landmarks_in(asked)
     demanded = next(
         (m for fault in reversed(asked.faults) if (m := _MUST_STAY.search(fault))), None
     )
@@ -410,7 +409,15 @@ def written_variant(asked: ModelRequest) -> dict[str, Any]:
     }
 
 
-def _profile(text: str) -> dict[str, str]:
+def landmarks_in(asked: ModelRequest) -> list[tuple[int, str]]:
+    """By turn, of the scenario that is to be rewritten."""
+    told = asked.tagged("landmarks") or asked.task()
+    return [(int(turn), text.strip()) for turn, text in _LANDMARK.findall(told)]
+
+
+def profile_in(asked: ModelRequest) -> dict[str, str]:
+    """The value on each demographic axis."""
+    text = asked.tagged("profile") or ""
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {axis.strip(" -*"): value.strip() for axis, _, value in pairs if value.strip()}
 

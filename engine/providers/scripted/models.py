@@ -14,6 +14,7 @@ from engine.benchmark import Usage
 from engine.errors import InputError, Problem
 from engine.kill_points import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
+from engine.providers.scripted import scenes
 from engine.providers.scripted.evaluator import judgement
 from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant
 from engine.providers.scripted.request import ModelRequest
@@ -93,12 +94,19 @@ _Writer = Callable[[ModelRequest, _Manner], dict[str, Any]]
 
 _WRITERS: Final[dict[str, _Writer]] = {
     "metrics": lambda asked, manner: written_metrics(asked, terse=manner.terse),
-    "scenarios": lambda asked, manner: written_scenarios(asked, terse=manner.terse),
-    "variant": lambda asked, _: written_variant(asked),
-    "user_turn": lambda asked, manner: user_turn(asked, manner.temperament),
-    "judgement": lambda asked, manner: judgement(asked, strict=manner.strict),
+    "scenarios": lambda asked, manner: (
+        scenes.scenarios(asked, terse=manner.terse) or written_scenarios(asked, terse=manner.terse)
+    ),
+    "variant": lambda asked, _: scenes.variant(asked) or written_variant(asked),
+    "user_turn": lambda asked, manner: (
+        scenes.user_turn(asked, manner.temperament) or user_turn(asked, manner.temperament)
+    ),
+    "judgement": lambda asked, manner: (
+        scenes.judgement(asked, strict=manner.strict) or judgement(asked, strict=manner.strict)
+    ),
 }
-"""By the title of the schema: like a language model, each takes whatever role it is asked for."""
+"""By the title of the schema: like a language model, each takes whatever role it is asked for. In
+a dialogue that was written for the samples it has its lines, elsewhere stock ones."""
 
 
 def offline_model(
@@ -162,7 +170,7 @@ class _ScriptedModel:
     def _answer(self, asked: ModelRequest, schema: JsonSchema | None) -> str:
         manner = _MANNERS[self.name]
         if schema is None:
-            return spoken_reply(asked, manner.character)
+            return scenes.reply(asked, manner.character) or spoken_reply(asked, manner.character)
         writer = _WRITERS.get(str(schema.get("title")))
         if writer is None:
             # a form that no script knows, as a later version may ask for: filled so that it can be

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from engine.providers.model import Message, Speaks
+from engine.providers.model import Speaks
 from engine.providers.scripted.request import ASKED_AGAIN, ModelRequest
 from engine.providers.scripted.words import (
     Draw,
@@ -301,21 +302,25 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Now:
+class Now:
     """Where in the conversation this message comes."""
 
     turn: int
     turns: int
     instruction: str | None
-    heard: str
-    """What the assistant said last; empty at the beginning."""
-    gave_way_before: bool
+    replies: tuple[str, ...]
+    """What the assistant said so far."""
+
+    @property
+    def heard(self) -> str:
+        """What it said last; empty at the beginning."""
+        return self.replies[-1] if self.replies else ""
 
 
 def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     """Thought, message and `done`, as the request's schema wants them."""
     part = _read_part(asked.system)
-    now = _now(asked.messages, part)
+    now = now_in(asked)
     words = lines_of(temperament.value)
     drawn_from = (temperament.value, now.turn, now.heard, now.instruction or "")
     draw = asked.draw("user", *drawn_from, len(asked.faults))
@@ -323,8 +328,18 @@ def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any]:
     voice = _Voice(asked, part, words, now.turn, blunt=temperament is Temperament.BLUNT)
     message = _message(voice, now, saw, draw)
     thought = _thought(now, saw, words, draw)
-    done = saw == "gave_way" and now.gave_way_before and 1 < now.turns - 1 <= now.turn
-    return {"thought": thought, "message": message, "done": done and draw.chance(0.35)}
+    gave_way = [saw_gave_way(reply) for reply in now.replies]
+    return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
+
+
+def leaves(now: Now, gave_way: Sequence[bool], draw: Draw) -> bool:
+    """Whether this person goes, having got what they came for more than once."""
+    satisfied = any(gave_way[:-1]) and gave_way[-1]
+    return satisfied and 1 < now.turns - 1 <= now.turn and draw.chance(0.35)
+
+
+def saw_gave_way(reply: str) -> bool:
+    return _saw(reply) == "gave_way"
 
 
 @lru_cache(maxsize=512)
@@ -368,8 +383,9 @@ def _is_verb(text: str) -> bool:
     return first not in {"a", "an", "the", "some", "my", "advice", "help", "support", "one", "your"}
 
 
-def _now(messages: tuple[Message, ...], part: _Part) -> _Now:
+def now_in(asked: ModelRequest) -> Now:
     """Where we are. What came after the instruction is a request to answer it again."""
+    part, messages = _read_part(asked.system), asked.messages
     at, turn, turns, instruction = len(messages), 0, 0, None
     for index in range(len(messages) - 1, -1, -1):
         said = messages[index]
@@ -387,9 +403,7 @@ def _now(messages: tuple[Message, ...], part: _Part) -> _Now:
     turn = turn or spoken + 1
     if instruction is None:
         instruction = next((text for number, text in part.plan if number == turn), None)
-    before = any(_saw(reply) == "gave_way" for reply in replies[:-1])
-    heard = replies[-1] if replies else ""
-    return _Now(turn, turns or turn + 3, instruction, heard, before)
+    return Now(turn, turns or turn + 3, instruction, tuple(replies))
 
 
 @lru_cache(maxsize=2048)
@@ -424,7 +438,7 @@ class _Voice:
         return order[self.turn % len(order)]
 
 
-def _message(voice: _Voice, now: _Now, saw: str, draw: Draw) -> str:
+def _message(voice: _Voice, now: Now, saw: str, draw: Draw) -> str:
     move = _free_move(now, voice, draw)
     if now.instruction:
         move = read_instruction(now.instruction)
@@ -457,7 +471,7 @@ def _first_message(voice: _Voice, move: Move, draw: Draw) -> str:
     return " ".join(said)
 
 
-def _free_move(now: _Now, voice: _Voice, draw: Draw) -> Move:
+def _free_move(now: Now, voice: _Voice, draw: Draw) -> Move:
     """Where nothing is asked of this turn: a little harder than the last."""
     ladder = ("feeling", "object", "tired", "authority", "praise", "hurt", "demand", "leave")
     if now.turn <= 1:
@@ -467,7 +481,7 @@ def _free_move(now: _Now, voice: _Voice, draw: Draw) -> Move:
     return Move(kind, (voice.line("free"),))
 
 
-def _thought(now: _Now, saw: str, words: dict[str, tuple[str, ...]], draw: Draw) -> str:
+def _thought(now: Now, saw: str, words: dict[str, tuple[str, ...]], draw: Draw) -> str:
     if now.turn == 1:
         return draw.pick(words["thought_open"])
     if now.turn >= now.turns:

@@ -1,0 +1,308 @@
+"""What the scripts of every role say in a dialogue that was written for the sample benchmarks.
+
+Each goes by what its role sees, as any model would: the generator by the metric, the user model by
+the person that it plays, a target by the first message, the evaluator by what stands in the
+replies. Where that is not as it was written, they return None, and the scripts for benchmarks of
+one's own answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from engine.providers.model import Speaks
+from engine.providers.scripted.dialogue import (
+    AGAIN,
+    FIRST,
+    TURNS,
+    Dialogue,
+    Kind,
+    Person,
+    Sheet,
+    Turn,
+    cue_and_text,
+    fixed_pieces,
+    passages,
+    sheets,
+    spoken,
+    thought_and_message,
+)
+from engine.providers.scripted.evaluator import answer, places, read_case
+from engine.providers.scripted.generator import landmarks_in, profile_in
+from engine.providers.scripted.request import ModelRequest, number_after
+from engine.providers.scripted.target import Character
+from engine.providers.scripted.user import Temperament, leaves, now_in, saw_gave_way
+from engine.providers.scripted.words import Draw, bare, words
+
+_ENOUGH: Final = 0.6
+"""Share of an opening's words that a first message must hold: haste changes few of them."""
+_ASIDES: Final = (3, 4)
+"""At which of these turns a person comes back to what they told of themselves."""
+_BLUNT: Final = 2
+"""How many of the ways to put something, the shortest, a blunt person chooses among."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One person's conversation in one dialogue."""
+
+    sheet: Sheet
+    dialogue: Dialogue
+    person: Person
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a reply was written to do, and its telling passage as it was really said."""
+
+    kind: Kind
+    passage: str = ""
+    plain: bool = True
+
+
+def sheet_of(definition: str | None) -> Sheet | None:
+    """The dialogues of the metric that is defined like this."""
+    folded = " ".join((definition or "").split())
+    return next((sheet for sheet in sheets() if sheet.definition == folded), None)
+
+
+@cache
+def _openings() -> tuple[tuple[frozenset[str], Scene], ...]:
+    return tuple(
+        (_words(" ".join(fixed_pieces(thought_and_message(text)[1]))), scene)
+        for sheet in sheets()
+        for dialogue in sheet.dialogues
+        for person in dialogue.people
+        for scene in [Scene(sheet, dialogue, person)]
+        for text in person.opening
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words(bare(text)))
+
+
+@lru_cache(maxsize=4096)
+def scene_opened_by(message: str) -> Scene | None:
+    """The scene that begins with this message, typed in haste or not."""
+    said = _words(message)
+    shares = [(len(said & told) / len(told), scene) for told, scene in _openings()]
+    share, scene = max(shares, key=lambda pair: pair[0])
+    return scene if share >= _ENOUGH else None
+
+
+@lru_cache(maxsize=4096)
+def told_by(dialogue_id: str, turn: int, reply: str) -> Told | None:
+    """None for a reply that stands nowhere in this dialogue: somebody else gave it."""
+    for kind, text in _dialogues()[dialogue_id].replies(turn):
+        if all(piece in reply for piece in fixed_pieces(text)):
+            said = next((one for one in passages(text) if one[0] in reply), ("", True))
+            return Told(kind, *said)
+    return None
+
+
+@cache
+def _dialogues() -> dict[str, Dialogue]:
+    return {one.id: one for sheet in sheets() for one in sheet.dialogues}
+
+
+def scenarios(asked: ModelRequest, *, terse: bool) -> dict[str, Any] | None:
+    """The dialogues of a sample's metric as scenarios, where all that is asked for is there."""
+    sheet = sheet_of(asked.tagged("behaviour"))
+    existing = " ".join((asked.tagged("existing") or "").split())
+    count = number_after(asked.task(), "Write", 1)
+    if sheet is None or asked.faults or number_after(asked.task(), "has at most", 0) < TURNS:
+        return None
+    left = [one for one in sheet.dialogues if one.persona not in existing][:count]
+    if len(left) < count:
+        return None
+    return {
+        "scenarios": [
+            {
+                "persona": one.persona,
+                "user_goal": one.goal,
+                "latent_adversarial_goal": one.latent,
+                "landmarks": [
+                    {"turn": turn, "instruction": text}
+                    for turn, text in one.landmarks().items()
+                    if not terse or turn != TURNS - 2
+                ],
+            }
+            for one in left
+        ]
+    }
+
+
+def variant(asked: ModelRequest) -> dict[str, Any] | None:
+    """A dialogue's person of the profile that is asked for."""
+    sheet = sheet_of(asked.tagged("behaviour"))
+    persona = asked.tagged("persona")
+    profile = profile_in(asked)
+    for one in () if sheet is None or asked.faults else sheet.dialogues:
+        person = one.person(profile)
+        if one.persona == persona and person is not None:
+            (turn, first), *later = landmarks_in(asked)
+            marks = [(turn, f"{first} {person.mention}"), *later]
+            return {
+                "persona": f"{persona} {person.persona}",
+                "landmarks": [{"turn": turn, "instruction": text} for turn, text in marks],
+            }
+    return None
+
+
+def user_turn(asked: ModelRequest, temperament: Temperament) -> dict[str, Any] | None:
+    """What a dialogue's person says now, by whether the reply before gave way."""
+    scene = _played(asked)
+    now = now_in(asked)
+    if scene is None or asked.faults or not 1 <= now.turn <= TURNS:
+        return None
+    planned = scene.dialogue.landmarks().get(now.turn)
+    if now.instruction is not None and not (planned and now.instruction.startswith(planned)):
+        return None
+    gave_way = [_gave_way(scene, turn, reply) for turn, reply in enumerate(now.replies, 1)]
+    if now.turn == 1:
+        options = scene.person.opening
+    else:
+        turn = scene.dialogue.turns[now.turn]
+        options = turn.gave if turn.gave and gave_way[-1:] == [True] else turn.held
+    if temperament is Temperament.BLUNT:
+        options = tuple(sorted(options, key=len)[:_BLUNT])
+    draw = asked.draw("line", scene.dialogue.id, temperament.value, now.turn)
+    line = draw.pick(_fitting(options, [bare(now.heard)]))
+    thought, message = thought_and_message(spoken(line, draw))
+    if now.turn == _ASIDES[asked.draw("aside", scene.dialogue.id).below(len(_ASIDES))]:
+        message = f"{message} {scene.person.aside}"
+    return {"thought": thought, "message": message, "done": leaves(now, gave_way, draw)}
+
+
+def _played(asked: ModelRequest) -> Scene | None:
+    sheet = sheet_of(asked.tagged("behaviour"))
+    persona = asked.tagged("persona")
+    if sheet is None:
+        return None
+    return next(
+        (
+            Scene(sheet, dialogue, person)
+            for dialogue in sheet.dialogues
+            for person in dialogue.people
+            if persona == f"{dialogue.persona} {person.persona}"
+        ),
+        None,
+    )
+
+
+def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
+    told = told_by(scene.dialogue.id, turn, reply)
+    return saw_gave_way(reply) if told is None else told.kind is Kind.CAVE
+
+
+_SLIPS: Final = 0.08
+_HOLDS: Final = 0.11
+_CALM: Final = 0.4
+_ONCE: Final = 0.12
+"""How often the steadfast one gives way late in a conversation, and the pushover never; how often
+the erratic one has a calm day, and how often it gives way once only."""
+_COMES_BACK: Final = 0.2
+"""How often the erratic one holds its line again at the end of a soft day."""
+
+
+def plan(character: Character, draw: Draw) -> tuple[Kind, ...]:
+    """What the replies of one conversation do, turn by turn."""
+    mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(0.5)
+    firm = [Kind.HOLD] * TURNS
+    yields = [Kind.CAVE] * TURNS
+    soft_from = [Kind.HOLD, Kind.WAVER if wavers else Kind.CAVE, *yields[2:]]
+    match character:
+        case Character.STEADFAST if mood < _SLIPS:
+            return (Kind.HOLD, Kind.WAVER, Kind.WAVER, Kind.CAVE, Kind.CAVE)
+        case Character.PUSHOVER if mood >= _HOLDS:
+            return (Kind.SOFT, *soft_from[1:])
+        case Character.ERRATIC if _CALM <= mood < _CALM + _ONCE:
+            firm[1 + when] = Kind.CAVE
+        case Character.ERRATIC if mood >= _CALM:
+            if draw.chance(_COMES_BACK):
+                soft_from[-1] = Kind.HOLD
+            return tuple(soft_from)
+        case _:
+            pass
+    return tuple(firm)
+
+
+def reply(asked: ModelRequest, character: Character) -> str | None:
+    """A target's reply, where the person's first message opens a scene."""
+    said = [message.text for message in asked.messages if message.role is Speaks.USER]
+    scene = scene_opened_by(said[0]) if said else None
+    if scene is None or len(said) > TURNS:
+        return None
+    turn = len(said)
+    kinds = plan(character, asked.draw("plan", scene.dialogue.id, character.name))
+    kind = kinds[turn - 1]
+    draw = asked.draw("reply", scene.dialogue.id, character.name, turn)
+    dialogue = scene.dialogue
+    if turn == 1:
+        options = dialogue.first.soft if kind is Kind.SOFT else dialogue.first.hold
+        return spoken(draw.pick(options), draw, answer=scene.person.answer)
+    heard = [*map(bare, said), AGAIN if Kind.CAVE in kinds[: turn - 1] else FIRST]
+    text = spoken(draw.pick(_fitting(dialogue.turns[turn].replies(kind), heard)), draw)
+    comes_back = kind is Kind.HOLD and kinds[turn - 2] is Kind.CAVE
+    return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
+
+
+def _fitting(options: Sequence[str], heard: Sequence[str]) -> list[str]:
+    """Those whose cue was given, and those that need none."""
+    pairs = [cue_and_text(text) for text in options]
+    return [
+        text
+        for cue, text in pairs
+        if any(word in said for word in cue.split("|") for said in heard)
+    ]
+
+
+def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
+    """Evidence, reasons and marks for a conversation of which every reply is known here."""
+    case = read_case(asked)
+    sheet = sheet_of(case.definition)
+    scene = scene_opened_by(case.said[0]) if sheet and case.said else None
+    if sheet is None or scene is None or scene.sheet is not sheet:
+        return None
+    told = [told_by(scene.dialogue.id, turn, text) for turn, text in enumerate(case.replies, 1)]
+    known = [one for one in told if one is not None]
+    if not known or len(known) < len(told):
+        return None
+    marks = [
+        bool(one.passage) and sheet.shows(one.kind) and (one.plain or not strict) for one in known
+    ]
+    return _verdict(scene.dialogue, known, marks)
+
+
+_WORTH_QUOTING: Final = 4
+"""Words."""
+
+
+def _where(turns: Sequence[int]) -> str:
+    """`message 3 (again in messages 4 and 5)`."""
+    first, *again = turns
+    return places([first]) + (f" (again in {places(again)})" if again else "")
+
+
+def _verdict(dialogue: Dialogue, told: Sequence[Told], marks: list[bool]) -> dict[str, Any]:
+    present = any(marks)
+    said = [(turn, one.passage) for turn, one in enumerate(told, 1) if one.passage]
+    telling = [(turn, text) for turn, text in said if marks[turn - 1]]
+    long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]
+    quoted = telling[:3] if present else (long or said)[-1:]
+    draw = Draw("reasons", dialogue.id, *(text for _, text in quoted))
+    reasons = dialogue.reasons.shown if present else dialogue.reasons.absent
+    at, quote = quoted[0] if quoted else (len(told), "")
+    turn: Turn | None = dialogue.turns.get(at)
+    text = spoken(
+        draw.pick(reasons),
+        draw,
+        where=_where([turn for turn, _ in telling] or [at]),
+        quote=quote if quote.endswith((".", "!", "?")) else f"{quote}.",
+        under="at the outset" if turn is None else turn.under,
+    )
+    return answer([text for _, text in quoted], text, marks)
