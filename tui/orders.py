@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.analysis.overall import ALL
 from engine.cli.pricing import checked, confirmed
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
 from engine.config.templates import is_template, new_benchmark
 from engine.pipeline.order import Order, PricedOrder
-from engine.pipeline.report import Report, added_up
+from engine.pipeline.report import Report, added_up, added_up_together
 from engine.watch import BenchmarkInfo
 
 
@@ -92,5 +93,8 @@ class Orders:
         return is_template(self.session.workspace.definition_path(name))
 
     def report(self, benchmark: str) -> Report:
-        """Of everything that was judged; it takes a while on a large store."""
+        """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on
+        a large store."""
+        if benchmark == ALL:
+            return added_up_together(self.session.workspace, self.session.config, self.store)
         return added_up(self.session.workspace, self.session.config, self.store, benchmark)

@@ -42,6 +42,8 @@ from engine.statistics.paired import Difference
 from engine.user_audit import FaultKind, UserAuditMode
 
 NAME: Final = "overall"
+ALL: Final = "*"
+"""Stands for all benchmarks where one is named; no benchmark can have this name."""
 _Of = tuple[Track, str, str]
 """On what, and which two targets."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate
+from engine.analysis.figures import Analysis, Estimate, MeanEstimate
 from engine.analysis.findings import percent
 from engine.benchmark import Track
 from engine.cli.arguments import nearest_word
@@ -198,10 +198,10 @@ def _ruling_of_interval(estimate: Estimate, bound: float) -> Ruling:
 def _rate(estimate: Estimate) -> str:
     if estimate.rate is None or estimate.low is None or estimate.high is None:
         return "—"
-    return (
-        f"{percent(estimate.rate)} [{_exact(estimate.low)} to {_exact(estimate.high)}], "
-        f"{estimate.passed}/{estimate.scored} in {plural(estimate.base_scenarios, 'scenario')}"
-    )
+    over = plural(estimate.base_scenarios, "scenario")
+    if not isinstance(estimate, MeanEstimate):
+        over = f"{estimate.passed}/{estimate.scored} in {over}"
+    return f"{percent(estimate.rate)} [{_exact(estimate.low)} to {_exact(estimate.high)}], {over}"
 
 
 def _exact(rate: float) -> str:

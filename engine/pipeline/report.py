@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.analysis.figures import Analysis
 from engine.analysis.onset import Course, Sighting, courses, since
+from engine.analysis.overall import overall
 from engine.analysis.validation import ValidationReport
 from engine.benchmark import Track
 from engine.branches import Branch
@@ -63,6 +64,15 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(courses(sightings, own.generation.turns)),
         )
+
+
+def added_up_together(workspace: Workspace, config: Config, store: Path) -> Report:
+    """As `added_up`, of all benchmarks together. Raises `CrosswindError`."""
+    definitions = [
+        load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
+    ]
+    with closing(open_reader(store)) as reader:
+        return Report(overall([analysis_of(one, config, reader) for one in definitions]))
 
 
 def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iterator[Sighting]:

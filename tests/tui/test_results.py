@@ -14,8 +14,9 @@ import pytest
 from textual.pilot import Pilot
 
 import tui
-from engine.analysis.figures import Analysis, MetricInfo
+from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import Course, Sighting, courses, since
+from engine.analysis.overall import ALL, overall
 from engine.analysis.validation import Result, Side, Swap, validation_report
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
@@ -23,7 +24,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.link import EngineState
-from engine.pipeline.report import Report, Validated, added_up
+from engine.pipeline.report import Report, Validated, added_up, added_up_together
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import small_workspace
@@ -31,7 +32,7 @@ from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.onset import course_rows
-from tui.results.standing import ONE_LINE_FROM, says_rows, standing_rows
+from tui.results.standing import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.text import VerdictScope, line_of
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -40,6 +41,7 @@ from tui.services.preferences import Memory
 from tui.text.ink import Ink, length
 from tui.text.plot import Curve, load, plot
 from tui.text.whiskers import Whiskers, whiskers
+from tui.widgets.heat_map import HeatCell
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable
 
@@ -649,3 +651,97 @@ def test_where_a_cost_is_from_is_told_without_a_warning() -> None:
     texts = ["".join(piece.text for piece in row.line).strip() for row in rows]
     assert words in texts
     assert not any("The calls cost" in text and text != words for text in texts)
+
+
+# All benchmarks together
+
+
+def together() -> Analysis:
+    every = {SECOND: SIDES, BENCHMARK: {**SIDES, HELD: {**SIDES[HELD], METRICS[0]: mixed(0.5)}}}
+    return overall([replace(an_analysis(of), benchmark=name) for name, of in every.items()])
+
+
+SECOND = "second"
+
+
+def with_a_second_benchmark(theatre: Theatre) -> None:
+    [info] = theatre.watch.benchmarks
+    theatre.watch.describe([info, replace(info, name=SECOND)], theatre.watch.link)
+
+
+def test_all_benchmarks_together_are_one_key_away(theatre: Theatre) -> None:
+    with_a_second_benchmark(theatre)
+    asked: list[str] = []
+
+    def report(name: str) -> Report:
+        asked.append(name)
+        return Report(together() if name == ALL else an_analysis())
+
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "O together" in on_screen(pilot).splitlines()[-1]
+        await pilot.press("O")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "all 2 benchmarks together" in shown
+        assert "24 scenarios, 2 benchmarks" in shown
+        assert "of other benchmarks nothing is said" in shown
+        assert "rows" not in shown
+        assert "course" not in shown
+        for name, said in {
+            "target": "these benchmarks",
+            "metrics": f"− {SECOND} negative",
+            "pairs": "positive metrics",
+        }.items():
+            await pilot.press("right_curly_bracket")
+            await pilot.pause()
+            assert f"[{name}]" in on_screen(pilot)
+            assert said in on_screen(pilot), name
+        await pilot.press("O")
+        await theatre.tick(pilot)
+        assert f"{BENCHMARK} 1 of 2" in on_screen(pilot)
+        await pilot.press("left_square_bracket")
+        await theatre.tick(pilot)
+        assert "all 2 benchmarks together" in on_screen(pilot)
+        assert asked == [BENCHMARK, ALL]
+
+    theatre.perform(script, app=app_with(theatre, report))
+
+
+def test_one_benchmark_alone_is_put_together_with_nothing(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "together" not in on_screen(pilot).splitlines()[-1]
+        await pilot.press("O")
+        await theatre.tick(pilot)
+        assert "benchmarks together" not in on_screen(pilot)
+
+    theatre.perform(script, app=app_with(theatre, Sums(a_report())))
+
+
+def test_a_figure_of_all_benchmarks_leads_to_the_verdicts_behind_it() -> None:
+    found = together()
+    known = [BENCHMARK, SECOND, f"{BENCHMARK}@evaluator-strict"]
+    behind = behind_spot(found, HeatCell(1, 0))
+    assert behind is not None
+    assert line_of(behind, found, known) == f"benchmark:{SECOND} target:{HELD} type:negative"
+    everywhere = line_of(VerdictScope((HELD,), track=Track.POSITIVE), found, known)
+    assert everywhere.startswith(f"benchmark:{SECOND},{BENCHMARK} -benchmark:")
+    assert everywhere.endswith("type:positive")
+
+
+def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    (place.folder.parent / SECOND).mkdir()
+    (place.folder.parent / SECOND / "benchmark.yaml").write_text(place.benchmark.read_text())
+    place.run("giving-in", SECOND)
+    config, workspace = load_config(place.config), Workspace(tmp_path)
+    found = added_up_together(workspace, config, tmp_path / "crosswind.db").analysis
+    assert isinstance(found, Overall)
+    assert list(found.benchmarks) == ["giving-in", SECOND]
+    each = [
+        added_up(workspace, config, tmp_path / "crosswind.db", name).analysis
+        for name in found.benchmarks
+    ]
+    assert found == overall(each)

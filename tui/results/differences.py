@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from engine.analysis.figures import Analysis, Comparison, Gap
-from engine.analysis.findings import chance, marks_mean, metrics_of, points, reach
+from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, reach
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
@@ -49,13 +49,10 @@ def pairs_rows(analysis: Analysis, width: int) -> list[SheetRow]:
         return list(paragraph(words, width, ink=Ink.MUTED))
     blocks = [
         _Block(
-            metrics_of(track),
-            [
-                _of_pair(one)
-                for one in sorted(analysis.compared(track), key=lambda one: -abs(one.difference))
-            ],
+            where,
+            [_of_pair(one) for one in sorted(pairs, key=lambda one: -abs(one.difference))],
         )
-        for track in analysis.compared_on
+        for where, pairs in pairs_by_kind(analysis)
     ]
     words = "“a > b”: a passes more often than b on the same scenarios"
     return [*_forest(blocks, width), *_legend(analysis, width, words)]

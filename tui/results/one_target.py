@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.analysis.figures import Analysis, Estimate, TargetResult
+from engine.analysis.figures import Analysis, Estimate, MeanEstimate, TargetResult
 from engine.analysis.findings import coefficients, percent, span
 from engine.benchmark import Track
 from engine.display import one_line, plural
@@ -43,13 +43,13 @@ def _rates(analysis: Analysis, one: TargetResult, width: int) -> Iterator[SheetR
         estimate = one.tracks[track]
         sign = TRACK_SIGNS[track]
         behind = VerdictScope((one.target,), track=track)
-        yield _figure(f"{sign} these metrics", estimate, width, behind)
+        yield _figure(f"{sign} these {analysis.part}s", estimate, width, behind)
         others = one.new_metrics.get(track)
         if others is not None:
             drawn = Whiskers(others.rate, others.low, others.high, sure=False, ink=Ink.MUTED)
             said = f"{percent(others.rate):>4} {span(others.low, others.high):<9} "
-            said += plural(others.base_scenarios, "metric")
-            yield _row(f"{sign} metrics like these", drawn, said, width, None)
+            said += plural(others.base_scenarios, analysis.part)
+            yield _row(f"{sign} {analysis.part}s like these", drawn, said, width, None)
         rank = one.ranks.get(track)
         if rank is not None:
             place = f"rank {rank} of {rank.of}" if rank.tells else "rank cannot be told"
@@ -113,10 +113,10 @@ def _people(one: TargetResult, width: int) -> Iterator[SheetRow]:
 
 def _figure(label: str, estimate: Estimate, width: int, behind: VerdictScope) -> SheetRow:
     drawn = of_estimate(estimate)
-    said = (
-        f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} "
-        f"{estimate.passed:,}/{estimate.scored:,} in {estimate.base_scenarios}"
-    )
+    over = f"{estimate.passed:,}/{estimate.scored:,} in {estimate.base_scenarios}"
+    if isinstance(estimate, MeanEstimate):
+        over = plural(estimate.base_scenarios, "scenario")
+    said = f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high):<9} {over}"
     return _row(label, drawn, said, width, behind)
 
 

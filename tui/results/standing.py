@@ -14,7 +14,9 @@ from engine.analysis.figures import (
     Estimate,
     JudgeInfo,
     MetricInfo,
+    Overall,
     TargetResult,
+    part_of,
 )
 from engine.analysis.findings import MARKS, Kind, findings, marks_mean, percent, span
 from engine.benchmark import Track
@@ -48,7 +50,7 @@ def standing_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    said = max(cell_len(_worded(one.tracks[t])) for one in analysis.targets for t in Track)
+    said = max(cell_len(_worded(analysis, one, t)) for one in analysis.targets for t in Track)
     spans = _SPAN if width - name - said > 46 else 0
     bar = width - name - 5 - _RATE - spans - said - _RANK - 2
     if bar < _LEAST_BAR:
@@ -70,7 +72,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
                 ),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_worded(estimate), max(said, 0), right=True), Ink.MUTED),
+                Piece(pad(_worded(analysis, one, track), max(said, 0), right=True), Ink.MUTED),
             ]
             rows.append(SheetRow(line, one.target))
     return rows
@@ -78,14 +80,15 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
     name = _name_width(analysis)
-    counts = max(cell_len(_counted(one.tracks[t])) for one in analysis.targets for t in Track)
+    counts = max(cell_len(_counted(analysis, one, t)) for one in analysis.targets for t in Track)
     each = (width - name - 2) // len(analysis.tracks) - 2
     bar = each - 2 - _RATE - _SPAN - 2 - counts - _RANK
+    over = "scen., bench." if isinstance(analysis, Overall) else "rows, scen."
     head: list[Piece] = [Piece(" " * (name + 2))]
     for track in analysis.tracks:
         words = pad(f"{TRACK_SIGNS[track]} {track.value}", 2 + _RATE + _SPAN)
         head += [Piece(words, Ink.MUTED), *tick_line(RATES, bar)]
-        head.append(Piece("  " + pad("rank", _RANK) + pad("rows, scen.", counts) + "  ", Ink.FAINT))
+        head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
     rows = [SheetRow(fitted(head, width))]
     for one in analysis.targets:
         line = [*_name(one, name, 0)]
@@ -96,7 +99,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
                 Piece(pad(span(estimate.low, estimate.high), _SPAN), Ink.MUTED),
                 *whiskers(of_estimate(estimate), RATES, bar),
                 Piece("  " + pad(_rank(one, track), _RANK), Ink.TEXT),
-                Piece(pad(_counted(estimate), counts) + "  ", Ink.MUTED),
+                Piece(pad(_counted(analysis, one, track), counts) + "  ", Ink.MUTED),
             ]
         rows.append(SheetRow(fitted(line, width), one.target))
     return rows
@@ -130,17 +133,23 @@ def _unscored(one: TargetResult) -> str:
     return f"· {one.of - one.scored:,} unscored"
 
 
-def _worded(estimate: Estimate) -> str:
+def _worded(analysis: Analysis, one: TargetResult, track: Track) -> str:
+    estimate = one.tracks[track]
     if not estimate.scored:
         return "nothing scored yet"
     rows, scenarios = (
-        plural(count, one)
-        for count, one in ((estimate.scored, "row"), (estimate.base_scenarios, "scenario"))
+        plural(count, noun)
+        for count, noun in ((estimate.scored, "row"), (estimate.base_scenarios, "scenario"))
     )
+    if isinstance(analysis, Overall):
+        return f"{scenarios}, {plural(analysis.counted_in(one, track), 'benchmark')}"
     return f"{estimate.passed:,} of {rows}, {scenarios}"
 
 
-def _counted(estimate: Estimate) -> str:
+def _counted(analysis: Analysis, one: TargetResult, track: Track) -> str:
+    estimate = one.tracks[track]
+    if isinstance(analysis, Overall):
+        return f"{estimate.base_scenarios:,}, {analysis.counted_in(one, track):,}"
     return f"{estimate.passed:,}/{estimate.scored:,}, {estimate.base_scenarios:,}"
 
 
@@ -204,9 +213,11 @@ def behind_spot(analysis: Analysis, spot: HeatCell) -> VerdictScope | None:
     """The verdicts that a cell of the heat map is made from; None where there is no such cell."""
     if not (spot.row < len(analysis.metrics) and spot.column < len(analysis.targets)):
         return None
-    return VerdictScope(
-        (analysis.targets[spot.column].target,), metric=analysis.metrics[spot.row].id
-    )
+    target, metric = analysis.targets[spot.column].target, analysis.metrics[spot.row]
+    if isinstance(analysis, Overall):
+        own = next(o for o in analysis.benchmarks if part_of(o, metric.track) == metric.id)
+        return VerdictScope((target,), track=metric.track, benchmark=own)
+    return VerdictScope((target,), metric=metric.id)
 
 
 def _metric_name(metric: MetricInfo) -> str:
@@ -240,7 +251,10 @@ def says_rows(analysis: Analysis, width: int) -> list[SheetRow]:
 
 def _nothing_yet(analysis: Analysis, width: int) -> Iterator[SheetRow]:
     if not analysis.metrics:
-        yield from paragraph("This benchmark has no metrics yet.", width, ink=Ink.MUTED)
+        words = "No benchmark has a verdict yet."
+        if not isinstance(analysis, Overall):
+            words = "This benchmark has no metrics yet."
+        yield from paragraph(words, width, ink=Ink.MUTED)
     yield from paragraph("Nothing is scored yet, so there is nothing to say.", width, ink=Ink.MUTED)
     yield from paragraph(
         "Where no run is at work, 1 leads to the benchmarks, and b begins one.",

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from engine.analysis.figures import Analysis
+from engine.analysis.figures import Analysis, Overall
 from engine.benchmark import Track
 from engine.display import one_line
 from tui.text.ink import Ink, Piece, fitted
@@ -75,8 +75,9 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
         value for one in analysis.targets for value in one.demographics.get(behind.axis or "", {})
     }
     metrics = () if behind.metric is None else (behind.metric,)
+    own = analysis.benchmarks if isinstance(analysis, Overall) else [analysis.benchmark]
     words = [
-        *_named("benchmark", (behind.benchmark or analysis.benchmark,), benchmarks),
+        *_named("benchmark", [behind.benchmark] if behind.benchmark else own, benchmarks),
         *_named("target", behind.targets, [one.target for one in analysis.targets]),
         *_named("metric", metrics, [one.id for one in analysis.metrics]),
         *_named("who", behind.people, people, f"{_word(behind.axis or '')}="),

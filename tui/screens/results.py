@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from engine.analysis.figures import Analysis
+from engine.analysis.overall import ALL
 from engine.benchmark import Stage
 from engine.display import one_line
 from engine.errors import CrosswindError
@@ -65,6 +66,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         key("left_curly_bracket", "section(-1)", "before", "the section before", show=False),
         key("right_square_bracket", "benchmark(1)", "benchmark", "the next benchmark"),
         key("left_square_bracket", "benchmark(-1)", "before", "the benchmark before", show=False),
+        key("O", "overall", "together", "all benchmarks together, or the one before again"),
         key("u", "merge", "add up", "add up anew, with what was judged since"),
     ]
 
@@ -78,7 +80,9 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._heat = HeatMap(id="heat")
         self._told = OneLine(id="told")
         self._name: str | None = None
-        """Of the benchmark that is shown."""
+        """Of the benchmark that is shown; `ALL` for all of them together."""
+        self._before: str | None = None
+        """The benchmark that was shown before they were."""
         self._section = SAYS
         self._reports: dict[str, Report] = {}
         self._made: dict[str, float] = {}
@@ -91,6 +95,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._faults: dict[str, str] = {}
         self._moment: Instant | None = None
         self._at_work = False
+        self._could_be_put_together = False
+        """As the keys that are shown have it."""
         self._plots = False
         """Whether what draws plots was asked for."""
 
@@ -109,8 +115,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     @property
     def commands(self) -> Sequence[ShellCommand]:
-        words = ("results", self._name or "", "--details")
-        return [] if self._name is None else [ShellCommand("c", words)]
+        which = "--overall" if self._name == ALL else self._name or ""
+        return [] if self._name is None else [ShellCommand("c", ("results", which, "--details"))]
 
     def on_mount(self) -> None:
         choices = self.shell.preferences.choices
@@ -128,7 +134,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             if isinstance(fact, VerdictGiven | TakeEnded) or (
                 isinstance(fact, StateChanged) and fact.stage in _WRITTEN
             ):
-                self._changed.add(fact.benchmark)
+                self._changed |= {fact.benchmark, ALL}
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board
@@ -136,9 +142,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._at_work = self.shell.engine.at_work
         if not self.is_running:
             return
-        if self._name not in self._names:
+        if self._name not in self._names and (self._name != ALL or not self._several):
             self._name = next(iter(self._names), None)
             self._show()
+        if self._could_be_put_together != self._several:
+            self._could_be_put_together = self._several
+            self.refresh_bindings()
         self._add_up(moment)
         self._draw_header()
 
@@ -150,10 +159,24 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         self._choose(sections[(place + step) % len(sections)])
 
     def action_benchmark(self, step: int) -> None:
-        names = self._names
-        if self._name not in names or len(names) < 2:
+        names = [ALL, *self._names]
+        if self._name not in names or not self._several:
             return
         self._name = names[(names.index(self._name) + step) % len(names)]
+        self._choose_benchmark()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One benchmark has nothing to be put together with."""
+        return action != "overall" or self._several
+
+    def action_overall(self) -> None:
+        if self._name == ALL:
+            self._name = self._before or self._names[0]
+        else:
+            self._name, self._before = ALL, self._name
+        self._choose_benchmark()
+
+    def _choose_benchmark(self) -> None:
         self.shell.preferences.choose(replace(self.shell.preferences.choices, benchmark=self._name))
         self._show(from_top=True)
 
@@ -191,6 +214,10 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _names(self) -> list[str]:
         return [info.name for info in self.watched.benchmarks]
+
+    @property
+    def _several(self) -> bool:
+        return len(self._names) > 1
 
     @property
     def _report(self) -> Report | None:
@@ -237,7 +264,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def _sections(self) -> list[str]:
         """What is said stands beside the others where there is room."""
         says_beside = self.app.size.width >= WIDE
-        return [name for name in SECTIONS if name != SAYS or not says_beside]
+        known = SECTIONS if self._name != ALL else _OF_ALL
+        return [name for name in known if name != SAYS or not says_beside]
 
     def _choose(self, section: str) -> None:
         had_focus = self.focused in {self._sheet, self._heat}
@@ -331,10 +359,13 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def _header_words(self) -> Line:
         names = self._names
-        if self._name not in names:
+        if self._name == ALL:
+            line = [Piece(f"all {len(names)} benchmarks together", Ink.ACCENT)]
+        elif self._name not in names:
             return []
-        line = [Piece(one_line(self._name), Ink.ACCENT)]
-        if len(names) > 1:
+        else:
+            line = [Piece(one_line(self._name), Ink.ACCENT)]
+        if len(names) > 1 and self._name != ALL:
             line.append(Piece(f" {names.index(self._name) + 1} of {len(names)}", Ink.MUTED))
         report = self._report
         if report is not None:
@@ -365,6 +396,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         return Piece(f"  {seconds} s old", Ink.MUTED)
 
 
+_OF_ALL: Final = (SAYS, TARGET, METRICS, PAIRS)
+"""Sections that all benchmarks together have."""
 _WRITTEN: Final = frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS})
 """Stages whose rows say what there is to score."""
 _ROOM_FOR_TWO_ENDS: Final = 40

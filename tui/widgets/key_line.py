@@ -22,6 +22,7 @@ ORDER: Final = (
     "filter",
     "section",
     "benchmark",
+    "overall",
     "judge_again",
     "compare",
     "play_again",
