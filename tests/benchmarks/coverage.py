@@ -6,7 +6,8 @@ variants of a scenario differ less, samples of a variant differ by chance; all b
 strength that is cut off so that the marginal rate is exact. Each interval is asked in many such
 worlds whether it holds the truth: 95 % of them should. Of differences the same run also says how
 wide the interval of `_former` is, so that a gain is not one of machine or seed. With `--claims`,
-how often anything false is marked as sure (`tests/benchmarks/false_claims.py`).
+how often anything false is marked as sure (`tests/benchmarks/false_claims.py`); with `--overall`,
+what is said of several benchmarks together (`tests/benchmarks/overall_claims.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval, critical
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
+from tests.benchmarks import overall_claims
 from tests.benchmarks.false_claims import PAGE, report
 
 NORMAL: Final = NormalDist()
@@ -490,8 +492,15 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth kind")
     parser.add_argument("--kinds", action="store_true", help="print each kind as well")
     parser.add_argument("--claims", action="store_true", help="false marks and ranks instead")
-    parser.add_argument("--write", action="store_true", help=f"with --claims: into {PAGE}")
+    parser.add_argument("--overall", action="store_true", help="several benchmarks instead")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help=f"with --claims into {PAGE}, with --overall into {overall_claims.PAGE}",
+    )
     asked = parser.parse_args()
+    if asked.overall:
+        return overall_claims.report(asked.worlds, every=asked.every, write=asked.write)
     if asked.claims:
         return report(asked.worlds, every=asked.every, write=asked.write)
     slack = 2.6 * sqrt(0.05 * 0.95 / asked.worlds)

@@ -161,14 +161,25 @@ def play(kind: Kind, size: Size, worlds: int, chance: np.random.Generator) -> Ar
         [kind.rate(metric, target, size.targets) for metric in range(kind.metrics)]
         for target in range(size.targets)
     ]
-    cut = special.ndtri(np.array(rates))[None, :, :, None, None]
     shape = (worlds, size.targets, kind.metrics, kind.scenarios, size.variants)
-    of_scenario, of_variant = sqrt(kind.likeness * 0.75 / 2), sqrt(kind.likeness * 0.25)
-    hard = chance.normal(0, of_scenario, (worlds, 1, *shape[2:4], 1))
+    return draw(np.array(rates), shape, size.samples, kind.likeness, chance)
+
+
+def draw(
+    rates: Array,
+    shape: tuple[int, int, int, int, int],
+    samples: int,
+    likeness: float,
+    chance: np.random.Generator,
+) -> Array:
+    """As `play`, of these true rates by target and metric."""
+    cut = special.ndtri(rates)[None, :, :, None, None]
+    of_scenario, of_variant = sqrt(likeness * 0.75 / 2), sqrt(likeness * 0.25)
+    hard = chance.normal(0, of_scenario, (shape[0], 1, *shape[2:4], 1))
     hard = hard + chance.normal(0, of_scenario, (*shape[:4], 1))
     hard = hard + chance.normal(0, of_variant, shape)
-    odds = special.ndtr((cut - hard) / sqrt(1 - kind.likeness))
-    found: Array = chance.binomial(size.samples, odds).astype(float)
+    odds = special.ndtr((cut - hard) / sqrt(1 - likeness))
+    found: Array = chance.binomial(samples, odds).astype(float)
     return found
 
 

@@ -1,0 +1,227 @@
+"""How often what is said of several benchmarks together holds:
+`python -m tests.benchmarks.coverage --overall [--worlds N] [--write]`.
+
+Benchmarks are drawn as if from many: some are hard for everybody, and each target does better in
+some than in others, by as much as `differ` says, but no target is better on the whole. So of
+benchmarks like these every mark is false. Of the benchmarks that were drawn, targets do differ, and
+a mark is false where it names the wrong side. The program itself counts and marks each world.
+`--write` keeps the table in docs/overall.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.analysis.analyse import About, analyse
+from engine.analysis.figures import Analysis, Estimate, MetricInfo, Outcome, Overall
+from engine.analysis.overall import overall
+from engine.benchmark import ConversationKey, Track, variant_id
+from engine.statistics.family import ERROR_RATE
+from tests.benchmarks.false_claims import draw, slack
+
+PAGE: Final = Path("docs/overall.md")
+COMMAND: Final = "python -m tests.benchmarks.coverage --overall"
+LEAST: Final = 0.93
+"""Coverage of each interval of a rate."""
+_MIDDLE: Final = 0.65
+_HARDER: Final = 0.15
+"""How far the rate of a benchmark lies from the middle, at most."""
+_LIKENESS: Final = 0.3
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One kind of world."""
+
+    benchmarks: int
+    targets: int
+    scenarios: int
+    """Of each metric; a benchmark has one metric of each track."""
+    differ: float
+    """Standard deviation of a target's rates about those of the benchmarks, in rates."""
+
+
+CELLS: Final = [
+    *(Cell(count, 4, 8, 0.0) for count in (2, 3, 5, 8, 17)),
+    *(Cell(count, 4, 8, 0.1) for count in (2, 3, 5, 8, 17)),
+    *(Cell(count, 14, 8, 0.1) for count in (3, 5, 8)),
+    *(Cell(count, 4, 4, 0.05) for count in (3, 5, 8)),
+    Cell(5, 2, 30, 0.1),
+]
+
+
+@dataclass(slots=True)
+class Counted:
+    """What came of many worlds of one kind."""
+
+    worlds: int = 0
+    false: int = 0
+    """Worlds with any false mark."""
+    ranked: int = 0
+    """Worlds in which every range of ranks held."""
+    told: int = 0
+    """Marks, in all worlds."""
+    rates: int = 0
+    here: int = 0
+    """Intervals that held the mean of the benchmarks that were drawn."""
+    beyond: int = 0
+    """Intervals for benchmarks like these that held the mean of all such."""
+    width_here: float = 0.0
+    width_beyond: float = 0.0
+
+    def faults(self, slack: float, *, many: bool) -> Iterator[str]:
+        """Where a bar is missed by more than `slack`; `many`, whether there are enough benchmarks
+        that something is said of others."""
+        if self.false / self.worlds > ERROR_RATE + slack:
+            yield f"{self.false / self.worlds:.1%} carry a false mark"
+        if self.ranked / self.worlds < 1 - ERROR_RATE - slack:
+            yield f"ranks hold in {self.ranked / self.worlds:.1%}"
+        if self.here / self.rates < LEAST - slack:
+            yield f"a rate is held in {self.here / self.rates:.1%}"
+        if many and self.beyond / self.rates < LEAST - slack:
+            yield f"a rate of benchmarks like these is held in {self.beyond / self.rates:.1%}"
+
+
+def count(cell: Cell, *, worlds: int, seed: int = 1) -> Counted:
+    chance = np.random.default_rng([seed, *f"{cell}".encode()])
+    mean = float(_rates(Cell(20_000, 1, 1, cell.differ), np.random.default_rng(seed)).mean())
+    counted = Counted()
+    for _ in range(worlds):
+        rates = _rates(cell, chance)
+        found = overall([_benchmark(n, one, cell, chance) for n, one in enumerate(rates)])
+        _add(counted, found, rates.mean(axis=0), mean)
+    return counted
+
+
+def _rates(cell: Cell, chance: np.random.Generator) -> Array:
+    """True ones: benchmark, target, metric (the positive one, then the negative one)."""
+    shape = (cell.benchmarks, cell.targets, 2)
+    hard = chance.uniform(-_HARDER, _HARDER, (cell.benchmarks, 1, 2))
+    own = chance.normal(0, 1, shape) * cell.differ
+    return np.clip(_MIDDLE + hard + own, 0.02, 0.98)
+
+
+def _benchmark(number: int, rates: Array, cell: Cell, chance: np.random.Generator) -> Analysis:
+    passed = draw(rates, (1, cell.targets, 2, cell.scenarios, 1), 1, _LIKENESS, chance)[0]
+    found = [
+        Outcome(
+            key=ConversationKey(variant_id(f"{metric.id}_s{scenario:03d}", 1), str(target), 0),
+            metric_id=metric.id,
+            track=metric.track,
+            demographic={},
+            passed=bool(passed[target, place, scenario, 0]),
+            unscored=None,
+        )
+        for target in range(cell.targets)
+        for place, metric in enumerate(_METRICS)
+        for scenario in range(cell.scenarios)
+    ]
+    names = {str(target): "" for target in range(cell.targets)}
+    return analyse(found, About(f"b{number}", "", _METRICS, names))
+
+
+_METRICS: Final = [MetricInfo("m1", "", Track.POSITIVE), MetricInfo("m2", "", Track.NEGATIVE)]
+
+
+def _add(counted: Counted, found: Overall, truth: Array, mean: float) -> None:
+    """`truth` by target and track, of the benchmarks that were drawn; `mean` of all like them."""
+    counted.worlds += 1
+    place = {track: number for number, track in enumerate(Track)}
+
+    def true(target: str, track: Track | None) -> float:
+        assert track is not None
+        return float(truth[int(target), place[track]])
+
+    wrong = any(
+        one.sure and one.difference * (true(one.left, one.track) - true(one.right, one.track)) <= 0
+        for one in found.comparisons
+    )
+    counted.false += wrong or any(one.sure for one in found.on_like)
+    counted.told += sum(one.sure for one in (*found.comparisons, *found.on_like))
+    held = True
+    for one in found.targets:
+        for track, rank in one.ranks.items():
+            others = [true(other.target, track) for other in found.targets]
+            own = true(one.target, track)
+            first, last = 1 + sum(o > own for o in others), sum(o >= own for o in others)
+            held &= rank.best <= first and last <= rank.worst
+        for track, rate in one.tracks.items():
+            like = one.new_metrics[track]
+            counted.rates += 1
+            counted.here += _holds(rate, true(one.target, track))
+            counted.width_here += _width(rate)
+            if like is not None:
+                counted.beyond += _holds(like, mean)
+                counted.width_beyond += _width(like)
+    counted.ranked += held
+
+
+def _holds(rate: Estimate, truth: float) -> bool:
+    assert rate.low is not None
+    assert rate.high is not None
+    return rate.low <= truth <= rate.high
+
+
+def _width(rate: Estimate) -> float:
+    assert rate.low is not None
+    assert rate.high is not None
+    return rate.high - rate.low
+
+
+def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
+    """The lines of a Markdown page, and what missed a bar."""
+    lines = [
+        "# Several benchmarks together",
+        "",
+        f"What `{COMMAND} --worlds {worlds}` printed: of {worlds:,} drawn worlds of each kind, how "
+        "many carry any false ✓ (to be at most 5 %), in how many every range of ranks holds (to be "
+        "at least 95 %), and how often the interval of a rate holds the mean of these benchmarks "
+        "and, where there are enough of them, that of benchmarks like these (95 % are meant, at "
+        f"least {LEAST:.0%} are to be). Each benchmark has one metric of each track. Targets "
+        "differ from benchmark to benchmark by the standard deviation that is given, and not on "
+        "the whole: of benchmarks like these every ✓ is false. Chance alone moves a share by "
+        f"{slack(worlds):.1%} in 1 of 200 cells.",
+        "",
+        "| benchmarks | targets | scenarios | differ by | any false ✓ | ranks hold | ✓ | "
+        "rate, these | width | rate, like these | width |",
+        "| --: " * 11 + "|",
+    ]
+    faults: list[str] = []
+    for cell in CELLS[::every]:
+        found = count(cell, worlds=worlds)
+        many = found.width_beyond > 0
+        like = (
+            f"{found.beyond / found.rates:.1%} | {found.width_beyond / found.rates:.2f}"
+            if many
+            else "| "
+        )
+        line = (
+            f"| {cell.benchmarks} | {cell.targets} | {cell.scenarios} | {cell.differ:.2f} | "
+            f"{found.false / worlds:.1%} | {found.ranked / worlds:.1%} | {found.told / worlds:.2f} "
+            f"| {found.here / found.rates:.1%} | {found.width_here / found.rates:.2f} | {like} |"
+        )
+        lines.append(line)
+        sys.stderr.write(line + "\n")
+        faults += (f"{cell}: {fault}" for fault in found.faults(slack(worlds), many=many))
+    return lines, faults
+
+
+def report(worlds: int, *, every: int, write: bool) -> int:
+    """Print the table, or keep it; 1 where a bar is missed."""
+    lines, faults = table(worlds, every=every)
+    text = "\n".join([*lines, "", f"Bars missed by more than chance allows: {len(faults)}.", ""])
+    if write:
+        PAGE.write_text(text)
+    else:
+        sys.stdout.write(text)
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    return int(bool(faults))
