@@ -70,8 +70,9 @@ docs: $(STAMP) ## build the manual into build/manual/site, strictly
 docs-serve: $(STAMP) ## show the manual in a browser while it is written
 	@$(BIN)/python -m docs.manual --serve
 
-pictures: $(STAMP) ## draw the pictures in docs/ from the real app
+pictures: $(STAMP) ## draw the pictures in docs/ from the real app, and record its demo
 	@$(BIN)/python docs/pictures.py
+	@$(BIN)/python -m docs.recording
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -145,13 +145,13 @@ class Eyes:
 
     def __init__(self, terminal: Terminal, size: tuple[int, int]) -> None:
         self._terminal = terminal
-        self._screen = pyte.Screen(*size)
-        self._stream = pyte.ByteStream(self._screen)
+        self.grid = pyte.Screen(*size)
+        self._stream = pyte.ByteStream(self.grid)
         self._fed = 0
 
     @property
     def screen(self) -> str:
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        return "\n".join(line.rstrip() for line in self.grid.display)
 
     def see(self, *wanted: str, gone: str | None = None) -> str:
         """Wait until all of it stands on one screen, and what is to be gone does not."""
