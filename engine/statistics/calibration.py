@@ -1,0 +1,332 @@
+"""How far a judge can be trusted, by what people said of a sample of its conversations.
+
+The labelled conversations were drawn with known probabilities, so each stands for `weight` of them;
+rows of one base scenario are not independent and are one cluster. Everything is of `present`:
+whether the behaviour is there, whatever the metric's track makes of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, comb, sqrt
+from typing import Final
+
+from engine.statistics.clusters import Cluster, Stratum, stratified_error
+from engine.statistics.distributions import Interval, critical, wilson
+
+_EXPECTED_FREEDOM: Final = 4
+"""Clusters' worth that independent labels weigh against the spread that the clusters show: few
+clusters may happen to be alike (as in `rates`)."""
+_IMAGINED: Final = 1
+"""Errors of the judge that are imagined beside those that were seen: none among a few labels is not
+a judge without error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A conversation of which a person and the judge both said whether the behaviour is there."""
+
+    cluster: str
+    """The metric and the base scenario."""
+    weight: float
+    """Conversations that it stands for: 1 / its probability to be drawn."""
+    judge: bool
+    person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of weighted labels, 0 to 1."""
+
+    value: float
+    interval: Interval
+    labels: int
+    """That it is of, unweighted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Of a judge against people. None where no label speaks of it."""
+
+    sensitivity: Share | None
+    """Of what people found present, the share that the judge did."""
+    specificity: Share | None
+    """Of what people found absent, the share that the judge did."""
+    positive_value: Share | None
+    """Of what the judge found present, the share that people did."""
+    negative_value: Share | None
+    """Of what the judge found absent, the share that people did."""
+    right: Share | None
+    """The share on which both say the same."""
+
+
+def accuracy(labels: Sequence[Labelled]) -> Accuracy:
+    """Weighted shares with clustered intervals (`_share`)."""
+    found = [one for one in labels if one.judge]
+    passed_over = [one for one in labels if not one.judge]
+    return Accuracy(
+        _share([(one, one.judge) for one in labels if one.person], passed_over),
+        _share([(one, not one.judge) for one in labels if not one.person], found),
+        _share([(one, one.person) for one in found], found),
+        _share([(one, not one.person) for one in passed_over], passed_over),
+        _share([(one, one.judge == one.person) for one in labels], labels),
+    )
+
+
+def effective_labels(weights: Iterable[float]) -> float:
+    """How many labels of equal weight say as much: L. Kish, Survey Sampling (1965), section 11.7;
+    0 for none."""
+    weights = list(weights)
+    squares = sum(weight * weight for weight in weights)
+    return sum(weights) ** 2 / squares if squares else 0.0
+
+
+def _share(
+    found: Sequence[tuple[Labelled, bool]], could_be_wrong: Sequence[Labelled]
+) -> Share | None:
+    """Wilson's interval over as many labels as give the linearised error of a ratio of weighted
+    sums, clusters with C / (C - 1) (Särndal, Swensson and Wretman, Model Assisted Survey Sampling
+    (1992), result 5.6.1), moderated by what independent labels would give.
+
+    Errors can only come from the labels `could_be_wrong`. Where few were met and each stands for
+    many conversations, that is what is not known: one error more is imagined among them.
+    """
+    if not found:
+        return None
+    whole = sum(one.weight for one, _ in found)
+    value = sum(one.weight for one, true in found if true) / whole
+    residuals: dict[str, float] = {}
+    for one, true in found:
+        residuals[one.cluster] = residuals.get(one.cluster, 0.0) + one.weight * (true - value)
+    independent = effective_labels(one.weight for one, _ in found)
+    own = len(residuals) - 1
+    effective = independent
+    if 0 < value < 1 and own:
+        spread = (own + 1) / own * sum(one * one for one in residuals.values()) / whole**2
+        expected = value * (1 - value) / independent
+        moderated = (own * spread + _EXPECTED_FREEDOM * expected) / (own + _EXPECTED_FREEDOM)
+        effective = value * (1 - value) / max(spread, moderated)
+    if could_be_wrong:
+        heavy = sum(one.weight for one in could_be_wrong) / len(could_be_wrong)
+        errors = sum(not true for _, true in found) + _IMAGINED
+        drawn = whole * value / (whole + _IMAGINED * heavy)
+        floor = errors * (drawn * heavy / (whole + _IMAGINED * heavy)) ** 2
+        if floor:
+            effective = min(effective, drawn * (1 - drawn) / floor)
+    interval = wilson(value, effective, critical(own))
+    return Share(value, interval, len(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a judge said of the conversations of one base scenario, labelled or not."""
+
+    size: int
+    present: int
+    """Of them, those in which the judge found the behaviour."""
+
+
+Population = Mapping[str, Mapping[str, Judged]]
+"""Of each metric, its clusters by the name that labels have for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The share of conversations in which the behaviour is present, as people would have said."""
+
+    value: float
+    interval: Interval
+    error: float
+    """Standard error."""
+    of_labels: float
+    """The part of its square that more labels would make smaller."""
+    interval_half: float
+    """Of the interval before it is cut at 0 and 1."""
+    judged: float
+    """What the judge says, uncorrected."""
+    labels: int
+
+
+def prediction_powered(population: Population, labels: Sequence[Labelled]) -> Corrected | None:
+    """The judge's rate over all conversations, and to it what the labels say that it is wrong by.
+
+    A. N. Angelopoulos and others, Science 382 (2023) 669-674, with inclusion weights: the
+    difference estimator of Särndal, Swensson and Wretman (1992), eq. 6.3.4. Its error is that of
+    clusters about their metrics' means (`stratified_error`), which holds both what scenarios differ
+    by and what labels do; at least that of the judge's rate and of independent labels together, as
+    few labels may hold too few of the judge's errors. Student's t, cut at 0 and 1. None without
+    conversations or labels, or with a single cluster.
+    """
+    count = sum(one.size for metric in population.values() for one in metric.values())
+    if not count or not labels:
+        return None
+    wrong: dict[str, float] = {}
+    for one in labels:
+        wrong[one.cluster] = wrong.get(one.cluster, 0.0) + one.weight * (one.person - one.judge)
+    judged = stratified_error(_strata(population, {}))
+    both = stratified_error(_strata(population, wrong))
+    if judged is None or both is None:
+        return None
+    rate = sum(one.present for metric in population.values() for one in metric.values()) / count
+    value = rate + sum(wrong.values()) / count
+    weighed = sum(one.weight for one in labels)
+    effective = effective_labels(one.weight for one in labels)
+    errors = sum(one.weight for one in labels if one.person != one.judge) / weighed
+    imagined = (errors * effective + _IMAGINED) / (effective + 2 * _IMAGINED)
+    of_labels = max(both.error**2 - judged.error**2, imagined / effective)
+    error = sqrt(judged.error**2 + of_labels)
+    half = critical(both.freedom) * error
+    middle = min(1.0, max(0.0, value))
+    interval = Interval(max(0.0, min(middle, value - half)), min(1.0, max(middle, value + half)))
+    return Corrected(middle, interval, error, of_labels, half, rate, len(labels))
+
+
+def labels_for_width(corrected: Corrected, width: float) -> int | None:
+    """About how many labels would make the interval so narrow, if they were as the present ones
+    are; None where no number would, as what scenarios differ by alone is wider."""
+    half = corrected.interval_half
+    allowed = (width / 2 / half * corrected.error) ** 2 if half else 0.0
+    of_scenarios = corrected.error**2 - corrected.of_labels
+    if allowed <= of_scenarios:
+        return None
+    return ceil(corrected.labels * corrected.of_labels / (allowed - of_scenarios))
+
+
+def _strata(population: Population, wrong: Mapping[str, float]) -> list[Stratum]:
+    return [
+        [
+            Cluster(one.size, total := one.present + wrong.get(name, 0.0), total)
+            for name, one in metric.items()
+        ]
+        for metric in population.values()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RoganGladen:
+    """The same by the judge's sensitivity and specificity."""
+
+    value: float | None
+    """None where it cannot be corrected."""
+    interval: Interval | None
+    youden: float
+    """Sensitivity + specificity - 1: what the correction divides by."""
+    youden_interval: Interval
+
+    @property
+    def can_correct(self) -> bool:
+        return self.value is not None
+
+
+def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGladen | None:
+    """(rate + specificity - 1) / (sensitivity + specificity - 1).
+
+    W. J. Rogan and B. Gladen, American Journal of Epidemiology 107 (1978) 71-76. Errors by leaving
+    out one cluster of labels after the other (jackknife), to which the judge's own error over the
+    clusters comes, divided as it is. It cannot be corrected where the interval of the denominator
+    reaches 0. None without a label of either kind, or with fewer than three clusters.
+    """
+    judged = stratified_error(_strata(population, {}))
+    count = sum(one.size for metric in population.values() for one in metric.values())
+    clusters: dict[str, list[Labelled]] = {}
+    for one in labels:
+        clusters.setdefault(one.cluster, []).append(one)
+    whole = _sums(labels)
+    if judged is None or len(clusters) < 3 or not whole.present or not whole.absent:
+        return None
+    rate = sum(one.present for metric in population.values() for one in metric.values()) / count
+    parts = [whole - _sums(part) for part in clusters.values()]
+    youden = whole.youden
+    ready = all(part.present > _NONE and part.absent > _NONE for part in parts)
+    t = critical(len(clusters) - 1)
+    if not ready:
+        return RoganGladen(None, None, youden, Interval(-1.0, 1.0))
+    half = t * _jackknife([part.youden for part in parts])
+    denominator = Interval(max(-1.0, youden - half), min(1.0, youden + half))
+    if denominator.low <= 0:
+        return RoganGladen(None, None, youden, denominator)
+    if any(part.youden <= 0 for part in parts):
+        return RoganGladen(None, None, youden, denominator)
+    value = whole.corrected(rate)
+    spread = _jackknife([part.corrected(rate) for part in parts]) ** 2
+    error = sqrt(spread + (judged.error / youden) ** 2)
+    middle = min(1.0, max(0.0, value))
+    interval = Interval(
+        max(0.0, min(middle, value - t * error)), min(1.0, max(middle, value + t * error))
+    )
+    return RoganGladen(middle, interval, youden, denominator)
+
+
+_NONE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Weights of labels, added up."""
+
+    present: float = 0.0
+    """That people found present."""
+    absent: float = 0.0
+    found: float = 0.0
+    """Present to both."""
+    passed_over: float = 0.0
+    """Absent to both."""
+
+    @property
+    def youden(self) -> float:
+        return self.found / self.present + self.passed_over / self.absent - 1
+
+    def corrected(self, rate: float) -> float:
+        return (rate + self.passed_over / self.absent - 1) / self.youden
+
+    def __sub__(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.present - other.present,
+            self.absent - other.absent,
+            self.found - other.found,
+            self.passed_over - other.passed_over,
+        )
+
+
+def _sums(labels: Iterable[Labelled]) -> _Sums:
+    present = absent = found = passed_over = 0.0
+    for one in labels:
+        if one.person:
+            present += one.weight
+            found += one.weight * one.judge
+        else:
+            absent += one.weight
+            passed_over += one.weight * (not one.judge)
+    return _Sums(present, absent, found, passed_over)
+
+
+def _jackknife(values: Sequence[float]) -> float:
+    n = len(values)
+    mean = sum(values) / n
+    return sqrt((n - 1) / n * sum((value - mean) ** 2 for value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Two judges on the same labels."""
+
+    only_left: int
+    """Labels that the left one meets and the right one does not."""
+    only_right: int
+    p: float
+    """Of a difference this large where both are equally often right."""
+
+
+def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> Contest:
+    """Whether two judges are equally often right, from which of them is right on each label.
+
+    The exact test on labels on which one is right and the other is not, two-sided: Q. McNemar,
+    Psychometrika 12 (1947) 153-157; binomial as in A. Agresti, Categorical Data Analysis (2002),
+    section 10.1. Labels count alike, whatever they stand for.
+    """
+    only_left = sum(one and not other for one, other in zip(left, right, strict=True))
+    only_right = sum(other and not one for one, other in zip(left, right, strict=True))
+    apart = only_left + only_right
+    tail = sum(comb(apart, number) for number in range(min(only_left, only_right) + 1))
+    return Contest(only_left, only_right, min(1.0, 2 * tail / 2**apart))
