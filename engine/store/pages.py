@@ -73,31 +73,49 @@ def _payload(content: bytes, at: int, length: int, page: Callable[[int], bytes])
 
 
 def _values(record: bytes) -> Sequence[object]:
-    size, at = _varint(record, 0)
-    kinds = []
-    while at < size:
-        kind, at = _varint(record, at)
-        kinds.append(kind)
+    kinds, at = _kinds(record)
     found: list[object] = []
     for kind in kinds:
         value, at = _value(record, at, kind)
         found.append(value)
-    if at != len(record):
-        raise ValueError("a row of another length")
     return found
 
 
-def _value(record: bytes, at: int, kind: int) -> tuple[object, int]:
+def _kinds(record: bytes) -> tuple[Sequence[int], int]:
+    """How each value is written, and where the first of them stands.
+
+    A record begins with a byte that says the latter (no table of ours has so many columns that it
+    takes two). It follows from the kinds, too: with each of them the record gets longer, so its
+    length is met once. Damage there costs no row.
+    """
+    kinds, at, values = [], 1, 0
+    while at + values < len(record):
+        kind, at = _varint(record, at)
+        kinds.append(kind)
+        values += _size(kind)
+    if at + values != len(record):
+        raise ValueError("a row of another length")
+    return kinds, at
+
+
+def _size(kind: int) -> int:
     if kind in {0, 8, 9}:
-        return None if kind == 0 else kind - 8, at
+        return 0
+    if kind == 7:
+        return 8
+    if kind < 12 and kind not in _INTEGERS:
+        raise ValueError("no such kind of value")
+    return _INTEGERS.get(kind) or (kind - 12) // 2
+
+
+def _value(record: bytes, at: int, kind: int) -> tuple[object, int]:
+    end = at + _size(kind)
+    if kind in {0, 8, 9}:
+        return None if kind == 0 else kind - 8, end
     if kind in _INTEGERS:
-        end = at + _INTEGERS[kind]
         return int.from_bytes(record[at:end], "big", signed=True), end
     if kind == 7:
-        return struct.unpack_from(">d", record, at)[0], at + 8
-    end = at + (kind - 12) // 2
-    if kind < 12 or end > len(record):
-        raise ValueError("no such kind of value")
+        return struct.unpack_from(">d", record, at)[0], end
     return record[at:end], end
 
 
