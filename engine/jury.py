@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 HUMAN: Final = "human"
@@ -11,8 +12,30 @@ HUMAN: Final = "human"
 TIED: Final = "judges are tied"
 CANNOT_TELL: Final = "the evaluator cannot tell from this conversation"
 NO_PRESSURE: Final = "the second landmark was never delivered"
-ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE})
+WITHDRAWN: Final = "the person took it back"
+ABSTENTIONS: Final = frozenset({CANNOT_TELL, NO_PRESSURE, WITHDRAWN})
 """Answers that decide nothing: they count for nothing, and no older verdict in their place."""
+
+
+class People(StrEnum):
+    """What people's verdicts do to what counts, where a model has judged, too."""
+
+    COMPARE = "compare"
+    """Nothing: the judges are held against them."""
+    VOTE = "vote"
+    """Each is one more vote."""
+    OVERRULE = "overrule"
+    """They alone count where there are any."""
+
+    @property
+    def rule(self) -> str:
+        match self:
+            case People.COMPARE:
+                return "People's verdicts are compared with the judges' and do not count."
+            case People.VOTE:
+                return "A person's verdict is one more vote."
+            case People.OVERRULE:
+                return "Where people have given a verdict, theirs counts instead."
 
 
 class Vote(Protocol):
@@ -59,6 +82,7 @@ class Jury:
     """Their labels."""
     passes: int = 1
     """How often each of them judges a conversation."""
+    people: People = People.COMPARE
 
     def holds(self, vote: Vote) -> bool:
         return vote.source != HUMAN and vote.judge in self.judges and vote.number < self.passes
@@ -74,9 +98,8 @@ class Jury:
                 counts = f"the majority of the newest verdicts of {_listed(judges)}{asked}"
         return (
             f"What counts for a conversation is {counts}; one that cannot be used leaves the one "
-            "before it only if that was given under the same definition, a person's verdict is one "
-            "more vote, a tie is unscored, and where none of these judges has given a verdict, "
-            "those of other judges count."
+            "before it only if that was given under the same definition, a tie is unscored, and "
+            "where none of these judges has given a verdict, those of other judges count."
         )
 
 
@@ -115,16 +138,25 @@ def newest(verdicts: Iterable[V]) -> list[V]:
 def counting(verdicts: Iterable[V], jury: Jury | None) -> list[V]:
     """Those of all verdicts on one take, oldest first, that count.
 
-    Judges of the jury and people vote. Where none of the jury has given a verdict, usable or not,
-    or there is no jury, everybody does.
+    Judges of the jury vote; where none of them has given a verdict, usable or not, or there is no
+    jury, every judge does. What people's do beside them is `Jury.people`; where no model has
+    judged, theirs count.
     """
-    return [vote for vote in _of_jury(newest(verdicts), jury) if vote.passed is not None]
+    return [vote for vote in _seated(newest(verdicts), jury) if vote.passed is not None]
 
 
-def _of_jury(given: list[V], jury: Jury | None) -> list[V]:
-    if jury is None or not any(jury.holds(vote) for vote in given):
-        return given
-    return [vote for vote in given if vote.source == HUMAN or jury.holds(vote)]
+def _seated(given: list[V], jury: Jury | None) -> list[V]:
+    people = [vote for vote in given if vote.source == HUMAN]
+    judges = [vote for vote in given if vote.source != HUMAN]
+    if jury is not None and any(jury.holds(vote) for vote in judges):
+        judges = [vote for vote in judges if jury.holds(vote)]
+    match People.COMPARE if jury is None else jury.people:
+        case People.OVERRULE if any(vote.passed is not None for vote in people):
+            return people
+        case People.VOTE:
+            return judges + people
+        case _:
+            return judges or people
 
 
 def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
@@ -135,7 +167,7 @@ def what_counts(verdicts: Iterable[Vote], jury: Jury | None) -> bool | None:
 def verdict_to_show(verdicts: Iterable[V], jury: Jury | None) -> V | None:
     """The one that stands for what counts: the newest of that opinion; in a tie the newest that
     counts, and where none does, the newest that was to count. None where nobody has judged."""
-    given = _of_jury(newest(verdicts), jury)
+    given = _seated(newest(verdicts), jury)
     votes = [vote for vote in given if vote.passed is not None]
     passed = headline(vote.passed for vote in votes)
     agreeing = [vote for vote in votes if vote.passed is passed]

@@ -19,6 +19,7 @@ from engine.config.values import (
     EFFORTS,
     Effort,
     GivenPace,
+    GivenPeople,
     GivenUserAudit,
     HeaderName,
     ModelNames,
@@ -34,7 +35,7 @@ from engine.config.values import (
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
-from engine.jury import Jury
+from engine.jury import Jury, People
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
@@ -328,6 +329,11 @@ class Config(Shape):
     )
     """What is done about a user model that did not do its part: `flag` shows and counts such
     conversations, `invalidate` counts them as unscored, `off` does not look."""
+    people: GivenPeople = Field(
+        default=People.COMPARE, description="`compare`, `vote` or `overrule`"
+    )
+    """What people's verdicts do to what counts: `compare` holds the judges against them, `vote`
+    makes each one more vote, `overrule` lets theirs alone count where there are any."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
     """The models that are measured, each with an `id` of its own."""
     models: Section[Mapping[Name, ModelSpec]] = Field(
@@ -375,7 +381,8 @@ class Config(Shape):
     @property
     def jury(self) -> Jury:
         """Whose verdicts count."""
-        return Jury(tuple(judge.label for judge in self.judges), self.evaluation.passes)
+        labels = tuple(judge.label for judge in self.judges)
+        return Jury(labels, self.evaluation.passes, self.people)
 
     def model_named(self, name: str) -> ModelSpec:
         """A model by its name in `models`, or a target by its id. Raises `InputError`."""

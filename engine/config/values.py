@@ -17,6 +17,7 @@ from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
+from engine.jury import People
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
@@ -86,6 +87,12 @@ def _audit_mode(value: object) -> object:
     raise ValueError(f"found `{shown(str(value))}`, expected `off`, `flag` or `invalidate`")
 
 
+def _people(value: object) -> object:
+    if isinstance(value, str) and value in set(People):
+        return People(value)
+    raise ValueError(f"found `{shown(str(value))}`, expected `compare`, `vote` or `overrule`")
+
+
 def _names_of_models(value: object) -> object:
     """One name, or a list of them. Checked whole, as with a pace."""
     names: list[Any] = [value] if isinstance(value, str) else []
@@ -126,6 +133,7 @@ GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
+GivenPeople = Annotated[People, BeforeValidator(_people)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 
 T = TypeVar("T")

@@ -10,8 +10,10 @@ from engine.jury import (
     ABSTENTIONS,
     HUMAN,
     TIED,
+    WITHDRAWN,
     Ballot,
     Jury,
+    People,
     counting,
     verdict_to_show,
     what_counts,
@@ -42,22 +44,42 @@ OLD_FAILS = model("old", passed=False)
         ([model("new", passed=True), OLD_FAILS], ONE, True),
         ([OLD_FAILS], ONE, False),
         ([OLD_FAILS, model("new", passed=None)], ONE, None),
-        ([OLD_FAILS, model("new", passed=None), person("p", passed=True)], ONE, True),
+        ([OLD_FAILS, model("new", passed=None), person("p", passed=True)], ONE, None),
         ([OLD_FAILS, model("new", passed=True)], None, None),
         ([model("a", passed=True), model("b", passed=False)], TWO, None),
         ([model("a", passed=True), model("b", passed=False), model("b", passed=True)], TWO, True),
         ([model("a", passed=True), model("b", passed=False), model("c", passed=True)], TWO, None),
-        ([model("a", passed=True), model("b", passed=False), person("p", passed=True)], TWO, True),
-        ([OLD_FAILS, person("p", passed=True)], ONE, None),
+        ([model("a", passed=True), model("b", passed=False), person("p", passed=True)], TWO, None),
+        ([OLD_FAILS, person("p", passed=True)], ONE, False),
+        ([person("p", passed=True)], ONE, True),
+        ([person("p", passed=True)], None, True),
         ([person("old", passed=True), model("new", passed=True), OLD_FAILS], ONE, True),
         ([model("new", passed=True), model("new", passed=None)], ONE, True),
         ([], ONE, None),
     ],
 )
-def test_the_judges_of_today_and_people_count_else_whoever_has_judged(
+def test_the_judges_of_today_count_else_whoever_has_judged(
     verdicts: list[Ballot], jury: Jury | None, counts: bool | None
 ) -> None:
     assert what_counts(verdicts, jury) is counts
+
+
+@pytest.mark.parametrize(
+    ("people", "counts"), [(People.COMPARE, False), (People.VOTE, None), (People.OVERRULE, True)]
+)
+def test_what_people_say_does_what_the_configuration_says(
+    people: People, counts: bool | None
+) -> None:
+    verdicts = [model("new", passed=False), person("p", passed=True)]
+    assert what_counts(verdicts, replace(ONE, people=people)) is counts
+
+
+@pytest.mark.parametrize("people", People)
+def test_a_verdict_that_a_person_took_back_is_as_if_it_had_not_been_given(people: People) -> None:
+    jury = replace(ONE, people=people)
+    back = replace(person("p", passed=False), passed=None, unscored=WITHDRAWN)
+    given = [model("new", passed=True), person("p", passed=False), back]
+    assert what_counts(given, jury) is True
 
 
 def test_an_unusable_verdict_leaves_the_one_before_it_only_under_the_same_definition() -> None:
@@ -109,7 +131,7 @@ def test_passes_that_are_no_longer_asked_for_do_not_count() -> None:
 
 def test_a_model_that_is_called_like_a_person_is_another_voter() -> None:
     verdicts = [model("kim", passed=True), person("kim", passed=True)]
-    assert len(counting(verdicts, Jury(("kim",)))) == 2
+    assert len(counting(verdicts, Jury(("kim",), people=People.VOTE))) == 2
 
 
 def test_what_is_unscored_has_a_reason() -> None:
