@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from engine.benchmark import Track
 from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, objects, passed, text
@@ -151,6 +151,7 @@ def verdicts_of(
             marks=_marks(one),
             jury=rules.jury,
             served_by=_served_by(one),
+            **_label(one),
         )
 
 
@@ -173,6 +174,39 @@ def _marks(one: Mapping[str, Any]) -> tuple[bool, ...] | None:
     return tuple(listed)
 
 
+class _Label(TypedDict, total=False):
+    """The fields of a verdict that only a person's has."""
+
+    stratum: str | None
+    inclusion: float
+    confidence: int
+    seconds: float
+    adjudicates: bool
+
+
+def _label(one: Mapping[str, Any]) -> _Label:
+    """What does not fit is left out."""
+    said = one.get("label")
+    found = _Label()
+    if not isinstance(said, dict) or one.get("source") != "human":
+        return found
+    if (inclusion := _number(said.get("inclusion"), 1.0)) is not None and inclusion > 0:
+        found["inclusion"] = inclusion
+        found["stratum"] = storable(text(said, "stratum") or "")
+    if (confidence := said.get("confidence")) in {1, 2, 3}:
+        found["confidence"] = int(confidence)
+    if (seconds := _number(said.get("seconds"), 1e6)) is not None:
+        found["seconds"] = seconds
+    if said.get("adjudicates") is True:
+        found["adjudicates"] = True
+    return found
+
+
+def _number(value: object, most: float) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+    return float(value) if fits and isinstance(value, int | float) else None
+
+
 def identity(verdict: Verdict) -> tuple[object, ...]:
     """What makes two verdicts on one take the same one."""
     return (
@@ -180,4 +214,5 @@ def identity(verdict: Verdict) -> tuple[object, ...]:
         *(verdict.present, verdict.passed, verdict.unscored, verdict.justification),
         tuple((quote.text, quote.turn) for quote in verdict.quotes),
         verdict.marks,
+        verdict.adjudicates,
     )

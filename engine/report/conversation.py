@@ -19,6 +19,7 @@ from engine.jury import Jury, what_counts, why_unscored
 from engine.quotes import why_not_found
 from engine.scripted import scripted_note
 from engine.store.mirror_rows import (
+    RARE_OF_VERDICT,
     known,
     message_values,
     parts_of,
@@ -172,10 +173,12 @@ def _message(message: MessageRow) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), "marks", "served_by")
+    return known(verdict_values(verdict, f"metric_id {_JUDGED}"), *RARE_OF_VERDICT)
 
 
-_JUDGED: Final = "judge source pass present passed unscored justification quotes marks served_by"
+_JUDGED: Final = (
+    "judge source pass present passed unscored justification quotes marks served_by label"
+)
 
 
 def shown_take(one: Conversation) -> dict[str, Any]:
@@ -188,7 +191,7 @@ def shown_take(one: Conversation) -> dict[str, Any]:
         "scenario": None if one.scenario is None else asdict(one.scenario),
         "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
         "transcript": [message_values(message, said) for message in one.messages],
-        "verdicts": [verdict_values(verdict, _JUDGED) for verdict in one.verdicts],
+        "verdicts": [known(verdict_values(verdict, _JUDGED), "label") for verdict in one.verdicts],
     }
 
 

@@ -31,6 +31,7 @@ _NAMES: Final = (
     "4 whom one spoke with",
     "5 whether the user did its part",
     "6 when a behaviour must hold",
+    "7 what people label",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

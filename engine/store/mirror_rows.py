@@ -156,8 +156,21 @@ _VERDICT: Final[Mapping[str, Callable[[Verdict], object]]] = {
     "quotes": lambda verdict: [{"text": one.text, "turn": one.turn} for one in verdict.quotes],
     "marks": lambda verdict: None if verdict.marks is None else list(verdict.marks),
     "served_by": attrgetter("served_by"),
+    "label": lambda verdict: _label(verdict),
 }
 """The values of a row by the names that every file and every `--json` has for them."""
+
+
+def _label(verdict: Verdict) -> JsonObject | None:
+    """What a person's verdict says beside its answer; None of any other."""
+    said = {
+        name: value
+        for name in ("stratum", "inclusion", "confidence", "seconds")
+        if (value := getattr(verdict, name)) is not None
+    }
+    if verdict.adjudicates:
+        said["adjudicates"] = True
+    return said or None
 
 
 def take_values(take: StoredTake, names: str) -> JsonObject:
@@ -321,8 +334,10 @@ def score_row(
     }
 
 
+RARE_OF_VERDICT: Final = ("marks", "served_by", "label")
+"""Left out of the files where they are not known."""
 _OF_VERDICT: Final = (
-    "metric_id judge pass source present passed unscored justification quotes marks served_by"
+    "metric_id judge pass source present passed unscored justification quotes marks served_by label"
 )
 
 
@@ -331,7 +346,7 @@ def _verdict(verdict: Verdict, key: ConversationKey) -> JsonObject:
     told = verdict_values(verdict, _OF_VERDICT)
     if verdict.metric_id == metric_of(key.scenario_id):
         del told["metric_id"]
-    return known(told, "marks", "served_by")
+    return known(told, *RARE_OF_VERDICT)
 
 
 def cost_entry(

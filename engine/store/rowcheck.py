@@ -11,12 +11,12 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
-from engine.store.tables import TABLES, Depends, Quote, RareFlag
+from engine.store.tables import TABLES, Depends, LabelItem, Quote, RareFlag
 from engine.user_audit import FaultKind, UserFault
 
 ColumnCheck = Callable[[object], object]
@@ -113,6 +113,10 @@ def _is_whole(value: object) -> bool:
     return type(value) is int  # which a boolean is not
 
 
+def _is_probability(value: object) -> bool:
+    return type(value) in {int, float} and 0 < cast("float", value) <= 1
+
+
 def _is_list_of_flags(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, bool) for one in value)
 
@@ -145,6 +149,12 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     tuple[Quote, ...]: partial(
         _json, fits=_is_list_of(text=_is_text, turn=lambda turn: turn is None or _is_whole(turn))
     ),
+    tuple[LabelItem, ...]: partial(
+        _json,
+        fits=_is_list_of(
+            take=_is_whole, metric_id=_is_text, stratum=_is_text, inclusion=_is_probability
+        ),
+    ),
     tuple[bool, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_list_of_flags)),
     Mapping[str, str]: partial(_json, fits=_is_named_text),
     Mapping[str, object]: partial(_json, fits=_is_object),
@@ -170,6 +180,8 @@ _BY_NAME: Final[Mapping[str, ColumnCheck]] = {
     "served_by": _TEXT_IF_POSSIBLE,
     "served": _TEXT_IF_POSSIBLE,
     "route": _TEXT_IF_POSSIBLE,
+    "label_sample": partial(_if_possible, check=_REFERENCE),
+    "stratum": _TEXT_IF_POSSIBLE,
     "reason": _MAYBE_REMARK,
     "detail": _MAYBE_REMARK,
     "version": _remark,

@@ -11,7 +11,7 @@ from typing import Final
 from engine.jury import TIED
 from engine.store.tables import TABLES
 
-STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 7)))
+STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 8)))
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:

@@ -226,6 +226,19 @@ class Verdict(StoredRow):
     """Whose verdicts count from this one on; everybody's without one."""
     served_by: str | None = None
     """Another model than the one that was asked, which gave it."""
+    label_sample: int | None = None
+    """The sample, by its `seq`, for which a person gave it without knowing which conversation it
+    is; None for any other, and for one that was read from a file."""
+    stratum: str | None = None
+    """Of conversations, from which a labelled one was drawn."""
+    inclusion: float | None = None
+    """The probability with which it was drawn, above 0 and at most 1; None where it is no label."""
+    confidence: int | None = None
+    """1 (unsure) to 3 (sure), of a label."""
+    seconds: float | None = None
+    """That a label took."""
+    adjudicates: RareFlag = False
+    """Whether it settles what people disagreed on."""
 
     @property
     def must_hold(self) -> When:
@@ -246,6 +259,31 @@ class Verdict(StoredRow):
         """Digest of the metric's definition that it was given under; None where that is not
         known."""
         return None if self.depends is None else self.depends.get("metric definition")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelItem:
+    """One conversation of a sample."""
+
+    take: int
+    metric_id: str
+    stratum: str
+    """Of conversations, from which it was drawn."""
+    inclusion: float
+    """The probability with which it was drawn, above 0 and at most 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSampleRow(StoredRow):
+    """A sample was drawn for a person to label."""
+
+    benchmark: str
+    person: str
+    account: str
+    """`user@host`."""
+    seed: str
+    items: tuple[LabelItem, ...]
+    """In the order in which they are shown; a number that a person sees is a place here, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,5 +334,6 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "verdict": Verdict,
     "attempt": AttemptRow,
     "learned": LearnedRow,
+    "label_sample": LabelSampleRow,
 }
 """The tables that share one rising `seq`."""

@@ -187,7 +187,7 @@ def test_a_store_whose_pages_are_all_there_is_saved_whole(
 
 
 def test_of_a_store_that_was_cut_off_the_first_part_is_saved(sound: Path, broken: Path) -> None:
-    os.truncate(broken, broken.stat().st_size * 2 // 3 + 1000)
+    os.truncate(broken, broken.stat().st_size * 3 // 4 + 1000)
     into, report = saved(broken)
     assert CONVERSATIONS // 3 < whole_conversations(into, sound) < CONVERSATIONS
     assert report.missing > 0

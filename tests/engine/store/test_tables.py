@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlite_utils import Database
 
 from engine.store.codec import columns_of, read
-from engine.store.database import create_store, open_store
+from engine.store.database import Store, create_store, open_store
 from engine.store.inserts import insert
 from engine.store.migrations import MIGRATIONS
-from engine.store.tables import TABLES, StoredRow
+from engine.store.tables import TABLES, LabelItem, LabelSampleRow, StoredRow
+from tests.engine.store.building import BENCHMARK, play, verdict, write
 
 WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
 """A row of each table at least, as a store held them before the tables were dataclasses."""
@@ -55,8 +57,38 @@ def test_what_the_version_before_wrote_is_read_and_written_again_as_it_was(
             insert(new, row, seq=row.seq, at=0)
         for table in TABLES:
             was = [dict(row) for row in rows_of(old, table)]
-            assert was, f"no row of {table}"
+            assert was or table == "label_sample", f"no row of {table}"
             assert [dict(row) for row in rows_of(new, table)] == was
+
+
+def test_a_sample_and_a_label_are_read_as_they_were_written(store: Store) -> None:
+    seq = play(store)
+    sample = LabelSampleRow(
+        benchmark=BENCHMARK,
+        person="Ann",
+        account="ann@host",
+        seed="7",
+        items=(LabelItem(seq, "m01", "present / m01", 0.25),),
+    )
+    [number] = write(store, sample)
+    label = replace(
+        verdict(seq, passed=True, judge="Ann"),
+        source="human",
+        label_sample=number,
+        stratum="present / m01",
+        inclusion=0.25,
+        confidence=2,
+        seconds=31.5,
+    )
+    write(store, label)
+    [written] = rows_of(store._writer._connection, "label_sample")
+    assert read(LabelSampleRow, written) == replace(sample, seq=number, at=written["at"])
+    [judged] = store.reader.verdicts(seq)
+    wanted = (number, "present / m01", 0.25, 2, 31.5, False)
+    assert (
+        *(judged.label_sample, judged.stratum, judged.inclusion),
+        *(judged.confidence, judged.seconds, judged.adjudicates),
+    ) == wanted
 
 
 def test_a_store_of_the_version_before_opens_and_tells_its_facts(there: Path) -> None:
