@@ -17,7 +17,7 @@ import pytest
 from engine.cli.main import main
 from engine.importing import importer, known
 from engine.importing.context import ImportContext
-from engine.importing.importer import BenchmarkRows
+from engine.importing.rows import BenchmarkRows
 from engine.store.database import open_store
 from engine.store.maintenance import plan_prune, prune
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript

@@ -1,0 +1,267 @@
+"""All rows of one benchmark's import, in the order in which they refer to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import Stage
+from engine.errors import InputError, Problem
+from engine.facts import NoteKind
+from engine.importing import fields
+from engine.importing.context import ImportContext, RowLocation
+from engine.importing.conversations import Conversations, PendingScores
+from engine.importing.fields import UnfitError
+from engine.importing.histories import Histories
+from engine.importing.known import note_of
+from engine.importing.published import PublishedSite
+from engine.importing.report import UnknownTarget
+from engine.importing.scenarios import ScenarioImport
+from engine.importing.work import SUM, WorkImport
+from engine.store.bulk import BulkRow, WholeConversation
+from engine.store.imports import ImportNote
+from engine.store.mirror import HISTORY
+from engine.store.tables import AttemptRow, MessageRow, NoteRow, ScenarioRow, Verdict
+
+_EXPANDED: Final = "_expanded"
+"""Behind a metric's id: the variants of its scenarios."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a file's name says: `<id>__s<n>__<target>.json`, in its target's folder."""
+
+    id: str
+    target: str | None
+    sample: int
+
+    @classmethod
+    def of(cls, path: Path) -> _Named:
+        first, *others = path.stem.split("__")
+        samples = [one for one in others if one[:1] == "s" and one[1:].isdecimal()]
+        folder = path.parent.parent if path.parent.name == "eval" else path.parent
+        target = others[-1] if others and others[-1] not in samples else folder.name
+        return cls(first, target, int(samples[0][1:]) if samples else 0)
+
+
+@dataclass(slots=True)
+class CacheImport:
+    """Of one benchmark's import. What the finished files have goes before it."""
+
+    context: ImportContext
+    scenario_import: ScenarioImport
+    conversations: Conversations
+    scores: PendingScores
+
+    def rows(self, folder: Path) -> Iterator[BulkRow]:
+        """Scenarios and scores are read first: conversations need the ones, and the others wait
+        for their conversations."""
+        found: list[tuple[Path, dict[str, Any]]] = []
+        for path in sorted(folder.rglob("*.json")):
+            value = self._read(path)
+            if not isinstance(value, dict):
+                continue
+            if isinstance(value.get("scores"), list):
+                self._keep_scores(path, value["scores"])
+            elif "transcript" in value:
+                found.append((path, value))
+            elif isinstance(value.get("variants") or value.get("scenarios"), list):
+                yield from self._generated(path, value)
+            else:
+                note = "cached files that hold no conversation, not read"
+                self.context.report.notes[note] += 1
+        for path, value in found:
+            yield from self._conversation(path, value)
+
+    def _generated(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
+        """What was written before a generation was cut off. Where there is a `scenarios.json`, it
+        came to its end, and that file says what stands."""
+        notes = self.context.report.notes
+        if (self.context.source.folder / "scenarios.json").exists():
+            notes["cached files of a generation that was finished, not needed"] += 1
+            return
+        metric = str(value.get("id") or path.stem).removesuffix(_EXPANDED)
+        usage = fields.usage(value)
+        if usage is not None and not self.context.known.called(Stage.GEN_SCENARIOS, metric):
+            yield self.scenario_import.work.attempt(
+                Stage.GEN_SCENARIOS, metric, None, fields.UNKNOWN, usage
+            )
+        variants = value.get("variants")
+        if not isinstance(variants, list):
+            note = "cached base scenarios, not taken: what is played are their variants"
+            notes[note] += len(value["scenarios"])
+            return
+        file = self.context.report.file(path)
+        for index, row in enumerate(variants):
+            given = row
+            if isinstance(row, dict):
+                given = {**row, "metric_id": row.get("metric_id") or metric}
+            yield from self.scenario_import.cached(given, RowLocation(file, index, None))
+
+    def _read(self, path: Path) -> object:
+        file = self.context.report.file(path)
+        value = self.context.value(path, file)
+        if value is not None:
+            self.context.report.files.remove(file)
+        return value
+
+    def _keep_scores(self, path: Path, rows: list[Any]) -> None:
+        named = _Named.of(path)
+        file = self.context.report.file(path)
+        for index, row in enumerate(rows):
+            given = (
+                {"id": named.id, "sample": named.sample, **row} if isinstance(row, dict) else row
+            )
+            if isinstance(given, dict) and self._is_known(given, named):
+                file.rows += 1
+                file.known += 1
+            else:
+                self.scores.keep(RowLocation(file, index, None), given, named.target)
+
+    def _is_known(self, row: dict[str, Any], named: _Named) -> bool:
+        """Whether the finished files have this conversation: then they have its scores, too."""
+        try:
+            key, theirs = self.conversations.key(row, named.target, named.sample)
+        except UnfitError:
+            return False
+        return self.conversations.has(key) or self.scores.wait_for(theirs)
+
+    def _conversation(self, path: Path, value: dict[str, Any]) -> Iterator[BulkRow]:
+        named = _Named.of(path)
+        row = {"id": named.id, **value}
+        place = RowLocation(self.context.report.file(path), 0, 1)
+        try:
+            key, _ = self.conversations.key(row, named.target, named.sample)
+        except UnfitError as error:
+            place.file.rows += 1
+            place.drop(error)
+            return
+        if self.conversations.has(key):
+            place.file.rows += 1
+            place.file.known += 1
+            return
+        yield from self.conversations.rows(place, row, named.target, named.sample)
+
+
+class BenchmarkRows:
+    """Reads files and gives rows, once; what it meets on the way is in the report of `context`."""
+
+    def __init__(self, context: ImportContext) -> None:
+        self._context = context
+        self._work = WorkImport(context)
+        self._history = Histories(context, None)
+        self._scenario_import = ScenarioImport(context, self._work, self._history)
+        self._scores = PendingScores(context)
+        self._conversations = Conversations(
+            context, self._work, self._scenario_import, self._scores
+        )
+
+    @property
+    def targets(self) -> Mapping[str, UnknownTarget]:
+        """Every target that was met, by our name."""
+        return self._conversations.targets
+
+    @property
+    def metrics_named(self) -> Mapping[str, str]:
+        """The names that published files give to metrics, by id."""
+        return self._scenario_import.metrics_named
+
+    def rows(self) -> Iterator[BulkRow]:
+        """Raises `InputError` where a folder cannot be read."""
+        report = self._context.report
+        try:
+            for row in self._all():
+                self._count(row)
+                yield row
+        except OSError as error:
+            where = Path(error.filename or self._context.source.folder)
+            raise InputError(Problem(f"cannot be read: {error.strerror}", where)) from error
+        report.mapped |= self._context.names.mapped
+        report.targets = set(self.targets)
+        # behind the rows, as it says how many there were
+        if report.is_new:
+            yield self._note()
+        if not self._conversations.has_waiting:
+            yield self._remembered()
+
+    def _remembered(self) -> ImportNote:
+        return note_of(
+            self._context.name,
+            self._context.files,
+            self._context.made_from,
+            self._context.report,
+            self._conversations.count,
+            self.targets,
+            self.metrics_named,
+        )
+
+    def _all(self) -> Iterator[BulkRow]:
+        source = self._context.source
+        if source.published:
+            yield from PublishedSite(self._context, self._conversations, self._scores).rows(
+                source.folder
+            )
+            return
+        # a row that refers to another comes behind it: scenarios before what was played from them,
+        # and the sums of calls at the end, when it is known what was told one by one
+        self._history.read(source.folder / HISTORY)
+        if not self._context.known.has_metrics():
+            yield from self._history.metrics()
+        yield from self._work.left(self._history)
+        yield from self._scenario_import.file(source.folder / "scenarios.json")
+        yield from self._scenario_import.removed()
+        runs = source.folder / "runs"
+        for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+            if folder.is_dir():
+                yield from self._run(folder)
+        if source.cache is not None:
+            cache = CacheImport(
+                self._context, self._scenario_import, self._conversations, self._scores
+            )
+            yield from cache.rows(source.cache)
+        yield from self._conversations.judged_alone()
+        yield from self._scenario_import.forgotten()
+        yield from self._work.of_stages(source.folder, self._history)
+        yield from self._work.costs(source.folder / "cost.json", None)
+
+    def _run(self, folder: Path) -> Iterator[BulkRow]:
+        """Scores are read first: they wait for their conversations."""
+        self._scores.read(folder / "scores.json", folder.name)
+        target = self._context.names.ours(folder.name)
+        histories = Histories(self._context, target)
+        histories.read(folder / HISTORY)
+        file, rows = self._context.rows(folder / "conversations.json")
+        for row in rows:
+            place = RowLocation(file, row.index, row.line)
+            yield from self._conversations.rows(place, row.value, folder.name, 0, histories)
+        yield from self._conversations.apart(histories)
+        yield from self._work.left(histories)
+        if target is not None:
+            yield from self._work.costs(folder / "cost.json", target)
+
+    def _count(self, row: BulkRow) -> None:
+        added = self._context.report.added
+        match row:
+            case WholeConversation():
+                added["conversations"] += row.fresh
+                added["takes"] += len(row.takes)
+                added["messages"] += sum(len(take.messages) for take in row.takes)
+                added["verdicts"] += sum(len(take.verdicts) for take in row.takes)
+                added["calls"] += sum(call.detail != SUM for call in row.attempts)
+            case ScenarioRow():
+                added["scenarios"] += 1
+            case Verdict():
+                added["verdicts"] += 1
+            case MessageRow():
+                added["messages"] += 1
+            case AttemptRow():
+                added["sums of usage" if row.detail == SUM else "calls"] += 1
+            case _:
+                pass
+
+    def _note(self) -> NoteRow:
+        added = self._context.report.added_text
+        text = f"imported from {self._context.source.folder}: {added}"
+        return NoteRow(kind=NoteKind.WARNING, benchmark=self._context.name, text=text)
