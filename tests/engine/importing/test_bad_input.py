@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.errors import InputError
-from engine.importing.json_rows import CHUNK, read_object, read_rows
+from engine.importing.json_rows import _DECODER, _QUICK_DECODER, CHUNK, read_object, read_rows
 from engine.importing.source import refuse_unfit
 from tests.engine.importing.building import (
     Ours,
@@ -310,3 +312,23 @@ def test_a_file_of_many_parts_is_read_whole_and_a_small_one_takes_little(tmp_pat
     assert read_object(path) == {}
     assert tracemalloc.get_traced_memory()[1] < 2 * CHUNK
     tracemalloc.stop()
+
+
+def test_what_the_quick_decoder_takes_is_the_same_to_the_other_one() -> None:
+    said = b'"\xc3\xa9": "\\u00e9\\ud83d\\ude00\\n \\""'
+    good = b'[1, -2.5e-3, {"k": null, ' + said + b', "": true}, [[]], "\xe2\x80\xa8"]'
+    chance, taken = random.Random(1), 0
+    for _ in range(5_000):
+        mutant = bytearray(good)
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(mutant))
+            mutant[at : at + chance.randint(0, 1)] = chance.choice(
+                b'{}[]",:\\u019eE.+-nN \n\0\x80'
+            ).to_bytes()
+        try:
+            quick = _QUICK_DECODER.decode(mutant)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        taken += 1
+        assert repr(_DECODER.decode(mutant.decode("utf-8"))) == repr(quick), mutant
+    assert taken > 300
