@@ -15,6 +15,7 @@ from engine.display import plural
 from engine.errors import FAILED, STOPPED
 from engine.importing.importer import Importer, NoWatcher, Watcher
 from engine.importing.report import BenchmarkReport, ImportReport
+from engine.importing.row_process import RowProcess, row_process
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.database import open_store
 from engine.store.lock import hold_workspace
@@ -25,8 +26,12 @@ def import_files(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
     found = look_through(arguments.dir)
     try:
-        with _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher:
-            report = _imported(session, found, arguments, watcher)
+        with (
+            # before the other, whose bar is drawn by a thread
+            row_process(() if arguments.dry_run else found.sources) as maker,
+            _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
+        ):
+            report = _imported(session, found, arguments, watcher, maker)
     except KeyboardInterrupt:
         tell("stopped: benchmarks that were complete are in, nothing of the one at work; import")
         tell("again to have the rest")
@@ -42,7 +47,11 @@ def import_files(arguments: argparse.Namespace) -> int:
 
 
 def _imported(
-    session: Session, found: ImportableFolder, arguments: argparse.Namespace, watcher: Watcher
+    session: Session,
+    found: ImportableFolder,
+    arguments: argparse.Namespace,
+    watcher: Watcher,
+    maker: RowProcess | None,
 ) -> ImportReport:
     workspace, config, path = session.workspace, session.config, session.store_path
     if arguments.dry_run:
@@ -54,7 +63,7 @@ def _imported(
             return asyncio.run(importer.run(found, arguments.benchmark))
     session.make_way()
     with hold_workspace(workspace.root) as hold, open_store(path, engine=hold.engine) as store:
-        importer = Importer(workspace, config, store.reader, store, watcher)
+        importer = Importer(workspace, config, store.reader, store, watcher, maker)
         return asyncio.run(importer.run(found, arguments.benchmark))
 
 

@@ -21,10 +21,11 @@ from engine.importing.context import ImportContext, place_definition, place_draf
 from engine.importing.fields import Names, fitting_name
 from engine.importing.known import FilesRead, KnownRows, Unchanged, made_from, unchanged
 from engine.importing.report import BenchmarkReport, ImportReport, UnknownTarget
+from engine.importing.row_process import ProcessRows, RowProcess
 from engine.importing.rows import BenchmarkRows
-from engine.importing.source import ImportableFolder, Source, refuse_unfit
+from engine.importing.source import ImportableFolder, Source, refuse_unfit, size_of
 from engine.importing.verdicts import VerdictRules
-from engine.store.bulk import BulkRow
+from engine.store.bulk import BulkRow, NumberedRows
 from engine.store.database import Store
 from engine.store.reader import Reader
 from engine.store.scenarios_json import read_scenarios
@@ -50,6 +51,16 @@ class NoWatcher:
         pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A benchmark of which nothing is written yet."""
+
+    source: Source
+    definition: Definition | None
+    report: BenchmarkReport
+    result: Unchanged | BenchmarkRows | ProcessRows
+
+
 @dataclass(slots=True)
 class Importer:
     """What an import works with."""
@@ -61,6 +72,8 @@ class Importer:
     store: Store | None
     """None for a dry run, which reads everything and writes nothing."""
     watcher: Watcher = field(default_factory=NoWatcher)
+    maker: RowProcess | None = None
+    """What makes the rows of what is imported, in place of this process."""
     anew: bool = False
     """Read what is unchanged as well: the store's rows may not say what they said."""
 
@@ -70,27 +83,41 @@ class Importer:
         report = ImportReport(found.kind, dry=self.store is None)
         targets: dict[str, UnknownTarget] = {}
         models = _models(found, report)
-        for source in _chosen(found.sources, names):
-            one = BenchmarkReport(source.name, str(source.folder))
-            report.benchmarks.append(one)
+        chosen = _chosen(found.sources, names)
+        begun = self._begun(chosen, found, models, report)
+        for one in begun if self.maker is None else _one_ahead(begun):
             try:
-                targets |= await self._import(source, found, models, one, report)
+                targets |= await self._finish(one, report)
             except InputError as error:
-                one.refused += error.problems
-                one.added.clear()
+                _refuse(one.report, error)
         known = {target.id for target in self.config.targets}
         report.unknown_targets = [one for name, one in sorted(targets.items()) if name not in known]
         return report
 
-    async def _import(
+    def _begun(
+        self,
+        sources: Iterable[Source],
+        found: ImportableFolder,
+        models: Mapping[str, str],
+        report: ImportReport,
+    ) -> Iterator[_Begun]:
+        """Those of which something may be taken; why not of the others, their reports tell."""
+        for source in sources:
+            one = BenchmarkReport(source.name, str(source.folder))
+            report.benchmarks.append(one)
+            try:
+                yield self._begin(source, found, models, one)
+            except InputError as error:
+                _refuse(one, error)
+
+    def _begin(
         self,
         source: Source,
         found: ImportableFolder,
         models: Mapping[str, str],
         one: BenchmarkReport,
-        report: ImportReport,
-    ) -> Mapping[str, UnknownTarget]:
-        """The targets that were met. Raises `InputError` where nothing of it can be taken."""
+    ) -> _Begun:
+        """Raises `InputError` where nothing of it can be taken."""
         name = source.name if Branch.parse(source.name) else fitting_name(source.name)
         if name is None:
             what = f"`{source.name[:100]}` cannot be the name of a benchmark"
@@ -102,17 +129,30 @@ class Importer:
         if name != source.name:
             one.mapped[source.name] = name
         one.name = name
-        self.watcher.begin(name, _size(source))
         metrics = None if definition is None else definition.metrics
         of = made_from(source, metrics, models, self.config.jury, self._written(source, name))
-        result: Unchanged | BenchmarkRows | None = self._unchanged(source, found, name, of, one)
+        result: Unchanged | BenchmarkRows | ProcessRows | None
+        result = self._unchanged(source, found, name, of, one)
         if result is None:
-            result = BenchmarkRows(self._context(source, found, models, one, definition, of))
+            context = self._context(source, found, models, one, definition, of)
+            if self.maker is None or self.store is None:
+                result = BenchmarkRows(context)
+            else:
+                result = self.maker.begin(context, self.store)
+        return _Begun(source, definition, one, result)
+
+    async def _finish(self, begun: _Begun, report: ImportReport) -> Mapping[str, UnknownTarget]:
+        """The targets that were met. Raises `InputError` where nothing of it can be taken."""
+        source, result, name = begun.source, begun.result, begun.report.name
+        self.watcher.begin(name, size_of(source))
+        if isinstance(result, Unchanged):
+            self.watcher.read(result.size)
+        else:
             await self._write(result.rows())
-        report.placed += await self._place(source, name, definition, result.metrics_named)
+        report.placed += await self._place(source, name, begun.definition, result.metrics_named)
         return result.targets
 
-    async def _write(self, rows: Iterator[BulkRow]) -> None:
+    async def _write(self, rows: Iterator[BulkRow | NumberedRows]) -> None:
         if self.store is not None:
             await self.store.write_all(rows)
             return
@@ -131,9 +171,7 @@ class Importer:
         if self.reader is None or self.anew:
             return None
         try:
-            return unchanged(
-                self.reader, name, source, found.root, made_from, report, self.watcher.read
-            )
+            return unchanged(self.reader, name, source, found.root, made_from, report)
         except OSError:
             return None  # which is told when it is read
 
@@ -223,6 +261,22 @@ class Importer:
         return [one.relative_to(self.workspace.root).as_posix() for one in placed]
 
 
+def _refuse(report: BenchmarkReport, error: InputError) -> None:
+    report.refused += error.problems
+    report.added.clear()
+
+
+def _one_ahead(begun: Iterator[_Begun]) -> Iterator[_Begun]:
+    """Each when the next one is begun, so that its rows are made while these are written."""
+    before = next(begun, None)
+    for one in begun:
+        if before is not None:
+            yield before
+        before = one
+    if before is not None:
+        yield before
+
+
 def _tracks(definition: Definition | None) -> dict[str, Track]:
     metrics = () if definition is None else definition.metrics
     return {metric.id: metric.track for metric in metrics}
@@ -278,21 +332,3 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
-
-
-def _size(source: Source) -> int:
-    """Bytes that will be read."""
-    places = [source.folder, *([source.cache] if source.cache else [])]
-    return sum(map(_bytes, _files(places)))
-
-
-def _files(places: Iterable[Path]) -> Iterator[Path]:
-    for place in places:
-        yield from place.rglob("*.json")
-
-
-def _bytes(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

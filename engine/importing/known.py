@@ -8,7 +8,7 @@ said in it since is no reason to read it again, as rows are only added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -147,6 +147,8 @@ class Unchanged:
 
     targets: Mapping[str, UnknownTarget]
     metrics_named: Mapping[str, str]
+    size: int
+    """Of its files, in bytes."""
 
 
 def unchanged(
@@ -156,7 +158,6 @@ def unchanged(
     root: Path,
     made_from: str,
     report: BenchmarkReport,
-    on_read: Callable[[int], None],
 ) -> Unchanged | None:
     """What the report of it says; None where anything may have changed, and then nothing is said.
     Raises `OSError` where a folder cannot be read."""
@@ -174,8 +175,7 @@ def unchanged(
     report.notes.update(found["notes"])
     targets = [UnknownTarget(**one) for one in found["targets"]]
     report.targets = {one.id for one in targets}
-    on_read(size)
-    return Unchanged({one.id: one for one in targets}, found["metrics"])
+    return Unchanged({one.id: one for one in targets}, found["metrics"], size)
 
 
 def _file_report(source: Source, told: Mapping[str, Any]) -> FileReport:

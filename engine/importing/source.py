@@ -198,3 +198,21 @@ def _refuse_unfit(path: Path, root: Path) -> None:
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise InputError(Problem(f"expected a file, found {kind}", path))
+
+
+def size_of(source: Source) -> int:
+    """Bytes that will be read."""
+    places = [source.folder, *([source.cache] if source.cache else [])]
+    return sum(map(_bytes, _files(places)))
+
+
+def _files(places: Sequence[Path]) -> Iterator[Path]:
+    for place in places:
+        yield from place.rglob("*.json")
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -12,7 +12,7 @@ from typing import Final
 from engine.benchmark import Speaker, Stage, StopReason, Track
 from engine.errors import StoreError
 from engine.jury import Vote
-from engine.store.codec import Value
+from engine.store.codec import Value, columns_of
 from engine.store.imports import ImportNote, keep_import
 from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
 from engine.store.tables import (
@@ -35,6 +35,8 @@ _AT_ONCE: Final = 4_000
 """Rows that are gathered before they go to SQLite together."""
 _ORDER: Final = ("take", "take_end", "message", "verdict", "attempt", "state")
 """A take before what belongs to it."""
+_SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
+"""Where a row has its `seq`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +85,34 @@ class WholeConversation:
 BulkRow = StoredRow | WholeConversation | ImportNote
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """Rows of one table as their columns, each with its `seq`: nothing is to be asked before they
+    are written."""
+
+    table: str
+    values: Sequence[tuple[Value, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRow:
+    """A row that the store is asked about when it is written. A note has the last `seq` before
+    it."""
+
+    row: StoredRow | ImportNote
+    seq: int
+    at: int
+    """When it is written, where the row does not say it: milliseconds since 1970."""
+
+
+NumberedRows = ColumnRows | NumberedRow
+
+
 class Bulk:
     """Rows that become one transaction, read while they are written; at most once."""
 
-    def __init__(self, rows: Iterable[BulkRow]) -> None:
+    def __init__(self, rows: Iterable[BulkRow | NumberedRows]) -> None:
+        """Where rows are numbered, all are, from the one behind the store's last one on."""
         self._rows = rows
         self._begun = False
         self._stopped = threading.Event()
@@ -101,60 +127,79 @@ class Bulk:
         if self._begun:
             raise StoreError("the rows were read once already and cannot be written again")
         self._begun = True
-        writing = _Writing(connection, after, at)
+        numbering = Numbering(after, at)
         for row in self._rows:
             if self._stopped.is_set():
                 raise StoreError("stopped: nothing of it was written")
-            writing.add(row)
-        writing.flush()
-        return writing.seq
+            if isinstance(row, ColumnRows | NumberedRow):
+                numbering.seq = _written(connection, row, numbering.seq)
+            else:
+                for each in numbering.add(row):
+                    _written(connection, each, after)
+        for each in numbering.rest():
+            _written(connection, each, after)
+        return numbering.seq
+
+
+def _written(connection: sqlite3.Connection, rows: NumberedRows, before: int) -> int:
+    """Write them; the last `seq`, or `before` where that is a later one."""
+    if isinstance(rows, ColumnRows):
+        connection.executemany(INSERTS[rows.table], rows.values)
+        return max(before, int(rows.values[-1][_SEQ[rows.table]] or 0))
+    if isinstance(rows.row, ImportNote):
+        keep_import(connection, rows.row, seq=rows.seq, at=rows.at)
+    else:
+        insert(connection, rows.row, seq=rows.seq, at=rows.at)
+    return max(before, rows.seq)
 
 
 @dataclass(slots=True)
-class _Writing:
-    connection: sqlite3.Connection
+class Numbering:
+    """Gives rows their `seq`, behind `seq`, and asks the store nothing."""
+
     seq: int
     at: int
     _waiting: dict[str, list[tuple[Value, ...]]] = field(default_factory=lambda: defaultdict(list))
     _count: int = 0
     _scenarios: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def add(self, row: BulkRow) -> None:
+    def add(self, row: BulkRow) -> Iterator[NumberedRows]:
+        """What is to be written now; to be taken to the end before the next one is added."""
         if isinstance(row, ImportNote):
             # it holds a digest of the rows before it, which have to be in the store for that
-            self.flush()
-            keep_import(self.connection, row, seq=self.seq, at=self.at)
+            yield from self.rest()
+            yield NumberedRow(row, self.seq, self.at)
         elif not isinstance(row, WholeConversation):
-            self._one(row)
+            yield from self._one(row)
         elif row.fresh:
             self._conversation(row)
         else:
             for take in row.takes:
-                seq = self._one(self._begun(take))
+                yield from self._one(replace(take.begun, scenario_seq=self._scenario(take.begun)))
+                seq = self.seq
                 for part in (*take.messages, *take.behind_messages()):
-                    self._one(part, seq)
+                    yield from self._one(part, seq)
             for one in (*row.attempts, *row.states):
-                self._one(one)
+                yield from self._one(one)
         if self._count >= _AT_ONCE:
-            self.flush()
+            yield from self.rest()
 
-    def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> int:
+    def _one(self, row: StoredRow, take: int = GIVEN_LATER) -> Iterator[NumberedRows]:
         """What is there before it is asked of the store."""
         # what waits comes first: the store answers only for rows that it has
-        self.flush()
+        yield from self.rest()
         if isinstance(row, TakeEndRow | MessageRow | Verdict) and row.take == GIVEN_LATER:
             row = replace(row, take=take)
         self.seq += 1
-        insert(self.connection, row, seq=self.seq, at=self.at)
         if isinstance(row, ScenarioRow):
             self._scenarios[row.benchmark, row.scenario.id] = self.seq
-        return self.seq
+        yield NumberedRow(row, self.seq, self.at)
 
-    def flush(self) -> None:
-        """Give SQLite what waits, in the order in which rows refer to each other."""
+    def rest(self) -> Iterator[ColumnRows]:
+        """What waits, in the order in which rows refer to each other."""
         for table in _ORDER:
             if rows := self._waiting.pop(table, None):
-                self.connection.executemany(INSERTS[table], rows)
+                yield ColumnRows(table, rows)
         self._count = 0
 
     def _put(self, row: StoredRow, given: Sequence[Value]) -> int:
@@ -168,8 +213,7 @@ class _Writing:
         """What is there before each row of it is known here: nothing is asked of the store."""
         before = _Written()
         for take in conversation.takes:
-            begun = self._begun(take)
-            seq = self._put(begun, decided(begun, before, 0))
+            seq = self._put(take.begun, (self._scenario(take.begun),))
             # `decided` would look for an end before each: a take that begins here has none
             for message in take.messages:
                 self._put(message, message_decided(message, seq))
@@ -181,12 +225,10 @@ class _Writing:
             before.add(rest, given := decided(rest, before, 0))
             self._put(rest, given)
 
-    def _begun(self, take: WholeTake) -> TakeRow:
-        begun = take.begun
+    def _scenario(self, begun: TakeRow) -> int | None:
         if begun.scenario_seq is not None:
-            return begun
-        scenario = self._scenarios.get((begun.benchmark, begun.key.scenario_id))
-        return replace(begun, scenario_seq=scenario)
+            return begun.scenario_seq
+        return self._scenarios.get((begun.benchmark, begun.key.scenario_id))
 
 
 class _Written:

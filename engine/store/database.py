@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from engine.errors import CrosswindError, StoreError
 from engine.files import sync
 from engine.store.acknowledged import missing_words, rows_missing
-from engine.store.bulk import Bulk, BulkRow
+from engine.store.bulk import Bulk, BulkRow, NumberedRows
 from engine.store.filesystem import keep_private, mounts_text, refuse_network
 from engine.store.header import SCHEMA_VERSION, check_header, damaged, unreadable
 from engine.store.integrity import check_newest
@@ -70,7 +70,7 @@ class Store:
         """
         self._writer.tell(rows)
 
-    async def write_all(self, rows: Iterable[BulkRow]) -> int:
+    async def write_all(self, rows: Iterable[BulkRow | NumberedRows]) -> int:
         """Write all of them or none, in one transaction that reads them as it goes, on the
         writer's thread; the last `seq` given. Whoever is cancelled while waiting has written
         nothing. Raises what `rows` raises, and `StoreError`.

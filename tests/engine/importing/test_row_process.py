@@ -1,0 +1,154 @@
+"""A large import has its rows made by a process of its own, and nothing tells but the time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.engine.importing.building import Ours, Theirs, conversation, scenario
+from tests.engine.importing.test_import import publish, published
+
+PATIENCE_S: Final = 30
+AT_ANY_SIZE: Final = (
+    "import os, signal, sys, time\n"
+    "from pathlib import Path\n"
+    "from engine.importing import row_process\n"
+    "from engine.cli.main import main\n"
+    "row_process._LARGE, os.cpu_count = 0, lambda: 2\n"
+)
+IN_ONE: Final = "from engine.cli.main import main\nimport sys\n"
+RUN: Final = "sys.exit(main(sys.argv[1:]))\n"
+_OTHER: Final = (
+    "class Rows(row_process.BenchmarkRows):\n"
+    "    def rows(self):\n"
+    "        Path('pid').write_text(str(os.getpid()))\n"
+    "        while True: {what}\n"
+    "row_process.BenchmarkRows = Rows\n"
+)
+NEVER_DONE: Final = _OTHER.format(what="yield self._note()")
+KILLED: Final = _OTHER.format(what="os.kill(os.getpid(), signal.SIGKILL); yield")
+
+
+def start(source: str, ours: Ours, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", source + RUN, "--workspace", str(ours.root), "import"]
+    return subprocess.Popen(
+        [*command, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ours.root,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
+
+
+def stored(ours: Ours) -> dict[str, list[Any]]:
+    """Every row of every table with its `seq`, without the time."""
+    with closing(sqlite3.connect(ours.store)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        found = {}
+        for [table] in tables.fetchall():
+            names = [one[1] for one in connection.execute(f"PRAGMA table_info({table})")]
+            listed = ", ".join(name for name in names if name != "at")
+            found[table] = connection.execute(f"SELECT {listed} FROM {table}").fetchall()
+    for table in ("lease", "mirrored", "_sqlite_migrations"):  # which tell of files and processes
+        found.pop(table, None)
+    return found
+
+
+def several(theirs: Theirs) -> Path:
+    """Three benchmarks: one with rows that cannot be taken and a file that cannot be read, one that
+    cannot be taken at all, and one as it should be."""
+    for name in ("broken", "sound"):
+        folder = theirs.folder.with_name(name)
+        folder.mkdir()
+        text = (theirs.folder / "benchmark.yaml").read_text("utf-8")
+        (folder / "benchmark.yaml").write_text("[" if name == "broken" else text, "utf-8")
+        theirs.write(folder / "scenarios.json", [scenario()])
+        theirs.write(folder / "runs" / "gpt-x" / "conversations.json", [conversation()])
+    theirs.run([conversation(), 7, conversation("m02_s001_v01", sample=1)])
+    cut = theirs.folder / "runs" / "other" / "conversations.json"
+    cut.parent.mkdir(parents=True)
+    cut.write_text('[{"id": "m01_s001_v01",', "utf-8")
+    return theirs.root
+
+
+def site(theirs: Theirs) -> Path:
+    rows = [published(), published(samples=3), published(scenario_id="scenario_004_m02_v01")]
+    return publish(theirs.root.with_name("site"), *rows)
+
+
+@pytest.mark.parametrize("made", [several, site])
+def test_the_store_and_what_is_said_are_the_same(
+    made: Callable[[Theirs], Path], theirs: Theirs, ours: Ours, tmp_path: Path
+) -> None:
+    folder = made(theirs)
+    other = Ours(tmp_path / "other")
+    other.root.mkdir()
+    (other.root / "config.yaml").write_bytes((ours.root / "config.yaml").read_bytes())
+    told = []
+    for place, source in ((ours, IN_ONE), (other, AT_ANY_SIZE)):
+        with start(source, place, folder) as command:
+            said = command.communicate(timeout=PATIENCE_S)
+        told.append((command.returncode, *said))
+    assert told[0] == told[1]
+    assert told[0][0] == 1
+    assert "Traceback" not in told[0][2]
+    assert stored(ours) == stored(other)
+    assert stored(ours)["message"]
+
+
+def test_a_process_that_is_killed_is_told_and_nothing_is_taken(theirs: Theirs, ours: Ours) -> None:
+    theirs.run()
+    with start(AT_ANY_SIZE + KILLED, ours, theirs.root) as command:
+        said, complained = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 1
+    assert "giving-in: not taken" in said
+    what = "the process that reads its files ended before it was done (-9), so nothing of it was"
+    assert f"{theirs.folder}: {what} taken (import again)" in complained
+    assert not stored(ours)["take"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 3), (signal.SIGKILL, -9)])
+def test_no_process_is_left_however_the_import_ends(
+    number: signal.Signals, code: int, theirs: Theirs, ours: Ours
+) -> None:
+    theirs.run()
+    with start(AT_ANY_SIZE + NEVER_DONE, ours, theirs.root) as command:
+        maker = int(awaited((ours.root / "pid").read_text))
+        command.send_signal(number)
+        complained = command.communicate(timeout=PATIENCE_S)[1]
+    assert command.returncode == code
+    assert "Traceback" not in complained
+    assert awaited(lambda: "" if is_there(maker) else "gone") == "gone"
+    assert not stored(ours)["take"]
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def awaited(look: Callable[[], str]) -> str:
+    """What it says as soon as it says anything."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            if said := look():
+                return said
+        except FileNotFoundError:
+            pass
+        time.sleep(0.01)
+    raise AssertionError("it never came")
