@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
-from math import factorial, hypot
-from typing import Final
+from math import hypot
 
-from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.benchmark import ConversationKey, Role, Track, base_id
-from engine.statistics.agreement import Agreement, Flips, agreement, flip_matrix
+from engine.analysis.validation_figures import (
+    Pair,
+    Shift,
+    Swap,
+    TrackReport,
+    Turn,
+    ValidationReport,
+)
+from engine.analysis.validation_words import says_of
+from engine.benchmark import ConversationKey, Track, base_id
+from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
 from engine.statistics.paired import Answers, differences, mean_difference
-from engine.statistics.ranks import Correlation, Panel, rank_agreement
+from engine.statistics.ranks import Panel, rank_agreement
 from engine.statistics.rates import benchmark_rate
-
-FEW_TARGETS: Final = 5
-"""Below so many, a perfect ranking may well be chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,102 +44,6 @@ class Side:
     model: str
     """The label of the model that has the role in it."""
     results: Sequence[Result]
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """What was swapped, and where."""
-
-    benchmark: str
-    role: Role
-    name: str
-    """Of the other model in the configuration."""
-
-    @property
-    def same_scenarios(self) -> bool:
-        """Whether both sides answer the same questions, so that rows can be paired."""
-        return self.role is not Role.GENERATOR
-
-
-class Turn(StrEnum):
-    """What becomes of the order of two targets."""
-
-    TURNS = "turns"
-    LEVELS = "comes level"
-    PARTS = "was level"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two targets whose order is not what it was."""
-
-    left: str
-    right: str
-    """Behind `left` before, or level with it."""
-    turn: Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """How far one target's pass rate moves."""
-
-    target: str
-    before: float
-    after: float
-    shift: float
-    """`after` less `before`, in rates; where rows are paired, over the pairs alone."""
-    interval: Interval | None
-    """None where there are fewer than two base scenarios."""
-    p: float | None
-    """Of no shift at all, two-sided; None as for the interval, and where rows are not paired."""
-    rows: int
-    """Pairs of conversations; of the smaller side, where rows are not paired."""
-    base_scenarios: int
-
-
-@dataclass(frozen=True, slots=True)
-class TrackReport:
-    """One track's ranking on both sides."""
-
-    track: Track
-    tau_b: Correlation | None
-    """Kendall's. None where all targets have one rate on a side."""
-    rho: Correlation | None
-    """Spearman's."""
-    shifts: Sequence[Shift]
-    """Of each target that was scored on both sides, the highest rate before first."""
-    changed: Sequence[Pair]
-    pairs: int
-    """Of targets, all there are."""
-    left_out: Sequence[str]
-    """Targets that were scored on one side only."""
-
-    @property
-    def base_scenarios(self) -> int:
-        """What the target with the fewest of them rests on."""
-        return min(shift.base_scenarios for shift in self.shifts)
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationReport:
-    """Both sides of a validation run, compared."""
-
-    swap: Swap
-    before: str
-    """The model that had the role."""
-    after: str
-    """The model that took it."""
-    tracks: Sequence[TrackReport]
-    conversations: int
-    """Scored on both sides and so compared one by one; 0 where they are not the same."""
-    agreement: Agreement | None
-    """Of both sides over the same conversations; None where there are none."""
-    flips: Flips | None
-    """`left` is before."""
-    unscored_before: int
-    unscored_after: int
-    says: Sequence[str]
-    """What this shows and what it does not, in sentences."""
 
 
 def validation_report(
@@ -164,7 +71,7 @@ def validation_report(
         else None,
         unscored_before=sum(one.passed is None for one in before.results),
         unscored_after=sum(one.passed is None for one in after.results),
-        says=list(_says(swap, before.model, after.model, tracks, sorted(set(scripted)))),
+        says=list(says_of(swap, before.model, after.model, tracks, sorted(set(scripted)))),
     )
 
 
@@ -294,97 +201,3 @@ def _changed(shifts: Sequence[Shift]) -> Iterator[Pair]:
             continue
         turn = Turn.PARTS if not then else Turn.LEVELS if not now else Turn.TURNS
         yield Pair(left.target, right.target, turn)
-
-
-# In words
-
-_ROLES: Mapping[Role, str] = {
-    Role.EVALUATOR: "judges",
-    Role.USER: "plays the user",
-    Role.GENERATOR: "writes the metrics and scenarios",
-}
-_SHOWS: Mapping[Role, str] = {
-    Role.EVALUATOR: "The same transcripts were judged twice. This shows how far the ranking "
-    "depends on who judges, and not who is right: two judges can share an error.",
-    Role.USER: "The same scenarios were played twice. Two playings differ by chance as well, so a "
-    "part of every shift would be there without another user model.",
-    Role.GENERATOR: "The two sets of metrics ask different questions in different situations. "
-    "Only the order of the targets can be compared; a shift of all of them says that the "
-    "questions are harder or easier.",
-}
-
-
-def _says(
-    swap: Swap, before: str, after: str, tracks: Sequence[TrackReport], scripted: Sequence[str]
-) -> Iterator[str]:
-    if not tracks:
-        yield (
-            "No track has two targets that were scored on both sides, so nothing can be said of "
-            "their order."
-        )
-    for track in tracks:
-        yield f"{track.track.value.capitalize()} metrics: {_order_words(swap, track, after)}"
-    for track in tracks:
-        if track.left_out:
-            names = ", ".join(track.left_out)
-            yield f"Not compared on {track.track.value} metrics, for want of verdicts: {names}."
-    few = min((track.base_scenarios for track in tracks), default=ENOUGH_SCENARIOS)
-    if few < ENOUGH_SCENARIOS:
-        yield (
-            f"Some of this rests on {few} base scenarios: too few for a ranking, which takes "
-            f"{ENOUGH_SCENARIOS}."
-        )
-    for count in sorted({len(track.shifts) for track in tracks}):
-        yield _count_words(count)
-    yield _SHOWS[swap.role]
-    if scripted:
-        yield f"Scripted models took part and are no language models: {', '.join(scripted)}."
-
-
-NO_INTERVAL: Final = (
-    "How far other scenarios like these would keep it cannot be told from these: the coefficients "
-    "have no interval."
-)
-
-
-def _order_words(swap: Swap, track: TrackReport, after: str) -> str:
-    when = f"when {after} {_ROLES[swap.role]}"
-    turned = sum(pair.turn is Turn.TURNS for pair in track.changed)
-    level = len(track.changed) - turned
-    if track.tau_b is None:
-        return f"all targets have one rate on a side, so there is no order to keep {when}."
-    if not track.changed:
-        return f"the order of the targets stays as it was {when}.{_doubt(track)}"
-    of = f"{turned} of {track.pairs} pairs of targets change order"
-    ties = f", {level} more are level on one side" if level else ""
-    return f"{of}{ties} {when}.{_doubt(track)}"
-
-
-def _doubt(track: TrackReport) -> str:
-    found = None if track.tau_b is None else track.tau_b.scenarios
-    if found is None:
-        return f" {NO_INTERVAL}"
-    if not found.holds(0):
-        return ""
-    return (
-        " With other scenarios like these it could as well be otherwise: the interval of "
-        "Kendall's tau-b holds 0."
-    )
-
-
-def _count_words(targets: int) -> str:
-    if targets == 2:
-        return (
-            "A ranking of two can only stay or turn: a coefficient of 1 or -1 says no more than "
-            "that, and by chance alone it stays every second time."
-        )
-    if targets < FEW_TARGETS:
-        return (
-            f"{targets} targets have {factorial(targets)} possible orders, so that the same one "
-            f"comes out by chance once in {factorial(targets)} times: this says something of these "
-            "targets, and little of others."
-        )
-    return (
-        f"{targets} targets were compared. What holds for their order need not hold for targets "
-        "that differ from these."
-    )

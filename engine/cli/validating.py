@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from engine.analysis.findings import NO_ALPHA
-from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
+from engine.analysis.validation_figures import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.analysis.figures import Analysis
 from engine.analysis.onset import Course, Sighting, courses, since
 from engine.analysis.overall import overall
-from engine.analysis.validation import ValidationReport
+from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Track
 from engine.branches import Branch
 from engine.config.benchmark_file import load_definition

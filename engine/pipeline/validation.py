@@ -11,13 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from engine.analysis.validation import (
-    Result,
-    Side,
-    Swap,
-    ValidationReport,
-    validation_report,
-)
+from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation_figures import Swap, ValidationReport
 from engine.benchmark import Role, Stage, When
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition

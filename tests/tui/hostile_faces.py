@@ -17,13 +17,8 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from engine.analysis.validation import (
-    Result,
-    Side,
-    Swap,
-    ValidationReport,
-    validation_report,
-)
+from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation_figures import Swap, ValidationReport
 from engine.benchmark import ConversationKey, Role, Speaker, Stage, State, Track
 from engine.branches import Branch
 from engine.cli import status, validating

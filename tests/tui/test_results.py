@@ -17,7 +17,8 @@ import tui
 from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import Course, Sighting, courses, since
 from engine.analysis.overall import ALL, overall
-from engine.analysis.validation import Result, Side, Swap, validation_report
+from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Stage, State, Track
 from engine.branches import Branch
 from engine.config.schema import load_config

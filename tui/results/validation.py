@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from engine.analysis.findings import NO_ALPHA, coefficient, percent, reach
-from engine.analysis.validation import Shift, TrackReport, Turn, ValidationReport
+from engine.analysis.validation_figures import Shift, TrackReport, Turn, ValidationReport
 from engine.benchmark import Role
 from engine.display import one_line, plural
 from engine.report.scale import RATES

@@ -7,16 +7,9 @@ from math import hypot, sqrt
 
 import pytest
 
-from engine.analysis.validation import (
-    NO_INTERVAL,
-    Pair,
-    Result,
-    Side,
-    Swap,
-    Turn,
-    ValidationReport,
-    validation_report,
-)
+from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation_figures import Pair, Swap, Turn, ValidationReport
+from engine.analysis.validation_words import NO_INTERVAL
 from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.clusters import Cluster
 from engine.statistics.rates import benchmark_rate
