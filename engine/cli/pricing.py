@@ -16,12 +16,12 @@ from engine.cli.pipelines import planning
 from engine.cli.session import Session
 from engine.config.schema import Config
 from engine.display import plural
+from engine.pipeline.cost_words import calls_words, counted, total_words, usd
 from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
     PricedPlan,
     StageCalls,
-    number_words,
     plan_run,
     price_plan,
     quoted,
@@ -29,8 +29,6 @@ from engine.pipeline.plan import (
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.ranges import Range
 from engine.store.reading import open_reader
-
-CENT: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ def stage_lines(priced: PricedPlan) -> Iterator[str]:
     for calls, estimate in zip(priced.plan.calls, priced.estimates, strict=True):
         who = f" {calls.target}" if calls.target else ""
         price = usd(estimate).removeprefix("about ")  # said of the whole; a line fits 80 columns
-        yield f"  {calls.stage}{who}: {_rows(calls)}, {_calls(estimate.calls)}, {price}"
+        yield f"  {calls.stage}{who}: {_rows(calls)}, {calls_words(estimate.calls)}, {price}"
 
 
 def _rows(calls: StageCalls) -> str:
@@ -97,41 +95,9 @@ def _rows(calls: StageCalls) -> str:
     if calls.stage is Stage.GEN_METRICS:
         return "all metrics"
     if calls.stage is not Stage.GEN_SCENARIOS:
-        return _counted(calls.rows, "conversation")
+        return counted(calls.rows, "conversation")
     made = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
-    return ", ".join(_counted(amount, noun) for amount, noun in made if amount.high)
-
-
-def _calls(amount: Range) -> str:
-    return _counted(amount, "call")
-
-
-def _counted(amount: Range, noun: str) -> str:
-    words = number_words(amount)
-    return f"{words} {noun}" + ("" if words == "1" else "s")
-
-
-def usd(estimate: CostEstimate) -> str:
-    """In US dollars."""
-    if estimate.is_free:
-        return "free"
-    known = dollars(estimate.usd)
-    if not estimate.unpriced.high:
-        return f"about {known}"
-    return f"about {known}, and prices that are not known" if estimate.usd.high else "price unknown"
-
-
-def dollars(amount: Range) -> str:
-    """`$0.11 to $4.35`; as one where both are written alike."""
-    if amount.high < CENT:
-        return "less than a cent"
-    low, high = f"${amount.low:.2f}", f"${amount.high:.2f}"
-    return high if low == high else f"{low} to {high}"
-
-
-def total_words(total: CostEstimate) -> str:
-    """Calls and price in one sentence."""
-    return f"{_calls(total.calls)}, {usd(total)}"
+    return ", ".join(counted(amount, noun) for amount, noun in made if amount.high)
 
 
 def total_lines(total: CostEstimate, config: Config, spent_usd: float | None) -> Iterator[str]:
@@ -157,7 +123,7 @@ ESTIMATED: Final = {
 def _on_top(tried_again: float) -> str:
     if round(tried_again) < 1:
         return "calls that are tried again after a fault come on top"
-    number = _calls(Range.exactly(round(tried_again)))
+    number = calls_words(Range.exactly(round(tried_again)))
     return f"about {number} come on top, tried again after faults as often as so far"
 
 
