@@ -1,7 +1,9 @@
-"""Branches of a benchmark: where a validation run plays with another model, beside the original.
+"""Branches of a benchmark: where a validation run plays with another model, or with the same one
+once more, beside the original.
 
 A branch is a benchmark of its own, in a folder of its own within the original's, and its rows stand
-in the same store under a name that no benchmark can have: `own-view@user-blunt`.
+in the same store under a name that no benchmark can have: `own-view@user-blunt`,
+`own-view@replay-user`.
 """
 
 from __future__ import annotations
@@ -16,28 +18,32 @@ BENCHMARKS: Final = "benchmarks"
 VALIDATION: Final = "validation"
 """The folder within a benchmark's that holds its branches."""
 SWAPPED: Final = (Role.GENERATOR, Role.USER, Role.EVALUATOR)
-"""The roles that another model can take in a validation run."""
+"""The roles that another model can take in a validation run, or the same one once more."""
 
 _SIGN: Final = "@"
 """No name of a benchmark has it."""
+_REPLAY: Final = "replay"
+"""No role is called so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A benchmark with another model in one role. `str()` is its name."""
+    """A benchmark with another model in one role, or the same one again. `str()` is its name."""
 
     benchmark: str
     """The original's."""
     swap: Role
-    model: str
-    """The name of the other model in the configuration."""
+    model: str | None
+    """The name of the other model in the configuration; None for a replay by the same one."""
 
     def __str__(self) -> str:
         return f"{self.benchmark}{_SIGN}{self.label}"
 
     @property
     def label(self) -> str:
-        """`user-blunt`: what tells it from other branches of the same benchmark."""
+        """`user-blunt`, `replay-user`: what tells it from other branches of the same benchmark."""
+        if self.model is None:
+            return f"{_REPLAY}-{self.swap.value}"
         return f"{self.swap.value}-{self.model}"
 
     @classmethod
@@ -46,7 +52,11 @@ class Branch:
         benchmark, sign, label = name.partition(_SIGN)
         swap, dash, model = label.partition("-")
         known = {role.value: role for role in SWAPPED}
-        if not sign or not dash or swap not in known or name_fault(benchmark) or name_fault(model):
+        if not sign or not dash or name_fault(benchmark):
+            return None
+        if swap == _REPLAY:
+            return cls(benchmark, known[model], None) if model in known else None
+        if swap not in known or name_fault(model):
             return None
         return cls(benchmark, known[swap], model)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
@@ -83,9 +83,17 @@ class Jury:
     passes: int = 1
     """How often each of them judges a conversation."""
     people: People = People.COMPARE
+    first: int = 0
+    """The number of the first of those passes; above 0 for a replay, beside the ones that count."""
 
     def holds(self, vote: Vote) -> bool:
-        return vote.source != HUMAN and vote.judge in self.judges and vote.number < self.passes
+        is_asked = self.first <= vote.number < self.first + self.passes
+        return vote.source != HUMAN and vote.judge in self.judges and is_asked
+
+    @property
+    def replayed(self) -> Jury:
+        """The same judges a second time, in passes that follow."""
+        return replace(self, first=self.first + self.passes)
 
     @property
     def rule(self) -> str:

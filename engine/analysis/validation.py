@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import hypot
+from typing import Protocol
 
 from engine.analysis.validation_figures import (
+    ALL_TARGETS,
+    Change,
+    Equivalence,
+    Floor,
     Pair,
     Shift,
     Swap,
@@ -21,9 +26,11 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
+from engine.statistics.equivalence import Run, change_of_difference, interval_for, is_within
+from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
 from engine.statistics.paired import Answers, differences, mean_difference
-from engine.statistics.ranks import Panel, rank_agreement
-from engine.statistics.rates import benchmark_rate
+from engine.statistics.ranks import Panel, RankAgreement, rank_agreement
+from engine.statistics.rates import Rate, benchmark_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +54,36 @@ class Side:
 
 
 def validation_report(
-    swap: Swap, before: Side, after: Side, *, scripted: Iterable[str] = ()
+    swap: Swap,
+    before: Side,
+    after: Side,
+    *,
+    bound: float | None = None,
+    replay: ValidationReport | None = None,
+    replay_costs: str = "",
+    scripted: Iterable[str] = (),
 ) -> ValidationReport:
-    """`scripted` are the labels of models that took part and are no language models."""
-    tracks = [
-        report
+    """`bound` was stated before anything was played. `replay` is what the same model gives once
+    more; where there is none, `replay_costs` says what one would cost. `scripted` are the labels of
+    models that took part and are no language models."""
+    drafts = [
+        draft
         for track in Track
-        if (report := _track(swap, track, before.results, after.results)) is not None
+        if (draft := _draft(swap, track, before.results, after.results, bound)) is not None
     ]
+    parts = {
+        Part.SHIFTS: sum(one.together.is_known for one in drafts),
+        Part.SHIFTS_OF_TARGETS: sum(shift.is_known for one in drafts for shift in one.shifts),
+    }
+    allowed = levels(parts, SHARES_OF_SHIFTS)
     pairs = list(_paired(before.results, after.results)) if swap.same_scenarios else []
-    return ValidationReport(
+    report = ValidationReport(
         swap=swap,
         before=before.model,
         after=after.model,
-        tracks=tracks,
+        tracks=[_track(draft, allowed) for draft in drafts],
+        family=sum(parts.values()),
+        floor=None if replay is None else _floor(replay),
         conversations=len(pairs),
         agreement=agreement(
             [(left.passed, right.passed) for left, right in pairs],
@@ -71,8 +94,13 @@ def validation_report(
         else None,
         unscored_before=sum(one.passed is None for one in before.results),
         unscored_after=sum(one.passed is None for one in after.results),
-        says=list(says_of(swap, before.model, after.model, tracks, sorted(set(scripted)))),
+        says=(),
     )
+    return replace(report, says=list(says_of(report, replay_costs, sorted(set(scripted)))))
+
+
+def _floor(replay: ValidationReport) -> Floor:
+    return Floor(replay.after, replay.conversations, replay.agreement, replay.tracks)
 
 
 def _paired(before: Sequence[Result], after: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
@@ -83,9 +111,64 @@ def _paired(before: Sequence[Result], after: Sequence[Result]) -> Iterator[tuple
             yield one, others[one.key]
 
 
-def _track(
-    swap: Swap, track: Track, before: Sequence[Result], after: Sequence[Result]
-) -> TrackReport | None:
+class _Moved(Protocol):
+    """How far a rate moves, before it is known among how many others it stands."""
+
+    @property
+    def level(self) -> float | None:
+        """As of `Difference`."""
+        ...
+
+    def interval_at(self, level: float) -> Interval | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    """A shift before it is marked."""
+
+    target: str
+    before: float
+    after: float
+    moved: _Moved | None
+    """None where there are fewer than two base scenarios."""
+    rows: int
+    base_scenarios: int
+
+    @property
+    def is_known(self) -> bool:
+        return self.moved is not None
+
+    def marked(self, level: float | None) -> Shift:
+        moved = None if level is None else self.moved
+        interval = None if moved is None or level is None else moved.interval_at(level)
+        alone = None if moved is None else moved.level
+        p = None if alone is None or level is None else min(1.0, alone * ERROR_RATE / level)
+        shift = self.after - self.before
+        return Shift(
+            self.target, self.before, self.after, shift, interval, p, self.rows, self.base_scenarios
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A track before its shifts are marked."""
+
+    track: Track
+    ranks: RankAgreement | None
+    together: _Shifted
+    shifts: Sequence[_Shifted]
+    """The highest rate before first."""
+    equivalence: Equivalence | None
+    left_out: Sequence[str]
+
+
+def _draft(
+    swap: Swap,
+    track: Track,
+    before: Sequence[Result],
+    after: Sequence[Result],
+    bound: float | None,
+) -> _Draft | None:
     """None where fewer than two targets were scored on both sides."""
     left = [one for one in before if one.track is track and one.passed is not None]
     right = [one for one in after if one.track is track and one.passed is not None]
@@ -97,19 +180,65 @@ def _track(
     targets = {one.key.target_id for one in left} & {one.key.target_id for one in right}
     if len(targets) < 2:
         return None
+    then, now = _by_target(left, targets), _by_target(right, targets)
     panels = _panel(left, targets), _panel(right, targets)
-    ranks = rank_agreement(*panels, same_scenarios=swap.same_scenarios)
-    shifts = [_shift(swap, target, left, right) for target in sorted(targets)]
+    shifts = [_shifted(swap, target, then[target], now[target]) for target in sorted(targets)]
     shifts.sort(key=lambda one: (-one.before, one.target))
-    return TrackReport(
+    of_these = [[row for rows in side.values() for row in rows] for side in (then, now)]
+    return _Draft(
         track=track,
-        tau_b=None if ranks is None else ranks.tau_b,
-        rho=None if ranks is None else ranks.rho,
+        ranks=rank_agreement(*panels, same_scenarios=swap.same_scenarios),
+        together=_shifted(swap, ALL_TARGETS, *of_these),
         shifts=shifts,
-        changed=list(_changed(shifts)),
-        pairs=len(shifts) * (len(shifts) - 1) // 2,
+        equivalence=None if bound is None else _equivalence(swap, then, now, bound),
         left_out=sorted(set.union(*either) - targets),
     )
+
+
+def _by_target(results: Iterable[Result], targets: set[str]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {target: [] for target in sorted(targets)}
+    for one in results:
+        if one.key.target_id in found:
+            found[one.key.target_id].append(one)
+    return found
+
+
+def _track(draft: _Draft, allowed: Mapping[Part, float]) -> TrackReport:
+    shifts = [one.marked(allowed.get(Part.SHIFTS_OF_TARGETS)) for one in draft.shifts]
+    changed = list(_changed(shifts))
+    stays = draft.equivalence is not None and draft.equivalence.outside is None
+    return TrackReport(
+        track=draft.track,
+        tau_b=None if draft.ranks is None else draft.ranks.tau_b,
+        rho=None if draft.ranks is None else draft.ranks.rho,
+        together=draft.together.marked(allowed.get(Part.SHIFTS)),
+        shifts=shifts,
+        changed=changed,
+        pairs=len(shifts) * (len(shifts) - 1) // 2,
+        equivalence=draft.equivalence,
+        order_holds=stays and not any(pair.turn is Turn.TURNS for pair in changed),
+        left_out=draft.left_out,
+    )
+
+
+def _equivalence(
+    swap: Swap,
+    before: Mapping[str, Sequence[Result]],
+    after: Mapping[str, Sequence[Result]],
+    bound: float,
+) -> Equivalence:
+    """The pairs of which most is to be feared come first, and the first that is not shown to stay
+    within the bound is the last that is looked at: there are thousands of pairs of 100 targets."""
+    runs = {target: Run(_answers(before[target]), _answers(after[target])) for target in before}
+    moved = {target: _rate(after[target]) - _rate(before[target]) for target in before}
+    pairs = sorted(combinations(runs, 2), key=lambda pair: -abs(moved[pair[0]] - moved[pair[1]]))
+    for left, right in pairs:
+        found = change_of_difference(runs[left], runs[right], paired=swap.same_scenarios)
+        interval = None if found is None else interval_for(found, bound)
+        if not is_within(interval, bound):
+            change = moved[left] - moved[right] if found is None else found.estimate
+            return Equivalence(bound, Change(left, right, change, interval))
+    return Equivalence(bound, None)
 
 
 def _panel(results: Iterable[Result], targets: set[str]) -> Panel:
@@ -130,25 +259,29 @@ def _panel(results: Iterable[Result], targets: set[str]) -> Panel:
     }
 
 
-def _shift(swap: Swap, target: str, before: Sequence[Result], after: Sequence[Result]) -> Shift:
-    left = [one for one in before if one.key.target_id == target]
-    right = [one for one in after if one.key.target_id == target]
-    then, now = _rate(left), _rate(right)
-    if swap.same_scenarios:
-        found = mean_difference(differences(_answers(right), _answers(left)))
-        interval, p = (None, None) if found is None else (found.interval, found.p)
-    else:
-        interval, p = _apart(_strata(left), _strata(right)), None
-    return Shift(
-        target=target,
-        before=then,
-        after=now,
-        shift=now - then,
-        interval=interval,
-        p=p,
-        rows=min(len(left), len(right)),
-        base_scenarios=min(_bases(left), _bases(right)),
+def _shifted(swap: Swap, target: str, left: Sequence[Result], right: Sequence[Result]) -> _Shifted:
+    return _Shifted(
+        target,
+        _rate(left),
+        _rate(right),
+        _moved(swap, left, right),
+        min(len(left), len(right)),
+        min(_bases(left), _bases(right)),
     )
+
+
+def _moved(swap: Swap, left: Sequence[Result], right: Sequence[Result]) -> _Moved | None:
+    if swap.same_scenarios:
+        found = mean_difference(
+            differences(_answers(right, of_all=True), _answers(left, of_all=True))
+        )
+        return None if found is None or found.error is None else found
+    before, after = _strata(left), _strata(right)
+    correlation = intraclass_correlation([*before, *after])
+    then, now = benchmark_rate(before, correlation), benchmark_rate(after, correlation)
+    if then is None or now is None or min(then.clusters, now.clusters) < 2:
+        return None
+    return _Apart(then, now)
 
 
 def _rate(results: Sequence[Result]) -> float:
@@ -159,12 +292,14 @@ def _bases(results: Iterable[Result]) -> int:
     return len({(one.metric_id, base_id(one.key.scenario_id)) for one in results})
 
 
-def _answers(results: Iterable[Result]) -> Answers:
+def _answers(results: Iterable[Result], *, of_all: bool = False) -> Answers:
+    """`of_all` tells the rows of one target from those of another."""
     found: defaultdict[str, defaultdict[str, dict[str, float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for one in results:
-        thing = f"{one.key.scenario_id} {one.key.sample}"
+        who = one.key.target_id if of_all else ""
+        thing = f"{who} {one.key.scenario_id} {one.key.sample}"
         found[one.metric_id][base_id(one.key.scenario_id)][thing] = float(bool(one.passed))
     return found
 
@@ -172,25 +307,33 @@ def _answers(results: Iterable[Result]) -> Answers:
 def _strata(results: Iterable[Result]) -> list[Stratum]:
     return [
         [Cluster.of(list(things.values())) for things in bases.values()]
-        for bases in _answers(results).values()
+        for bases in _answers(results, of_all=True).values()
     ]
 
 
-def _apart(left: Sequence[Stratum], right: Sequence[Stratum]) -> Interval | None:
-    """Of right less left, of two runs that share no scenario: what each rate is unsure by on the
-    side in question, squared and added. It has a width where all pass as well.
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The rates of two runs that share no scenario."""
 
-    R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10, with the intervals of
-    `benchmark_rate` (G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702).
-    """
-    correlation = intraclass_correlation([*left, *right])
-    then, now = benchmark_rate(left, correlation), benchmark_rate(right, correlation)
-    if then is None or now is None or min(then.clusters, now.clusters) < 2:
-        return None
-    shift = now.rate - then.rate
-    below = hypot(now.rate - now.interval.low, then.interval.high - then.rate)
-    above = hypot(now.interval.high - now.rate, then.rate - then.interval.low)
-    return Interval(max(-1.0, shift - below), min(1.0, shift + above))
+    then: Rate
+    now: Rate
+
+    @property
+    def level(self) -> None:
+        """Not worked out: the interval says it."""
+
+    def interval_at(self, level: float) -> Interval:
+        """Of what is now less what was then: what each rate is unsure by on the side in question,
+        squared and added. It has a width where all pass as well.
+
+        R. G. Newcombe, Statistics in Medicine 17 (1998) 873-890, method 10, with the intervals of
+        `benchmark_rate` (G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702).
+        """
+        then, now = self.then.interval_at(level), self.now.interval_at(level)
+        shift = self.now.rate - self.then.rate
+        below = hypot(self.now.rate - now.low, then.high - self.then.rate)
+        above = hypot(now.high - self.now.rate, self.then.rate - then.low)
+        return Interval(max(-1.0, shift - below), min(1.0, shift + above))
 
 
 def _changed(shifts: Sequence[Shift]) -> Iterator[Pair]:

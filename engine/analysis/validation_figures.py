@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from engine.benchmark import Role, Track
 from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 
+ALL_TARGETS: Final = "all targets"
+"""No target is called so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """What was swapped, and where."""
+    """What was swapped or played once more, and where."""
 
     benchmark: str
     role: Role
-    name: str
-    """Of the other model in the configuration."""
+    name: str | None
+    """Of the other model in the configuration; None for a replay by the same one."""
+
+    @property
+    def is_replay(self) -> bool:
+        return self.name is None
 
     @property
     def same_scenarios(self) -> bool:
@@ -47,20 +55,49 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far one target's pass rate moves."""
+    """How far a pass rate moves."""
 
     target: str
+    """Or `ALL_TARGETS`."""
     before: float
     after: float
     shift: float
     """`after` less `before`, in rates; where rows are paired, over the pairs alone."""
     interval: Interval | None
-    """None where there are fewer than two base scenarios."""
+    """Among all shifts of the run: in 95 % of such runs all of them hold at once. None where there
+    are fewer than two base scenarios."""
     p: float | None
-    """Of no shift at all, two-sided; None as for the interval, and where rows are not paired."""
+    """Of no shift at all, two-sided, among all shifts of the run; None as for the interval, and
+    where rows are not paired."""
     rows: int
     """Pairs of conversations; of the smaller side, where rows are not paired."""
     base_scenarios: int
+
+    @property
+    def sure(self) -> bool:
+        return self.interval is not None and not self.interval.holds(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How far the difference between two targets is not what it was."""
+
+    left: str
+    right: str
+    change: float
+    """Of left less right, in rates."""
+    interval: Interval | None
+    """Of this change alone, as it is held against the bound; None where there is no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Whether the differences between targets stay what they were, within a bound."""
+
+    bound: float
+    """In rates, as it was stated before anything was played or judged."""
+    outside: Change | None
+    """A difference that is not shown to stay within it; None where all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +109,17 @@ class TrackReport:
     """Kendall's. None where all targets have one rate on a side."""
     rho: Correlation | None
     """Spearman's."""
+    together: Shift
+    """Of all targets that were scored on both sides."""
     shifts: Sequence[Shift]
     """Of each target that was scored on both sides, the highest rate before first."""
     changed: Sequence[Pair]
     pairs: int
     """Of targets, all there are."""
+    equivalence: Equivalence | None
+    """None where no bound was stated in advance."""
+    order_holds: bool
+    """Whether no pair turns, and every difference is shown to stay within the bound."""
     left_out: Sequence[str]
     """Targets that were scored on one side only."""
 
@@ -84,6 +127,17 @@ class TrackReport:
     def base_scenarios(self) -> int:
         """What the target with the fewest of them rests on."""
         return min(shift.base_scenarios for shift in self.shifts)
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a replay gives: the same model in the same role once more. Chance alone gives no less
+    disagreement, so that a swap is held against it."""
+
+    model: str
+    conversations: int
+    agreement: Agreement | None
+    tracks: Sequence[TrackReport]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +150,10 @@ class ValidationReport:
     after: str
     """The model that took it."""
     tracks: Sequence[TrackReport]
+    family: int
+    """Shifts with an interval: all of them hold at once in 95 % of such runs."""
+    floor: Floor | None
+    """None where there is no replay yet, and for a replay itself."""
     conversations: int
     """Scored on both sides and so compared one by one; 0 where they are not the same."""
     agreement: Agreement | None

@@ -7,8 +7,19 @@ from math import factorial
 from typing import Final
 
 from engine.analysis.figures import ENOUGH_SCENARIOS
-from engine.analysis.validation_figures import Swap, TrackReport, Turn
-from engine.benchmark import Role
+from engine.analysis.findings import NO_ALPHA, coefficient, reach
+from engine.analysis.validation_figures import (
+    Floor,
+    Swap,
+    TrackReport,
+    Turn,
+    ValidationReport,
+)
+from engine.benchmark import Role, Track
+from engine.display import plural
+from engine.statistics.agreement import Agreement, Coefficient
+from engine.statistics.distributions import Interval
+from engine.statistics.ranks import Correlation
 
 FEW_TARGETS: Final = 5
 """Below so many, a perfect ranking may well be chance."""
@@ -19,6 +30,11 @@ _ROLES: Mapping[Role, str] = {
     Role.USER: "plays the user",
     Role.GENERATOR: "writes the metrics and scenarios",
 }
+_NAMES: Mapping[Role, str] = {
+    Role.EVALUATOR: "evaluator",
+    Role.USER: "user model",
+    Role.GENERATOR: "generator",
+}
 _SHOWS: Mapping[Role, str] = {
     Role.EVALUATOR: "The same transcripts were judged twice. This shows how far the ranking "
     "depends on who judges, and not who is right: two judges can share an error.",
@@ -28,18 +44,46 @@ _SHOWS: Mapping[Role, str] = {
     "Only the order of the targets can be compared; a shift of all of them says that the "
     "questions are harder or easier.",
 }
+_REPLAYED: Final = (
+    "Nobody was swapped: what is not alike here is chance, and another model in the same role is "
+    "to be held against it."
+)
+NOT_STATED: Final = (
+    "That it holds is not shown: no bound (`validation.equivalence_points` of config.yaml) was "
+    "kept before this was begun."
+)
 
 
-def says_of(
-    swap: Swap, before: str, after: str, tracks: Sequence[TrackReport], scripted: Sequence[str]
-) -> Iterator[str]:
+def says_of(report: ValidationReport, replay_costs: str, scripted: Sequence[str]) -> Iterator[str]:
+    tracks = report.tracks
     if not tracks:
         yield (
             "No track has two targets that were scored on both sides, so nothing can be said of "
             "their order."
         )
     for track in tracks:
-        yield f"{track.track.value.capitalize()} metrics: {_order_words(swap, track, after)}"
+        yield f"{track.track.value.capitalize()} metrics: {_order_words(report, track)}"
+        yield _shift_words(report, track)
+    if report.family:
+        yield _family_words(report)
+    if tracks and report.floor is None and not report.swap.is_replay:
+        yield _no_floor(report.swap, replay_costs)
+    yield from _rests_on(tracks)
+    yield _REPLAYED if report.swap.is_replay else _SHOWS[report.swap.role]
+    if scripted:
+        yield f"Scripted models took part and are no language models: {', '.join(scripted)}."
+
+
+def _family_words(report: ValidationReport) -> str:
+    shifts = [one for track in report.tracks for one in (track.together, *track.shifts)]
+    which = "those with ! are sure" if any(one.sure for one in shifts) else "none is sure"
+    return (
+        f"Of {plural(report.family, 'shift')} of this run {which}; all intervals hold at once in "
+        "95 % of such runs (Bonferroni, half of the 5 % for all targets together)."
+    )
+
+
+def _rests_on(tracks: Sequence[TrackReport]) -> Iterator[str]:
     for track in tracks:
         if track.left_out:
             names = ", ".join(track.left_out)
@@ -47,14 +91,65 @@ def says_of(
     few = min((track.base_scenarios for track in tracks), default=ENOUGH_SCENARIOS)
     if few < ENOUGH_SCENARIOS:
         yield (
-            f"Some of this rests on {few} base scenarios: too few for a ranking, which takes "
-            f"{ENOUGH_SCENARIOS}."
+            f"Some of this rests on {plural(few, 'base scenario')}: too few for a ranking, which "
+            f"takes {ENOUGH_SCENARIOS}."
         )
     for count in sorted({len(track.shifts) for track in tracks}):
         yield _count_words(count)
-    yield _SHOWS[swap.role]
-    if scripted:
-        yield f"Scripted models took part and are no language models: {', '.join(scripted)}."
+
+
+def floor_name(swap: Swap) -> str:
+    """What a replay is called beside a swap."""
+    return f"the same {_NAMES[swap.role]} once more"
+
+
+def floor_words(report: ValidationReport, of: Track | None = None) -> Iterator[str]:
+    """What a replay gives, to be told beside the swap's agreement, or beside the order of the
+    targets on a track; nothing where there is no replay, or it has no such figure."""
+    if report.floor is None:
+        return
+    name = floor_name(report.swap)
+    if of is None:
+        if report.floor.agreement is not None:
+            yield f"{name}: {agreement_words(report.floor.agreement)}"
+        return
+    yield from (f"{name}: {order_words(one)}" for one in report.floor.tracks if one.track is of)
+
+
+def agreement_words(found: Agreement) -> str:
+    """`agree 0.69 [0.61 to 0.76] · AC1 0.41 [0.25 to 0.55] · α …`"""
+    parts = [f"agree {_coefficient(found.percent)}"]
+    parts += [
+        NO_ALPHA if figure is None else f"{name} {_coefficient(figure)}"
+        for name, figure in (("AC1", found.ac1), ("α", found.alpha))
+    ]
+    return " · ".join(parts)
+
+
+def order_words(track: TrackReport) -> str:
+    return f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
+
+
+def _coefficient(found: Coefficient) -> str:
+    return coefficient(found.value) + _ends(found.interval)
+
+
+def _correlation(found: Correlation | None) -> str:
+    return "—" if found is None else coefficient(found.value) + _ends(found.scenarios)
+
+
+def _ends(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f" [{coefficient(interval.low)} to {coefficient(interval.high)}]"
+
+
+def _no_floor(swap: Swap, costs: str) -> str:
+    return (
+        f"How much of this chance alone explains is not known: there is no replay, by "
+        f"{floor_name(swap)}. `crosswind validate {swap.benchmark} --replay {swap.role.value}` "
+        f"makes one{f' ({costs})' if costs else ''}."
+    )
 
 
 NO_INTERVAL: Final = (
@@ -63,17 +158,81 @@ NO_INTERVAL: Final = (
 )
 
 
-def _order_words(swap: Swap, track: TrackReport, after: str) -> str:
-    when = f"when {after} {_ROLES[swap.role]}"
+def _again(swap: Swap) -> str:
+    return " once more" if swap.is_replay else ""
+
+
+def _when(report: ValidationReport) -> str:
+    return f"when {report.after} {_ROLES[report.swap.role]}{_again(report.swap)}"
+
+
+def _order_words(report: ValidationReport, track: TrackReport) -> str:
+    when = _when(report)
     turned = sum(pair.turn is Turn.TURNS for pair in track.changed)
     level = len(track.changed) - turned
     if track.tau_b is None:
         return f"all targets have one rate on a side, so there is no order to keep {when}."
-    if not track.changed:
-        return f"the order of the targets stays as it was {when}.{_doubt(track)}"
-    of = f"{turned} of {track.pairs} pairs of targets change order"
-    ties = f", {level} more are level on one side" if level else ""
-    return f"{of}{ties} {when}.{_doubt(track)}"
+    said = "no two targets change order"
+    if track.changed:
+        ties = f", {level:,} more are level on one side" if level else ""
+        said = f"{turned:,} of {track.pairs:,} pairs of targets change order{ties}"
+    return f"{said} {when}.{_doubt(track)} {_bound_words(track)}"
+
+
+def _bound_words(track: TrackReport) -> str:
+    """What is shown of the order; never that it holds without a bound that was kept to."""
+    if track.equivalence is None:
+        return NOT_STATED
+    outside, bound = track.equivalence.outside, f"{track.equivalence.bound * 100:g} points"
+    if track.order_holds:
+        return (
+            f"The order holds within {bound}, the bound stated before: no difference between two "
+            "targets changes by more, as the 95 % interval of each shows."
+        )
+    if outside is None:
+        return (
+            f"No difference between two targets changes by more than {bound}, the bound stated "
+            "before, but some change order, so that it holds is not shown."
+        )
+    between = f"the difference between {outside.left} and {outside.right}"
+    if outside.interval is None:
+        return f"That it holds is not shown: how far {between} changes cannot be told."
+    return (
+        f"That it holds is not shown: {between} may change by {_between(outside.interval)} points, "
+        f"and the bound stated before is {bound}."
+    )
+
+
+def _shift_words(report: ValidationReport, track: TrackReport) -> str:
+    passes, found = f"{track.track.value} passes", track.together
+    floor = _floor_of_shift(report.floor, track)
+    if found.interval is None:
+        return f"How far {passes} move {_when(report)} cannot be told: {_TOO_FEW}.{floor}"
+    if not found.sure:
+        return (
+            f"Whether {passes} rise or fall {_when(report)} is not sure: by "
+            f"{_between(found.interval)} points.{floor}"
+        )
+    rises = found.shift > 0
+    size = reach(found.interval.low, found.interval.high, turned=not rises).strip("[]")
+    return (
+        f"{report.after}{_again(report.swap)} as {_NAMES[report.swap.role]} "
+        f"{'raises' if rises else 'lowers'} {passes} by {size} points.{floor}"
+    )
+
+
+_TOO_FEW: Final = "that takes two base scenarios"
+
+
+def _floor_of_shift(floor: Floor | None, track: TrackReport) -> str:
+    found = next((one for one in (floor.tracks if floor else ()) if one.track is track.track), None)
+    if found is None or found.together.interval is None:
+        return ""
+    return f" A replay alone moves them by {_between(found.together.interval)} points."
+
+
+def _between(interval: Interval) -> str:
+    return reach(interval.low, interval.high).strip("[]")
 
 
 def _doubt(track: TrackReport) -> str:

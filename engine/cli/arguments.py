@@ -329,14 +329,18 @@ def _validate(command: AddCommand) -> None:
         "validate",
         "play or judge a benchmark with another model in one role: does the ranking hold?",
         "A branch of the benchmark is made in benchmarks/NAME/validation/; the original stays as "
-        "it is.\nA run that was stopped is continued by the same command.",
+        "it is.\nA run that was stopped is continued by the same command. What a swap changes is "
+        "told beside\nwhat a replay changes, by the same model once more. The order of the targets "
+        "is said to hold\nonly within `validation.equivalence_points` of config.yaml, as it was "
+        "when the run began.",
     )
     validate.add_argument("benchmark", metavar="BENCHMARK")
+    what = validate.add_mutually_exclusive_group()
+    roles = ["generator", "user", "evaluator"]
+    what.add_argument("--swap", choices=roles, help="which role another model takes")
+    what.add_argument("--replay", choices=roles, help="which role the same model takes once more")
     validate.add_argument(
-        "--swap", choices=["generator", "user", "evaluator"], help="which role it takes"
-    )
-    validate.add_argument(
-        "--with", dest="model", metavar="NAME", help="a name in `models:` or a target's id"
+        "--with", dest="model", metavar="NAME", help="by whom: a name in `models:` or a target's id"
     )
     validate.add_argument("--stale", action="store_true", help="also redo what is out of date")
     validate.add_argument("--dry-run", action="store_true", help="count calls, ask no model")

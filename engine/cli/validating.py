@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from engine.analysis.findings import NO_ALPHA
+from engine.analysis.findings import reach
 from engine.analysis.validation_figures import Shift, TrackReport, Turn, ValidationReport
+from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
@@ -33,16 +34,16 @@ from engine.pipeline.validation import (
     plan_validation,
     report_json,
     report_of,
+    state_bound,
     validations,
     write_report,
 )
-from engine.statistics.agreement import Agreement, Coefficient, Flips
+from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
-from engine.statistics.ranks import Correlation
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 
-LEGEND = "rates in per cent · [95 % interval over scenarios like these]"
+LEGEND = "rates in per cent · [all shifts at once in 95 % of such runs] · ! sure"
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -72,11 +73,7 @@ def validate(arguments: argparse.Namespace) -> int:
 
 def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
     """Raises `InputError` with everything that is missing or names nothing."""
-    problems = [
-        Problem(f"{option} is missing", hint="see `crosswind validate --help`")
-        for option, given in (("--swap", arguments.swap), ("--with", arguments.model))
-        if given is None
-    ]
+    problems = list(_options(arguments))
     for look in (
         lambda: session.workspace.require_benchmarks([arguments.benchmark]),
         lambda: session.config.model_named(arguments.model or next(iter(_targets(session)))),
@@ -90,18 +87,31 @@ def _asked(session: Session, arguments: argparse.Namespace) -> Validation:
     return _validation(session, arguments)
 
 
+def _options(arguments: argparse.Namespace) -> Iterator[Problem]:
+    hint = "see `crosswind validate --help`"
+    if arguments.replay is not None:
+        if arguments.model is not None:
+            yield Problem("--with names another model, and --replay takes the same one", hint=hint)
+        return
+    for option, given in (("--swap", arguments.swap), ("--with", arguments.model)):
+        if given is None:
+            yield Problem(f"{option} is missing", hint=hint)
+
+
 def _targets(session: Session) -> Sequence[str]:
     return [target.id for target in session.config.targets]
 
 
 def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
-    swap = Role(arguments.swap)
+    swap = Role(arguments.swap or arguments.replay)
     return Validation(session.workspace, session.config, arguments.benchmark, swap, arguments.model)
 
 
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
     # only now, when it is agreed to: until here nothing was written
     place_branch(asked)
+    with closing(open_reader(session.store_path)) as reader:
+        state_bound(asked, reader)
     infos = session.infos(order.benchmarks)
     plain = getattr(arguments, "plain", False)
     result = run_headless(session.place, session.store_path, order, infos, plain=plain)
@@ -124,11 +134,14 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
     begun = [
         one
         for one in validations(session.workspace, session.config, arguments.benchmark)
-        if arguments.swap in {None, one.swap.value} and arguments.model in {None, one.name}
+        if _is_asked(one, arguments)
     ]
     if not begun:
         what = f"there is no such validation run of `{arguments.benchmark}` yet"
-        hint = "begin one with `crosswind validate BENCHMARK --swap ROLE --with NAME`"
+        hint = (
+            "begin one with `crosswind validate BENCHMARK --swap ROLE --with NAME`, or with "
+            "--replay ROLE"
+        )
         raise InputError(Problem(what, hint=hint))
     path = session.store_path
     with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
@@ -139,6 +152,13 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
     for problem in problems:
         tell(f"left out: {problem}")
     return DONE
+
+
+def _is_asked(one: Validation, arguments: argparse.Namespace) -> bool:
+    role = arguments.swap or arguments.replay
+    is_of_kind = role is None or one.is_replay is (arguments.replay is not None)
+    is_by_it = arguments.model in {None, one.name}
+    return is_of_kind and is_by_it and role in {None, one.swap.value}
 
 
 def _reports(
@@ -168,7 +188,8 @@ def _explain(session: Session, asked: Validation, priced: PricedPlan, *, as_json
 
 def _plan_lines(session: Session, asked: Validation, priced: PricedPlan) -> Iterator[str]:
     plan = priced.plan
-    yield f"{asked.played}: {asked.other.label} as {asked.swap.value}"
+    once_more = " once more" if asked.is_replay else ""
+    yield f"{asked.played}: {asked.labels[1]} as {asked.swap.value}{once_more}"
     yield from (f"  {sentence}" for sentence in plan.assumed)
     yield from stage_lines(priced)
     if not plan.calls:
@@ -195,13 +216,18 @@ def _show(reports: Sequence[ValidationReport], *, as_json: bool) -> None:
 def report_lines(report: ValidationReport) -> Iterator[str]:
     """For people, within 80 columns."""
     swap = report.swap
-    yield f"{swap.benchmark}: {report.after} as {swap.role.value} in place of {report.before}"
+    instead = "once more" if swap.is_replay else f"in place of {report.before}"
+    yield f"{swap.benchmark}: {report.after} as {swap.role.value} {instead}"
     for track in report.tracks:
         yield ""
         yield from _track_lines(track)
+        for text in floor_words(report, track.track):
+            yield from _wrapped(text)
     if report.agreement is not None and report.flips is not None:
         yield ""
         yield from _agreement_lines(report.agreement, report.flips, report.conversations)
+        for text in floor_words(report):
+            yield from _wrapped(text)
     unscored = report.unscored_before, report.unscored_after
     if any(unscored):
         yield f"unscored: {unscored[0]} before, {unscored[1]} after"
@@ -212,10 +238,10 @@ def report_lines(report: ValidationReport) -> Iterator[str]:
 
 def _track_lines(track: TrackReport) -> Iterator[str]:
     head = [f"{track.track.value} metrics", "before", "after", "shift", "rows", "scenarios"]
-    rows = [_shift_cells(shift) for shift in track.shifts]
+    rows = [_shift_cells(shift) for shift in (track.together, *track.shifts)]
     yield table(head, rows, right=frozenset({1, 2, 4, 5}))
     yield LEGEND
-    yield f"Kendall's tau-b {_correlation(track.tau_b)} · Spearman's rho {_correlation(track.rho)}"
+    yield order_words(track)
     if over := _over_targets(track):
         yield f"for other targets like these: {over}"
     words = {
@@ -229,7 +255,9 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
 
 def _shift_cells(shift: Shift) -> list[str]:
     points = f"{shift.shift * 100:+.0f}"
-    moved = f"{points} {_interval(shift.interval, 100)}" if shift.interval else points
+    known = shift.interval
+    moved = f"{points} {reach(known.low, known.high)}" if known is not None else points
+    moved += " !" if shift.sure else ""
     return [
         shift.target,
         f"{shift.before * 100:.0f}",
@@ -238,14 +266,6 @@ def _shift_cells(shift: Shift) -> list[str]:
         str(shift.rows),
         str(shift.base_scenarios),
     ]
-
-
-def _correlation(found: Correlation | None) -> str:
-    if found is None:
-        return "—"
-    if found.scenarios is None:
-        return f"{found.value:.2f}"
-    return f"{found.value:.2f} {_interval(found.scenarios)}"
 
 
 def _over_targets(track: TrackReport) -> str:
@@ -257,10 +277,8 @@ def _over_targets(track: TrackReport) -> str:
     )
 
 
-def _interval(interval: Interval, factor: int = 1) -> str:
-    digits = 0 if factor > 1 else 2
-    low, high = interval.low * factor, interval.high * factor
-    return f"[{low:.{digits}f} to {high:.{digits}f}]"
+def _interval(interval: Interval) -> str:
+    return f"[{interval.low:.2f} to {interval.high:.2f}]"
 
 
 def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iterator[str]:
@@ -273,17 +291,7 @@ def _agreement_lines(found: Agreement, flips: Flips, conversations: int) -> Iter
         ],
         right=frozenset({1, 2}),
     )
-    parts = [f"agree {_coefficient(found.percent)}"]
-    parts += [
-        NO_ALPHA if value is None else f"{name} {_coefficient(value)}"
-        for name, value in (("AC1", found.ac1), ("α", found.alpha))
-    ]
-    yield " · ".join(parts)
-
-
-def _coefficient(found: Coefficient) -> str:
-    interval = "" if found.interval is None else f" {_interval(found.interval)}"
-    return f"{found.value:.2f}{interval}"
+    yield agreement_words(found)
 
 
 def _wrapped(text: str) -> list[str]:

@@ -283,6 +283,16 @@ class Evaluation(Shape):
     """How often each judge is asked about a conversation."""
 
 
+class Validating(Shape):
+    """How validation runs are read."""
+
+    equivalence_points: float = Field(
+        default=10, gt=0, lt=100, allow_inf_nan=False, description="points, above 0 and below 100"
+    )
+    """By how much a difference between two targets may change for their order to hold; kept when a
+    validation run begins."""
+
+
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
@@ -334,6 +344,10 @@ class Config(Shape):
     )
     """What people's verdicts do to what counts: `compare` holds the judges against them, `vote`
     makes each one more vote, `overrule` lets theirs alone count where there are any."""
+    validation: Section[Validating] = Field(
+        default_factory=Validating, description="keys and values"
+    )
+    """How validation runs are read."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
     """The models that are measured, each with an `id` of its own."""
     models: Section[Mapping[Name, ModelSpec]] = Field(
@@ -422,7 +436,7 @@ def config_of(config: Config, benchmark: str) -> Config:
     Raises `InputError` for a branch whose model is not in the configuration any more.
     """
     branch = Branch.parse(benchmark)
-    if branch is None:
+    if branch is None or branch.model is None:
         return config
     model = config.model_named(branch.model)
     match branch.swap:

@@ -52,12 +52,17 @@ class Judging:
     work: WorkItem
 
 
-def askings_of(config: Config, evaluator: ModelSpec | None) -> tuple[Asking, ...]:
+def askings_of(
+    config: Config, evaluator: ModelSpec | None, *, replay: bool = False
+) -> tuple[Asking, ...]:
     """Every verdict that a take should have: of the judges of the configuration, or of the one
-    that is named in their place."""
+    that is named in their place; for a replay, those that the judges give a second time."""
     judges = config.judges if evaluator is None else (evaluator,)
+    first = config.evaluation.passes if replay else 0
     return tuple(
-        Asking(judge, number) for number in range(config.evaluation.passes) for judge in judges
+        Asking(judge, first + number)
+        for number in range(config.evaluation.passes)
+        for judge in judges
     )
 
 
@@ -101,9 +106,9 @@ class JudgingPlanner:
         self._order = order
         self._benchmark = bench.name
         self._again = order.again.get(bench.name, frozenset())
-        self.askings = askings_of(bench.config, evaluator)
+        self.askings = askings_of(bench.config, evaluator, replay=order.replay)
         """Every verdict that a take should have."""
-        self._named = evaluator is not None
+        self._named = evaluator is not None or order.replay
         self._inputs = VerdictInputs()
 
     def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:

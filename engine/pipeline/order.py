@@ -55,6 +55,8 @@ class Order:
     that hangs on it. Where it is not empty, nothing else is done."""
     evaluator: str | None = None
     """The name of another judge than the configuration's."""
+    replay: bool = False
+    """Whether the judges judge once more, in passes of their own beside those that count."""
     quote: PriceRange | None = field(default=None, compare=False)
     """None where nothing is paid for, or nothing was said."""
 

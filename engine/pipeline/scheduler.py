@@ -201,7 +201,8 @@ class BenchmarkRun:
         to_judge = {one.key for one in judgings}
         if Stage.EVALUATE in stages:
             to_judge |= {key for key in replayed if await self._take(Stage.EVALUATE, key)}
-        complete = judging.complete(wanted) if self.evaluator is None else ()
+        usual = self.evaluator is None and not self.order.replay
+        complete = judging.complete(wanted) if usual else ()
         self._settle(Stage.EVALUATE, wanted, to_judge, standing.judged, complete)
         if not playings and not judgings:
             return

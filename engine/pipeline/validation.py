@@ -1,11 +1,12 @@
-"""Validation runs: the same benchmark with another model in one role, and what that changes."""
+"""Validation runs: the same benchmark with another model in one role, or with the same one once
+more, and what that changes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
+from engine.pipeline.cost_words import total_words
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
@@ -41,6 +43,9 @@ from engine.store.reader import Reader
 from engine.store.tables import Verdict
 
 REPORT_FILE: Final = "validation.json"
+BOUND_FILE: Final = "bound.json"
+"""The bound of equivalence, as it was when the run began: one that is chosen by its results shows
+nothing."""
 SCENARIOS_FILE: Final = "scenarios.json"
 _OURS: Final = "_crosswind"
 _HEADER: Final = """\
@@ -51,14 +56,23 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Which benchmark, and which other model in which role."""
+    """Which benchmark, and which other model in which role, or which role once more."""
 
     workspace: Workspace
     config: Config
     benchmark: str
     swap: Role
-    name: str
-    """Of the other model in the configuration."""
+    name: str | None
+    """Of the other model in the configuration; None for a replay by the same one."""
+
+    @property
+    def is_replay(self) -> bool:
+        return self.name is None
+
+    @property
+    def replay(self) -> Validation:
+        """What it is to be held against."""
+        return replace(self, name=None)
 
     @property
     def branch(self) -> Branch:
@@ -75,8 +89,14 @@ class Validation:
 
     @property
     def other(self) -> ModelSpec:
-        """Raises `InputError`."""
-        return self.config.model_named(self.name)
+        """Who takes the role, of several who take it again the first. Raises `InputError`."""
+        return self.present[0] if self.name is None else self.config.model_named(self.name)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Of whoever has the role now, and of whoever takes it. Raises `InputError`."""
+        present = " and ".join(spec.label for spec in self.present)
+        return present, present if self.is_replay else self.other.label
 
     @property
     def present(self) -> tuple[ModelSpec, ...]:
@@ -101,6 +121,7 @@ class Validation:
                     stages=frozenset({Stage.EVALUATE, Stage.AGGREGATE}),
                     stale=stale,
                     evaluator=self.name,
+                    replay=self.is_replay,
                 )
             case Role.USER:
                 stages = frozenset({Stage.SIMULATE, Stage.EVALUATE, Stage.AGGREGATE})
@@ -126,6 +147,8 @@ def check_validation(asked: Validation, reader: Reader) -> None:
 
 
 def _same_model(asked: Validation) -> Iterator[Problem]:
+    if asked.is_replay:
+        return
     other = asked.other
     if asked.swap is Role.EVALUATOR:
         same = other.label in asked.config.jury.judges
@@ -249,12 +272,33 @@ def _without_metrics(original: Definition, path: Path) -> str:
     return _HEADER + yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=96)
 
 
+def state_bound(asked: Validation, reader: Reader) -> None:
+    """Keep the bound of equivalence that the configuration has, before anything is played or
+    judged; once something is, what was kept stays, and nothing is kept any more. Raises
+    `InputError`."""
+    path = asked.folder / BOUND_FILE
+    if path.exists() or any(one.passed is not None for one in _results_after(asked, reader)):
+        return
+    stated = {"equivalence_points": asked.config.validation.equivalence_points}
+    _put(path, (json.dumps(stated) + "\n").encode())
+
+
+def stated_bound(asked: Validation) -> float | None:
+    """In rates; None where none was kept, or it cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        match json.loads(read_regular(asked.folder / BOUND_FILE)):
+            case {"equivalence_points": float() | int() as points} if 0 < points < 100:
+                return points / 100
+    return None
+
+
 # What it takes
 
 
 def plan_validation(asked: Validation, planner: Planner, *, stale: bool = False) -> PricedPlan:
     """Reads the store and the files, and writes nothing."""
-    evaluator = asked.other if asked.swap is Role.EVALUATOR else None
+    is_judge = asked.swap is Role.EVALUATOR and not asked.is_replay
+    evaluator = asked.other if is_judge else None
     plan = _plan(asked, planner, evaluator, stale=stale)
     return price_plan(plan, planner.estimator(asked.other))
 
@@ -344,21 +388,58 @@ def _verdicts(standing: Standing, one: Wanted) -> list[Verdict]:
 
 
 def report_of(asked: Validation, reader: Reader) -> ValidationReport:
-    """Both sides as they stand now. Raises `InputError`."""
-    config = asked.config
-    if asked.swap is Role.EVALUATOR:
-        alone = Jury((asked.other.label,), config.jury.passes)
-        after = results_of(asked.definition(), config, reader, alone, only=True)
-    else:
-        branch = load_definition(asked.workspace.definition_path(asked.played))
-        after = results_of(branch, config, reader, config.jury)
-    labels = [spec.label for spec in asked.present]
+    """Both sides as they stand now, beside what a replay gives. Raises `InputError`."""
+    if asked.is_replay:
+        return _report(asked, reader)
+    replay = _replay_of(asked, reader)
+    return _report(asked, reader, replay, "" if replay else _costs(asked.replay, reader))
+
+
+def _report(
+    asked: Validation,
+    reader: Reader,
+    replay: ValidationReport | None = None,
+    replay_costs: str = "",
+) -> ValidationReport:
+    before, after = asked.labels
     return validation_report(
         Swap(asked.benchmark, asked.swap, asked.name),
-        Side(" and ".join(labels), _results_now(asked, reader)),
-        Side(asked.other.label, list(after)),
+        Side(before, _results_now(asked, reader)),
+        Side(after, _results_after(asked, reader)),
+        bound=stated_bound(asked),
+        replay=replay,
+        replay_costs=replay_costs,
         scripted=_scripted(asked),
     )
+
+
+def _replay_of(asked: Validation, reader: Reader) -> ValidationReport | None:
+    """None where nothing of one can be compared yet."""
+    try:
+        report = _report(asked.replay, reader)
+    except InputError:  # its files are not there, or are no benchmark any more
+        return None
+    return report if report.tracks else None
+
+
+def _costs(asked: Validation, reader: Reader) -> str:
+    """What a validation run would take, in words."""
+    planner = Planner(asked.workspace, asked.config, reader)
+    try:
+        return total_words(plan_validation(asked, planner).total)
+    except InputError:  # a key or a file is missing: whoever asks for it is told
+        return "`--dry-run` says what it takes"
+
+
+def _results_after(asked: Validation, reader: Reader) -> list[Result]:
+    """Of the other run. Raises `InputError`."""
+    config = asked.config
+    if asked.swap is Role.EVALUATOR:
+        others = Jury((asked.other.label,), config.jury.passes)
+        jury = config.jury.replayed if asked.is_replay else others
+        return list(results_of(asked.definition(), config, reader, jury, only=True))
+    branch = load_definition(asked.workspace.definition_path(asked.played))
+    return list(results_of(branch, config, reader, config.jury))
 
 
 def _results_now(asked: Validation, reader: Reader) -> list[Result]:

@@ -22,6 +22,8 @@ class Part(StrEnum):
     GAPS = "demographic gaps, all targets together"
     GAPS_OF_TARGETS = "demographic gaps, single targets"
     PAIRS_ON_LIKE = "pairs of targets, for benchmarks like these"
+    SHIFTS = "shifts of all targets together"
+    SHIFTS_OF_TARGETS = "shifts of single targets"
 
 
 SHARES: Final[Mapping[Part, float]] = {
@@ -35,6 +37,8 @@ which nothing is compared goes to the others in proportion."""
 SHARES_OF_ALL: Final[Mapping[Part, float]] = {Part.PAIRS_ON_TRACKS: 0.5, Part.PAIRS_ON_LIKE: 0.5}
 """The same in the results of several benchmarks together, on each track: of these benchmarks'
 scenarios, and of benchmarks like these."""
+SHARES_OF_SHIFTS: Final[Mapping[Part, float]] = {Part.SHIFTS: 0.5, Part.SHIFTS_OF_TARGETS: 0.5}
+"""The same in one validation run."""
 
 
 @dataclass(frozen=True, slots=True)

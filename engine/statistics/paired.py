@@ -61,7 +61,12 @@ class Difference:
         holds at this quantile (`python -m tests.benchmarks.coverage`); one that lies further out is
         to be taken with `freedom`.
         """
-        return self._within(critical(self._near))
+        return self._within(self.quantile)
+
+    @property
+    def quantile(self) -> float:
+        """What takes the place of z in `interval`."""
+        return critical(self._near)
 
     @property
     def p(self) -> float | None:

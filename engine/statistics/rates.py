@@ -19,7 +19,7 @@ from engine.statistics.clusters import (
     design_effect,
     stratified_error,
 )
-from engine.statistics.distributions import Interval, critical, wilson
+from engine.statistics.distributions import Interval, critical, student_quantile, wilson
 
 _EXPECTED_FREEDOM: Final = 4
 """Clusters' worth that the run's likeness weighs in each metric against its own: steadier than
@@ -44,6 +44,13 @@ class Rate:
     """Base scenarios (for new metrics: metrics)."""
     effective: float
     """Independent rows that would say as much."""
+    freedom: float
+    """Degrees of freedom of the quantile that takes the place of z."""
+
+    def interval_at(self, level: float) -> Interval:
+        """What misses the truth with probability `level`, however small that is."""
+        quantile = student_quantile(1 - level / 2, max(1.0, self.freedom))
+        return wilson(self.rate, self.effective, quantile)
 
 
 def metric_rate(clusters: Stratum, correlation: float | None) -> Rate | None:
@@ -139,6 +146,7 @@ def _rate(clusters: Stratum, effective: float, freedom: float) -> Rate:
         whole.size,
         len(clusters),
         effective,
+        freedom,
     )
 
 

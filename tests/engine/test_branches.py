@@ -10,9 +10,11 @@ from engine.benchmark import Role, name_fault
 from engine.branches import Branch, benchmark_fault, folder_of, name_of
 
 
-@pytest.mark.parametrize("model", ["blunt", "gpt-5.4-mini", "a_b", "user-blunt"])
+@pytest.mark.parametrize("model", ["blunt", "gpt-5.4-mini", "a_b", "user-blunt", None])
 @pytest.mark.parametrize("swap", [Role.USER, Role.GENERATOR, Role.EVALUATOR])
-def test_a_branch_is_read_back_from_its_name_and_from_its_folder(swap: Role, model: str) -> None:
+def test_a_branch_is_read_back_from_its_name_and_from_its_folder(
+    swap: Role, model: str | None
+) -> None:
     branch = Branch("own-view", swap, model)
     assert Branch.parse(str(branch)) == branch
     assert name_of(Path("/place") / folder_of(str(branch))) == str(branch)
@@ -33,6 +35,8 @@ def test_no_benchmark_can_be_called_like_a_branch() -> None:
         "own-view@user-",
         "own-view@target-blunt",
         "own-view@nobody-blunt",
+        "own-view@replay-target",
+        "own-view@replay-",
         "../x@user-blunt",
         "own-view@user-../../x",
         "own-view@user-a@user-b",

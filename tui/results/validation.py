@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from engine.analysis.findings import NO_ALPHA, coefficient, percent, reach
-from engine.analysis.validation_figures import Shift, TrackReport, Turn, ValidationReport
-from engine.benchmark import Role
+from engine.analysis.validation_figures import (
+    ALL_TARGETS,
+    Shift,
+    TrackReport,
+    Turn,
+    ValidationReport,
+)
+from engine.analysis.validation_words import floor_words
+from engine.benchmark import Role, Track
 from engine.display import one_line, plural
 from engine.report.scale import RATES
 from engine.statistics.agreement import Agreement, Coefficient, Flips
@@ -51,14 +58,22 @@ def _validated(one: Validated, width: int) -> Iterator[SheetRow]:
         yield from paragraph(one.fault or "", width, Piece("✗", Ink.BAD), Ink.BAD)
         return
     note = f"{one_line(report.before)} → {one_line(report.after)}"
-    yield title(f"another {report.swap.role.value}", width, note)
+    role = report.swap.role.value
+    yield title(f"{role} once more" if report.swap.is_replay else f"another {role}", width, note)
     for track in report.tracks:
         yield from _track(one, track, width)
+        yield from _floor(report, width, track.track)
     if report.agreement is not None and report.flips is not None:
         yield from _answers(report.agreement, report.flips, report.conversations, width)
+        yield from _floor(report, width)
     yield from _unscored(report, width)
     for text in report.says:
         yield from paragraph(text, width, Piece("·", Ink.MUTED), Ink.MUTED)
+
+
+def _floor(report: ValidationReport, width: int, of: Track | None = None) -> Iterator[SheetRow]:
+    for text in floor_words(report, of):
+        yield from paragraph(text, width, Piece("=", Ink.MUTED))
 
 
 def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]:
@@ -75,8 +90,9 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
         Piece("  ".join(figures) or "all level on a side", Ink.STRONG),
     ]
     yield SheetRow(fitted(line, width))
-    names = max(cell_len(one_line(shift.target)) for shift in track.shifts)
-    yield from (_shift(one, track, shift, min(names, 24), width) for shift in track.shifts)
+    shifts = [track.together, *track.shifts]
+    names = max(cell_len(one_line(shift.target)) for shift in shifts)
+    yield from (_shift(one, track, shift, min(names, 24), width) for shift in shifts)
     for pair in track.changed:
         left, right = one_line(pair.left), one_line(pair.right)
         words = {
@@ -92,10 +108,9 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: 
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
     said += f" {reach(known.low, known.high):<12}" if known is not None else " " * 13
     bar = max(width - names - cell_len(said) - 8, _LEAST_BAR)
-    real = known is not None and not known.holds(0)
-    ink = Ink.WARN if real else Ink.MUTED
+    ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [
-        Piece(" ! " if real else "   ", ink),
+        Piece(" ! " if shift.sure else "   ", ink),
         Piece(pad(one_line(shift.target), names) + "  ", Ink.TEXT),
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
@@ -106,7 +121,8 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: 
 def _behind(one: Validated, track: TrackReport, shift: Shift) -> VerdictScope:
     report = one.report
     judge = report.after if report and one.branch.swap is Role.EVALUATOR else None
-    return VerdictScope((shift.target,), track=track.track, benchmark=one.played, judge=judge)
+    targets = () if shift.target == ALL_TARGETS else (shift.target,)
+    return VerdictScope(targets, track=track.track, benchmark=one.played, judge=judge)
 
 
 def _answers(agreement: Agreement, flips: Flips, count: int, width: int) -> Iterator[SheetRow]:

@@ -70,6 +70,9 @@ class Desk:
     def validate(self, swap: str, model: str, *words: str) -> Said:
         return self.say("validate", NAME, "--swap", swap, "--with", model, *words)
 
+    def replay(self, role: str, *words: str) -> Said:
+        return self.say("validate", NAME, "--replay", role, *words)
+
     def edit(self, old: str, new: str) -> None:
         path = self.root / "config.yaml"
         text = path.read_text("utf-8")
@@ -198,6 +201,62 @@ def test_another_generator_writes_its_own_metrics_and_scenarios(desk: Desk) -> N
     }
 
 
+def test_a_replay_asks_the_same_judge_once_more_beside_what_counts(desk: Desk) -> None:
+    before = desk.results()
+    code, said, told = desk.replay("evaluator")
+    assert code == 0, told
+    assert "offline:evaluator as evaluator once more" in said
+    votes = "SELECT number, count(*) FROM verdict GROUP BY judge, number"
+    assert desk.rows(votes) == [(0, 16), (1, 16)]
+    after = desk.results()
+    assert all(row.pop("agreement")["passes"] == [] for row in before)
+    assert [row.pop("agreement")["passes"][0]["things"] for row in after] == [16] * len(after)
+    assert after == before
+    assert desk.rows("SELECT count(*) FROM take") == [(16,)]
+    report = desk.report("replay-evaluator")
+    assert (report["swap"]["name"], report["floor"], report["conversations"]) == (None, None, 16)
+    calls = desk.rows("SELECT count(*) FROM attempt")
+    assert desk.replay("evaluator")[:2] == (0, said)
+    assert desk.rows("SELECT count(*) FROM attempt") == calls
+
+
+@pytest.mark.parametrize("role", ["user", "generator"])
+def test_a_replay_plays_apart_from_the_original_with_the_same_models(desk: Desk, role: str) -> None:
+    before = desk.originals()
+    code, said, told = desk.replay(role)
+    assert code == 0, told
+    assert f"offline:{role} as {role} once more" in said
+    takes = "SELECT DISTINCT benchmark, user_model FROM take ORDER BY 1"
+    assert desk.rows(takes) == [(NAME, "offline:user"), (f"{NAME}@replay-{role}", "offline:user")]
+    assert desk.originals() == before
+
+
+def test_a_swap_is_told_beside_its_replay_or_with_the_command_that_makes_one(desk: Desk) -> None:
+    _, alone, _ = desk.validate("evaluator", "strict")
+    words = " ".join(alone.split())
+    assert f"`crosswind validate {NAME} --replay evaluator` makes one (16 calls, free)" in words
+    assert desk.report("evaluator-strict")["floor"] is None
+    desk.replay("evaluator")
+    _, beside, _ = desk.validate("evaluator", "strict")
+    assert "the same evaluator once more: agree 1.00 [" in " ".join(beside.split())
+    assert "makes one" not in beside
+    assert desk.report("evaluator-strict")["floor"]["conversations"] == 16
+    _, only, _ = desk.say("validate", NAME, "--report", "--replay", "evaluator")
+    assert only.count("once more\n") == 1
+    assert "in place of" not in only
+
+
+def test_the_bound_is_that_of_the_day_on_which_a_run_began(desk: Desk) -> None:
+    desk.edit("generation:", "validation: {equivalence_points: 20}\ngeneration:")
+    assert "the bound stated before is 20 points" in " ".join(desk.replay("user").out.split())
+    desk.edit("equivalence_points: 20", "equivalence_points: 99")
+    assert "the bound stated before is 20 points" in " ".join(desk.replay("user").out.split())
+    desk.folder.joinpath("validation", "replay-user", "bound.json").unlink()
+    said = " ".join(desk.replay("user").out.split())
+    assert "That it holds is not shown: no bound" in said
+    assert not desk.folder.joinpath("validation", "replay-user", "bound.json").exists()
+
+
 def test_a_validation_run_is_listed_and_found_only_where_it_is_named(desk: Desk) -> None:
     desk.validate("user", "blunt")
     branch = f"{NAME}@user-blunt"
@@ -298,6 +357,9 @@ def nothing(desk: Desk) -> None:
         (["--swap", "target", "--with", "blunt"], nothing, "invalid choice: 'target'"),
         (["--with", "blunt"], nothing, "--swap is missing"),
         (["--swap", "user"], nothing, "--with is missing"),
+        (["--replay", "user", "--with", "blunt"], nothing, "--replay takes the same one"),
+        (["--replay", "user", "--swap", "user"], nothing, "not allowed with argument --replay"),
+        (["--replay", "user"], one_target, "there is one target, and a ranking"),
         (["--swap", "user", "--with", "same"], nothing, "`same` is offline:user, which is the"),
         (["--swap", "user", "--with", "blunt"], one_target, "there is one target, and a ranking"),
         (
