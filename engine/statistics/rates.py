@@ -43,7 +43,7 @@ class Rate:
     clusters: int
     """Base scenarios (for new metrics: metrics)."""
     effective: float
-    """Independent rows that would say as much."""
+    """Independent rows that would say as much; of one metric never more than it has."""
     freedom: float
     """Degrees of freedom of the quantile that takes the place of z."""
 
@@ -77,7 +77,8 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     5.6; the rate of a metric is drawn towards that of all by one effective row, so that a metric
     that always passes is not thought certain. Where the clusters differ by more than is expected,
     that stands: some metrics are of more likeness than the run. The variance is put into Wilson's
-    interval as an effective number of rows, with Student's t for z.
+    interval as an effective number of rows, with Student's t for z: at most as many as if rows of
+    one base scenario were not alike at all, since few of them may vary less by chance.
     """
     ready = collapsed(strata)
     clusters = [cluster for stratum in ready for cluster in stratum]
@@ -93,7 +94,7 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     moderated = (own * spread.error**2 + weight * expected) / (own + weight)
     variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
     if 0 < rate < 1:
-        effective = rate * (1 - rate) / variance
+        effective = min(rate * (1 - rate) / variance, _within(ready, rate, 0.0))
     return _rate(clusters, effective, own + max(own, _EXPECTED_FREEDOM))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from engine.jury import headline
@@ -141,3 +143,18 @@ def test_the_majority_counts_and_a_tie_does_not(
     votes: list[bool | None], counts: bool | None
 ) -> None:
     assert headline(votes) is counts
+
+
+def test_a_metric_is_worth_no_more_rows_than_it_has() -> None:
+    for passed in ((2, 2, 2, 2), (3, 3), (1, 1, 1), (2, 2)):
+        found = clusters(*passed)
+        for correlation in (None, 0.0, 0.4):
+            rate = metric_rate(found, correlation)
+            assert rate is not None
+            assert rate.effective <= rate.scored
+    drawn = Random(5)
+    for _ in range(200):
+        found = [Cluster.passing(drawn.randint(0, size), size) for size in (1, 2, 1, 4, 3)]
+        rate = metric_rate(found, drawn.random())
+        assert rate is not None
+        assert rate.effective <= rate.scored + 1e-9
