@@ -12,13 +12,26 @@ from typing import Final
 from engine.statistics.distributions import Interval, critical, wilson
 
 _ROUNDING: Final = 1e-9
-_WORTH: Final = 2
-"""Answers of two kinds vary less than what is normally distributed: Student's t has this many times
-the degrees of freedom of the clusters, as `python -m tests.benchmarks.coverage` finds."""
 
 
-_MOST: Final = 2
-"""Of figures whose disagreement by chance is small at high rates, and varies with what is seen."""
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """What an interval goes by beside the jackknife, as `python -m tests.benchmarks.coverage`
+    finds."""
+
+    most: float
+    """Effective things, in times of those that independent things are worth."""
+    freedom: int
+    """Degrees of freedom of Student's t, in times of those of the clusters: answers of two kinds
+    vary less than what is normally distributed."""
+    by_pairs: bool
+    """Whether a thing of three answers, which are three pairs, may be worth more than one of two
+    (`_Sums.worth_of_pairs`)."""
+
+
+_AC1: Final = _Limit(most=1, freedom=2, by_pairs=False)
+_ALPHA: Final = _Limit(most=2, freedom=1, by_pairs=True)
+"""And of kappa. What chance disagrees on is small at high rates, and varies with what is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +107,17 @@ def agreement(
     whole = sum(parts, _NOTHING)
     left_out = [whole - part for part in parts]
 
-    def corrected(formula: _Formula, expected: _Formula, most: float) -> Coefficient | None:
-        return _corrected(formula, expected, whole, left_out, most)
+    def corrected(formula: _Formula, expected: _Formula, limit: _Limit) -> Coefficient | None:
+        return _corrected(formula, expected, whole, left_out, limit)
 
     return Agreement(
         things=whole.things,
         clusters=len(parts),
         percent=_share(_Sums.percent, whole, left_out),
         unanimous=_share(_Sums.all_alike, whole, left_out),
-        ac1=corrected(_Sums.ac1, _Sums.ac1_expected, 1),
-        alpha=corrected(_Sums.alpha, _Sums.alpha_expected, _MOST),
-        kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _MOST)
+        ac1=corrected(_Sums.ac1, _Sums.ac1_expected, _AC1),
+        alpha=corrected(_Sums.alpha, _Sums.alpha_expected, _ALPHA),
+        kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _ALPHA)
         if len({rated for _, _, rated in alike}) == 1
         else None,
     )
@@ -124,6 +137,8 @@ class _Sums:
     """Of each thing, the share of its answers that pass."""
     apart: float = 0.0
     """Of each thing, its pairs of answers that differ, each weighted 1 / (answers - 1)."""
+    pairs: float = 0.0
+    """Of answers on one thing."""
 
     @classmethod
     def of(cls, passed: int, answers: int, things: int) -> _Sums:
@@ -138,6 +153,7 @@ class _Sums:
             things * int(not passed or not failed),
             things * passed / answers,
             things * passed * failed / (answers - 1),
+            things * pairs,
         )
 
     def __add__(self, other: _Sums) -> _Sums:
@@ -149,6 +165,7 @@ class _Sums:
             self.unanimous + other.unanimous,
             self.share + other.share,
             self.apart + other.apart,
+            self.pairs + other.pairs,
         )
 
     def __sub__(self, other: _Sums) -> _Sums:
@@ -160,7 +177,15 @@ class _Sums:
             self.unanimous - other.unanimous,
             self.share - other.share,
             self.apart - other.apart,
+            self.pairs - other.pairs,
         )
+
+    def worth_of_pairs(self, value: float) -> float:
+        """Independent pairs that one thing's are worth, if the figure of agreement is `value`: all
+        of them where nothing agrees beyond chance, one where everything does. Kish's n / deff over
+        the pairs of a thing, their likeness being taken as the root of the figure."""
+        pairs = self.pairs / self.things
+        return pairs / (1 + (pairs - 1) * sqrt(max(0.0, value)))
 
     def percent(self) -> float:
         return self.alike / self.things
@@ -220,11 +245,11 @@ def _share(
 
 
 def _corrected(
-    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], most: float
+    formula: _Formula, expected: _Formula, whole: _Sums, left_out: Sequence[_Sums], limit: _Limit
 ) -> Coefficient | None:
     """A figure that chance was taken out of, c. Wilson's interval of (1 + c) / 2, from 0 to 1, over
     an effective number of things: as many as give the error that leaving out one cluster after the
-    other gives, but no more than `most` times those that would give it were all things independent
+    other gives, but no more than `limit` times those that would give it were all things independent
     and what is expected by chance known.
 
     The latter, for agreement A and disagreement D expected by chance, is n D (1 + c) / A, from c =
@@ -237,12 +262,13 @@ def _corrected(
     if len(left_out) < 2:  # without the only cluster nothing is left to compute from
         return Coefficient(value, None)
     share = (1 + value) / 2
+    most = limit.most * (whole.worth_of_pairs(value) if limit.by_pairs else 1)
     effective = most * whole.things * (1 - by_chance) * 2 * share / max(0.5, whole.percent())
     values = [found for sums in left_out if (found := formula(sums)) is not None]
     error = _jackknife(values) / 2 if len(values) == len(left_out) else 0.0
     if error > _ROUNDING:
         effective = min(effective, share * (1 - share) / error**2)
-    shares = wilson(share, effective, critical(_WORTH * (len(left_out) - 1)))
+    shares = wilson(share, effective, critical(limit.freedom * (len(left_out) - 1)))
     return Coefficient(value, Interval(2 * shares.low - 1, 2 * shares.high - 1))
 
 

@@ -96,3 +96,19 @@ def test_alpha_bears_missing_answers_and_kappa_does_not() -> None:
 def test_ranks_with_ties_correlate_as_published() -> None:
     assert spearman_rho(FIRST, SECOND) == pytest.approx(0.985611, abs=1e-6)
     assert kendall_tau_b(FIRST, SECOND) == pytest.approx(0.966092, abs=1e-6)
+
+
+def test_three_answers_that_agree_by_chance_say_more_of_alpha_than_two() -> None:
+    """48 things have every pattern as often as two coins, or three, show it."""
+    two = [(a, b) for a in (True, False) for b in (True, False)] * 12
+    three = [(*pair, c) for pair in two[:24] for c in (True, False)]
+    wide, narrow = agreement(two), agreement(three)
+    assert wide is not None
+    assert narrow is not None
+    assert len(two) == len(three) == 48
+    for before, after in ((wide.alpha, narrow.alpha), (wide.kappa, narrow.kappa)):
+        assert before is not None
+        assert after is not None
+        assert before.interval is not None
+        assert after.interval is not None
+        assert after.interval.width < 0.7 * before.interval.width
