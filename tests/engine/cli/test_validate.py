@@ -358,7 +358,7 @@ def nothing(desk: Desk) -> None:
         (["--with", "blunt"], nothing, "--swap is missing"),
         (["--swap", "user"], nothing, "--with is missing"),
         (["--replay", "user", "--with", "blunt"], nothing, "--replay takes the same one"),
-        (["--replay", "user", "--swap", "user"], nothing, "not allowed with argument --replay"),
+        (["--replay", "user", "--swap", "user"], nothing, "not allowed with --replay"),
         (["--replay", "user"], one_target, "there is one target, and a ranking"),
         (["--swap", "user", "--with", "same"], nothing, "`same` is offline:user, which is the"),
         (["--swap", "user", "--with", "blunt"], one_target, "there is one target, and a ranking"),
