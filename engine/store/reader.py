@@ -25,7 +25,7 @@ from engine.facts import Fact
 from engine.identity import message_digest
 from engine.progress import Progress
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
-from engine.store.codec import read
+from engine.store.codec import read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
@@ -314,7 +314,7 @@ class Reader:
             parameters = [*parameters, key.scenario_id, key.target_id, key.sample]
         order = "t.scenario_id, t.target, t.sample, t.number"
         rows = self.connection.all(f"{_TAKES} WHERE {where} ORDER BY {order}", parameters)
-        return [read(StoredTake, row) for row in rows]
+        return read_all(StoredTake, rows)
 
     def _by_take(
         self, take_seqs: Iterable[int], table: str, order: str, parse: Callable[[Row], _T]
@@ -361,7 +361,7 @@ class Reader:
             f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
             (after, benchmark, -1 if limit is None else limit),
         )
-        return [read(VerdictRow, row) for row in rows]
+        return read_all(VerdictRow, rows)
 
     # What was done, and what it took
 
@@ -371,7 +371,7 @@ class Reader:
             "SELECT *, max(seq) FROM state WHERE benchmark = ? AND stage = ? GROUP BY unit",
             (benchmark, stage.value),
         )
-        return {row["unit"]: read(StateRow, row) for row in rows}
+        return {one.unit: one for one in read_all(StateRow, rows)}
 
     def failed_units(self) -> list[StateRow]:
         """Rows of work of all benchmarks that failed and were not done since, oldest first."""
@@ -380,7 +380,7 @@ class Reader:
             "  SELECT 1 FROM state n WHERE n.benchmark = s.benchmark AND n.stage = s.stage"
             "  AND n.unit = s.unit AND n.seq > s.seq) ORDER BY seq"
         )
-        return [read(StateRow, row) for row in rows]
+        return read_all(StateRow, rows)
 
     def attempts_before(self, failed: StateRow, limit: int = 12) -> list[AttemptRow]:
         """The last attempts at the calls of a row before it failed, oldest first. They are looked
@@ -450,7 +450,7 @@ class Reader:
         rows = self.connection.all(
             "SELECT * FROM attempt WHERE outcome = 'answer' ORDER BY seq DESC LIMIT ?", (limit,)
         )
-        return [read(AttemptRow, row) for row in rows]
+        return read_all(AttemptRow, rows)
 
     def faults(self, limit: int = USED_CALLS) -> dict[str, float]:
         """By the label of the model, of the newest calls: how many ended in a fault for each that
