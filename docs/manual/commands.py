@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -11,6 +12,7 @@ from docs.manual.markdown import code, table
 from engine.cli.arguments import build_parser, commands_of
 
 _WIDTH: Final = 88
+_SHARED: Final = "[-h] [--workspace DIR] [--plain] [--slow] [--no-mouse] "
 
 
 def command_reference() -> str:
@@ -37,14 +39,21 @@ def _short(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def _told(command: argparse.ArgumentParser, known: set[str]) -> Iterator[str]:
-    command.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=_WIDTH)
     yield command.description or ""
-    usage = command.format_usage().removeprefix("usage: ").rstrip()
-    yield f"```text\n{usage}\n```"
+    yield f"```text\n{_usage(command)}\n```"
     options = _options(command, without=known)
     if options:
         yield table(("takes", ""), options)
     yield from _paragraphs(command.epilog)
+
+
+def _usage(command: argparse.ArgumentParser) -> str:
+    """In a line of its own or several, without what every command takes."""
+    command.formatter_class = partial(argparse.HelpFormatter, width=10_000)
+    line = command.format_usage().removeprefix("usage: ").replace(_SHARED, "")
+    return textwrap.fill(
+        " ".join(line.split()), _WIDTH, subsequent_indent="    ", break_on_hyphens=False
+    )
 
 
 def _options(parser: argparse.ArgumentParser, without: set[str]) -> list[tuple[str, str]]:

@@ -128,6 +128,7 @@ def test_every_command_and_all_that_it_takes_has_its_place() -> None:
     parser = build_parser()
     for name, command in {"": parser, **commands_of(parser)}.items():
         part = told.partition(f"{{#{name}}}")[2].partition("\n## ")[0] if name else told
+        assert "[--plain]" not in part, name
         for action in command._actions:
             shared = {"--help", "--workspace", "--plain", "--slow", "--no-mouse"}
             for option in set(action.option_strings) - shared - {"-h"}:
