@@ -12,7 +12,7 @@ from docs.manual.markdown import code, table
 from engine.cli.arguments import build_parser, commands_of
 
 _WIDTH: Final = 88
-_SHARED: Final = "[-h] [--workspace DIR] [--plain] [--slow] [--no-mouse] "
+_SHARED: Final = "[-h] [--workspace DIR] [--plain] [--slow] [--no-mouse]"
 
 
 def command_reference() -> str:
