@@ -1,7 +1,6 @@
 """The whole report: one page with everything it needs inside, and nothing that can run.
 
-What it looks like stands in `templates/`. There, text can only ever be text: whatever a template
-prints passes the display boundary and is escaped, unless a template made it.
+What it looks like stands in `templates/`.
 """
 
 from __future__ import annotations
@@ -9,43 +8,18 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.analysis.exposure import exposure_words
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import (
-    MARKS,
-    NO_COEFFICIENT,
-    Kind,
-    chance,
-    coefficient,
-    listed,
-    marks_mean,
-    percent,
-    points,
-    span,
-    whose,
-)
+from engine.analysis.findings import listed
 from engine.analysis.methods import methods
-from engine.analysis.provenance import served_words
-from engine.display import clean, plural
-from engine.report.html.view import GENERATOR, BenchmarkView, scale_of
-from engine.report.scale import RATES
+from engine.display import plural
+from engine.report.html.environment import environment
+from engine.report.html.view import GENERATOR, BenchmarkView
 from engine.scripted import is_script
-
-_MOST_PAIRS: Final = 24
-"""Pairs that are shown at once; more of them are folded away, the clearest ones first."""
-_FINDING_TITLES: Final = {
-    Kind.SURE: "Sure",
-    Kind.OPEN: "Seen, but it may be chance",
-    Kind.CAUTION: "Before you use a number",
-}
-
 
 _COMPARING: Final = {
     False: (
@@ -67,10 +41,10 @@ _COMPARING: Final = {
 
 def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
     """One self-contained file about one benchmark or several, and what they say together."""
-    environment = _environment()
-    style = environment.get_template("style.css").render()
+    templates = environment()
+    style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
-    return environment.get_template("page.html").render(
+    return templates.get_template("page.html").render(
         generator=GENERATOR,
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
@@ -81,46 +55,6 @@ def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
         together="\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one)),
         views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
     )
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("engine.report.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {
-        "finding_titles": _FINDING_TITLES,
-        "marks": MARKS,
-        "most_pairs": _MOST_PAIRS,
-        "no_coefficient": NO_COEFFICIENT,
-        "rates": RATES,
-        "scale_of": scale_of,
-    }
-    words = (
-        chance,
-        coefficient,
-        exposure_words,
-        marks_mean,
-        percent,
-        plural,
-        points,
-        served_words,
-        span,
-        whose,
-    )
-    environment.globals |= {word.__name__: word for word in words}
-    return environment
-
-
-def _printable(value: object) -> object:
-    """What models, files and people wrote steers nothing and turns no text around."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _lead(analyses: Sequence[Analysis], made: datetime) -> str:

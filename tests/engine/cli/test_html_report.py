@@ -17,7 +17,8 @@ from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
-from engine.report.html.page import _environment, html_report
+from engine.report.html.environment import environment
+from engine.report.html.page import html_report
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -150,7 +151,7 @@ def test_a_hostile_name_stays_a_name(text: str) -> None:
 
 
 def test_a_figure_that_a_template_asks_for_in_vain_makes_no_page() -> None:
-    template = _environment().from_string("{{ view.rate_of_passing }}")
+    template = environment().from_string("{{ view.rate_of_passing }}")
     with pytest.raises(UndefinedError, match="rate_of_passing"):
         template.render(view=rich())
 
