@@ -93,11 +93,13 @@ def test_places_are_those_of_the_message_as_it_was_said() -> None:
     assert places("  No. ", "no") == ((2, 5),)
 
 
-@pytest.mark.parametrize("text", [REPLY, "", "  ", "…\u2003…a\r\n*b* _c_ ", "a\u00a0b\x1fc"])
-def test_a_place_is_told_of_the_very_text_that_is_searched(text: str) -> None:
-    from engine.quotes import _plain, _plain_with_offsets
+@pytest.mark.parametrize("text", [REPLY, "…\u2003…a\r\n*b* _c_ ", "a\u00a0b\x1fc", "a a a a"])
+def test_each_character_that_is_searched_is_one_of_the_very_text(text: str) -> None:
+    from engine.quotes import _offset, _plain
 
-    plain, offsets = _plain_with_offsets(text)
-    assert plain == _plain(text)
-    assert len(offsets) >= len(plain)
-    assert offsets == sorted(offsets)
+    plain = _plain(text)
+    for place, char in enumerate(plain):
+        if char != " ":
+            assert char in _plain(text[_offset(text, place)])
+    told = [_offset(text, place) for place, char in enumerate(plain) if char != " "]
+    assert told == sorted(told)
