@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.analysis.analyse import About, analyse
@@ -59,6 +59,33 @@ def analysis_of(
 ) -> Analysis:
     """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
     already, `exploratory` as of a `Family`. With `fresh`, what is stale does not count."""
+    found = counted_of(
+        definition, config, reader, wanted, standing, exploratory=exploratory, fresh=fresh
+    )
+    return found.analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the verdicts of a benchmark say, with what it was counted from."""
+
+    analysis: Analysis
+    outcomes: Sequence[Outcome]
+    """Of every conversation that the benchmark asks for."""
+    standing: Standing
+
+
+def counted_of(
+    definition: Definition,
+    config: Config,
+    reader: Reader,
+    wanted: Iterable[Wanted] | None = None,
+    standing: Standing | None = None,
+    *,
+    exploratory: bool = False,
+    fresh: bool = False,
+) -> Counted:
+    """As `analysis_of`."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if standing is None:
@@ -66,8 +93,8 @@ def analysis_of(
     look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
     found = (_outcome(one, standing, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, standing, config) for one in found]
-    about = _about(definition, config, reader, standing, outcomes)
-    return analyse(outcomes, replace(about, fresh=fresh), exploratory=exploratory)
+    about = replace(_about(definition, config, reader, standing, outcomes), fresh=fresh)
+    return Counted(analyse(outcomes, about, exploratory=exploratory), outcomes, standing)
 
 
 def outcomes_of(wanted: Iterable[Wanted], standing: Standing, config: Config) -> list[Outcome]:
