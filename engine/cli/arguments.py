@@ -324,6 +324,20 @@ def _results(command: AddCommand) -> None:
     )
 
 
+def _site(command: AddCommand) -> None:
+    site = command(
+        "site",
+        "results and every transcript behind them as pages for any browser, without a server",
+        "A folder that can be opened from a disk, sent, or put on any web host. It holds what was\n"
+        "said, thought and judged, and no key. A site that is there is replaced; files of others\n"
+        "are left alone.",
+    )
+    site.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+    site.add_argument(
+        "--out", type=Path, metavar="DIR", required=True, help="a new folder, or an earlier site"
+    )
+
+
 def _validate(command: AddCommand) -> None:
     validate = command(
         "validate",
@@ -460,6 +474,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _show,
     _once_more,
     _results,
+    _site,
     _validate,
     _search,
     _doctor,

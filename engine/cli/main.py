@@ -76,6 +76,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "evaluate": ("running", "evaluate"),
     "simulate": ("running", "simulate"),
     "results": ("reporting", "results"),
+    "site": ("publishing", "site"),
     "validate": ("validating", "validate"),
     "search": ("showing", "search"),
     "mirror": ("making", "mirror"),

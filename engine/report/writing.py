@@ -41,13 +41,13 @@ def refuse_ours(place: Path, *, root: Path, store: Path) -> None:
     real, home, stored = place.resolve(), root.resolve(), store.resolve()
     is_ours = real.parent in {home, stored.parent} and real.name.startswith((stored.name, *_OURS))
     if is_ours or real.is_relative_to(home / BENCHMARKS):
-        hint = "name another place; --force does not help here"
+        hint = "name another place, outside of these"
         raise InputError(Problem("this is a place of the workspace itself", place, hint=hint))
 
 
 def write_file(place: Path, pieces: Iterable[str]) -> None:
     """In one step. Raises `StoreError`."""
-    with _told(place):
+    with told_as_store_error(place):
         new = NewFile(place, pieces)
         try:
             new.move(place)
@@ -62,7 +62,7 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
 
     Raises `StoreError`.
     """
-    with _told(place):
+    with told_as_store_error(place):
         is_new = not place.exists()
         unfinished = (place.parent if is_new else place) / f".{place.name}.{secrets.token_hex(4)}"
         try:
@@ -106,7 +106,7 @@ def _moved(names: Iterable[str], unfinished: Path, place: Path) -> None:
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def told_as_store_error(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

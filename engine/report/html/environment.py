@@ -21,12 +21,14 @@ from engine.analysis.findings import (
     marks_mean,
     percent,
     points,
+    reach,
     span,
     whose,
 )
 from engine.analysis.provenance import served_words
+from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.display import clean, plural
-from engine.report.html.view import scale_of
+from engine.report.html.view import scale_of, signed
 from engine.report.scale import RATES
 
 _MOST_PAIRS: Final = 24
@@ -58,13 +60,18 @@ def environment() -> Environment:
         "scale_of": scale_of,
     }
     words = (
+        agreement_words,
         chance,
         coefficient,
         exposure_words,
+        floor_words,
         marks_mean,
+        order_words,
         percent,
         plural,
         points,
+        reach,
+        signed,
         served_words,
         span,
         whose,

@@ -49,15 +49,26 @@ def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
         style=Markup(style),  # noqa: S704  (a file of ours, which holds no text of others)
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         title=analyses[0].title if len(analyses) == 1 else "Results",
-        lead=_lead(analyses, made),
-        scripted=_scripted(analyses),
-        comparing=_COMPARING[any(one.family.exploratory for one in analyses)],
-        together="\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one)),
+        lead=lead_words(analyses, made),
+        scripted=scripted_words(analyses),
+        comparing=comparing_words(analyses),
+        together=together_words(analyses),
         views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
     )
 
 
-def _lead(analyses: Sequence[Analysis], made: datetime) -> str:
+def comparing_words(analyses: Sequence[Analysis]) -> str:
+    """How differences were marked."""
+    return _COMPARING[any(one.family.exploratory for one in analyses)]
+
+
+def together_words(analyses: Sequence[Analysis]) -> str:
+    """How several benchmarks were put together; nothing where they were not."""
+    return "\n".join(p for one in analyses if isinstance(one, Overall) for p in methods(one))
+
+
+def lead_words(analyses: Sequence[Analysis], made: datetime) -> str:
+    """How much there is, and from when."""
     # what several say together is counted in them
     analyses = [one for one in analyses if not isinstance(one, Overall)] or analyses
     targets = {one.target for found in analyses for one in found.targets}
@@ -68,7 +79,7 @@ def _lead(analyses: Sequence[Analysis], made: datetime) -> str:
     )
 
 
-def _scripted(analyses: Sequence[Analysis]) -> str:
+def scripted_words(analyses: Sequence[Analysis]) -> str:
     """What to know of scripted models before a figure is used; nothing where there were none."""
     models = sorted({model for found in analyses for model in found.scripted_models})
     if not models:

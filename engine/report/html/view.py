@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from engine.analysis.figures import (
     Analysis,
@@ -47,6 +47,9 @@ class PairDifference:
     p: float | None
     sure: bool
     rests_on: str
+    behind: Mapping[str, str | None]
+    """Which conversations it was counted from, as of a `Links`: of two targets those on which they
+    differ, of people those of the side that passes more often."""
 
     @classmethod
     def of(cls, one: Comparison | Gap) -> PairDifference:
@@ -56,7 +59,11 @@ class PairDifference:
             more, less = less, more
             low, high = None if high is None else -high, None if low is None else -low
         size, p = abs(one.difference), one.p_adjusted
-        return cls(more, less, size, low, high, p, one.sure, rests_on(one))
+        if isinstance(one, Comparison):
+            behind = {"target": more, "against": less, "type": one.track}
+        else:
+            behind = {"target": one.target, "who": f"{one.axis}={more}"}
+        return cls(more, less, size, low, high, p, one.sure, rests_on(one), behind)
 
     @property
     def ends(self) -> str:
@@ -73,6 +80,12 @@ def scale_of(differences: Iterable[PairDifference]) -> Scale:
     return scale.scale_of(end for one in differences for end in (one.size, one.low, one.high))
 
 
+def signed(shift: float) -> str:
+    """In whole points, with its sign: `+4`, `−12`, `0`."""
+    size = round(abs(shift) * 100)
+    return f"{'−' if shift < 0 else '+'}{size}" if size else "0"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRate:
     """How often a target passes with one group of people; None where none of its rows counts."""
@@ -85,6 +98,20 @@ class GroupRate:
         return f"{self.value} {percent(self.rate)}"
 
 
+class Links(Protocol):
+    """Where the conversations behind a figure are to be read."""
+
+    def __call__(self, **wanted: str | None) -> str:
+        """`target`, `metric`, `type`, `outcome`, `who` (`axis=value`), `against`, `only`; empty
+        where there is nothing to read."""
+        ...
+
+
+def no_link(**_wanted: str | None) -> str:
+    """Of a page by itself."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkView:
     """One benchmark's part of the page."""
@@ -94,6 +121,8 @@ class BenchmarkView:
     """Of its ids, unique on the page."""
     level: int
     """Of the headings of its sections."""
+    link: Links = no_link
+    """To what a figure was counted from."""
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -261,6 +290,12 @@ class BenchmarkView:
     def concords(self) -> Sequence[Concord]:
         own = [one.agreement for one in self.analysis.targets if one.agreement is not None]
         return [*own, *self.analysis.agreement]
+
+    def differing(self, one: Concord) -> str:
+        """Leads to the conversations on which answers differ."""
+        if one.between == "samples":
+            return self.link(target=one.of, only="samples")
+        return self.link(only="split")
 
     @property
     def makers(self) -> Sequence[str]:

@@ -22,7 +22,7 @@ from engine.report.html.page import html_report
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EMPTY: Final = {"meta", "br", "line", "circle"}
+EMPTY: Final = {"meta", "br", "line", "circle", "link", "input"}
 HOSTILE: Final = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

@@ -1,0 +1,239 @@
+"""The pages of a site: those that list and compare, and those that conversations are read on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.resources import files
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from engine.analysis.figures import Analysis
+from engine.analysis.overall import overall
+from engine.analysis.validation_figures import ValidationReport
+from engine.benchmark import Metric, Track
+from engine.config.benchmark_file import Definition
+from engine.display import plural
+from engine.report.html.environment import environment
+from engine.report.html.page import comparing_words, lead_words, scripted_words, together_words
+from engine.report.html.view import BenchmarkView
+
+FOLDER: Final = "b"
+"""Of the folders of benchmarks, so that their names meet no page's."""
+_GENERATOR: Final = "Crosswind site"
+_TRANSCRIPTS: Final = "transcripts.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    kind: str
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What differs between pages of one template."""
+
+    kind: str
+    heading: str
+    title: str
+    links: Sequence[Link]
+    """To the pages that are of no single benchmark."""
+    root: str = ""
+    """The way to the site's first page."""
+    scripted: bool = False
+    """Whether the script has something to do on it."""
+    section: str = ""
+    """The template of its only section."""
+
+
+_OVERVIEW: Final = Link("index", "Crosswind", "index.html")
+_TOGETHER: Final = Link("differences", "All benchmarks together", "differences.html")
+_SEARCH: Final = Link("search", "Search", "search.html")
+_METHOD: Final = Link("method", "Method", "method.html")
+
+
+def _transcripts(**wanted: str | None) -> str:
+    """As of a `Links`, beside the page."""
+    kept = {name: value for name, value in wanted.items() if value}
+    return f"{_TRANSCRIPTS}#{urlencode(kept, quote_via=quote)}"
+
+
+def _in_its_benchmark(**wanted: str | None) -> str:
+    """The same where a benchmark takes the place of a metric; what is of several has no page."""
+    benchmark, _, track = (wanted.get("metric") or "").rpartition(" ")
+    if not benchmark:
+        return ""
+    behind = _transcripts(**{**wanted, "metric": None, "type": track})
+    return f"{folder_of(benchmark)}/{behind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Weakest:
+    """The metric that all targets together pass least often."""
+
+    name: str
+    rate: float
+    scored: int
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBenchmark:
+    """One benchmark, with everything that its pages say."""
+
+    definition: Definition
+    analysis: Analysis
+    validations: Sequence[ValidationReport]
+    conversations: int
+    """Those that can be read."""
+    data: str
+    """The folder of their transcripts, beside the pages."""
+    number: int
+    """Which one it is on the site."""
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def title(self) -> str:
+        return self.definition.title
+
+    @property
+    def description(self) -> str:
+        return self.definition.description
+
+    @property
+    def user_context(self) -> str | None:
+        return self.definition.user_context
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        return self.definition.metrics
+
+    @property
+    def folder(self) -> str:
+        return folder_of(self.name)
+
+    @property
+    def view(self) -> BenchmarkView:
+        return BenchmarkView(self.analysis, f"b{self.number}", 2, _transcripts)
+
+    @property
+    def size(self) -> str:
+        """What there is of it, in a sentence."""
+        positive = sum(one.track is Track.POSITIVE for one in self.metrics)
+        return (
+            f"{plural(len(self.metrics), 'metric')} ({positive} of behaviour that should be there, "
+            f"{len(self.metrics) - positive} of behaviour that should not), "
+            f"{plural(len(self.analysis.targets), 'target')}, "
+            f"{plural(self.conversations, 'conversation')} to read."
+        )
+
+    @property
+    def people(self) -> Mapping[str, Sequence[str]]:
+        """The values of each axis of the demographics."""
+        return {axis: self.view.values(axis) for axis in self.analysis.axes}
+
+    @property
+    def weakest(self) -> Weakest | None:
+        found = []
+        for metric in self.metrics:
+            cells = [
+                one.metrics[metric.id] for one in self.analysis.targets if metric.id in one.metrics
+            ]
+            scored = sum(cell.scored for cell in cells)
+            if scored:
+                rate = sum(cell.passed for cell in cells) / scored
+                href = _transcripts(metric=metric.id, outcome="fail")
+                found.append(Weakest(metric.name, rate, scored, href))
+        return min(found, key=lambda one: one.rate, default=None)
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """To its pages, in their order."""
+        view = self.view
+        there = [
+            ("results", "Results", "index.html", True),
+            ("metrics", "Metrics", "metrics.html", bool(view.metrics)),
+            ("comparisons", "Differences", "comparisons.html", bool(self.analysis.comparisons)),
+            ("people", "People", "people.html", bool(self.analysis.axes)),
+            ("agreement", "Agreement", "agreement.html", bool(view.concords)),
+            ("validation", "Validation", "validation.html", bool(self.validations)),
+            ("transcripts", "Transcripts", _TRANSCRIPTS, bool(self.conversations)),
+        ]
+        return [Link(kind, label, href) for kind, label, href, is_there in there if is_there]
+
+
+def folder_of(benchmark: str) -> str:
+    """Of a benchmark's pages, from the first one."""
+    return f"{FOLDER}/{benchmark}"
+
+
+def site_pages(
+    published: Sequence[PublishedBenchmark], made: datetime
+) -> Iterator[tuple[str, str]]:
+    """Each page with its place; style and script are among them."""
+    templates = environment()
+    yield "site.css", templates.get_template("style.css").render() + _text("site.css")
+    yield "site.js", _text("site.js")
+    analyses = [one.analysis for one in published]
+    together = overall(analyses) if len(published) > 1 else None
+    all_of_them = None if together is None else BenchmarkView(together, "all", 2, _in_its_benchmark)
+    shared = {
+        "generator": _GENERATOR,
+        "made": f"{made:%d %B %Y, %H:%M} UTC",
+        "published": published,
+        "comparing": comparing_words(analyses),
+        "together": "" if together is None else together_words([together]),
+        "lead": lead_words(analyses, made),
+    }
+    for page in _own_pages(published, is_compared=together is not None):
+        more = {"view": all_of_them, "scripted": scripted_words(analyses)}
+        name = f"{page.kind}.html"
+        yield name, templates.get_template(f"site/{name}").render(**shared, **more, page=page)
+    for one in published:
+        more = {"view": one.view, "scripted": scripted_words([one.analysis])}
+        for name, template, page in _pages_of(one):
+            yield (
+                f"{one.folder}/{name}",
+                templates.get_template(template).render(**shared, **more, page=page, benchmark=one),
+            )
+
+
+def _text(name: str) -> str:
+    """A file that is no template."""
+    return files("engine.report.html").joinpath("assets", name).read_text("utf-8")
+
+
+def _own_pages(published: Sequence[PublishedBenchmark], *, is_compared: bool) -> Iterator[Page]:
+    """Those that are of no single benchmark."""
+    heading = published[0].title if len(published) == 1 else "What was measured"
+    links = [_OVERVIEW, *([_TOGETHER] if is_compared else []), _SEARCH, _METHOD]
+    yield Page("index", heading, heading, links=links)
+    if is_compared:
+        yield Page("differences", _TOGETHER.label, _TOGETHER.label, links=links)
+    yield Page("search", "Search", "Search", links=links, scripted=True)
+    yield Page("method", "Method", "Method", links=links)
+
+
+def _pages_of(one: PublishedBenchmark) -> Iterable[tuple[str, str, Page]]:
+    for link in one.links:
+        title = one.title if link.kind == "results" else f"{link.label} · {one.title}"
+        template, section = f"site/{link.kind}.html", ""
+        if link.kind not in {"results", "transcripts"}:
+            template, section = "site/section.html", f"{link.kind}.html"
+        is_read = link.kind == "transcripts"
+        page = Page(
+            kind=link.kind,
+            heading=one.title,
+            title=title,
+            links=[_OVERVIEW, _SEARCH, _METHOD],
+            root="../../",
+            scripted=is_read,
+            section=section,
+        )
+        yield link.href, template, page

@@ -1,0 +1,198 @@
+"""Conversations as the pages' script reads them: an index of all, and what was said in pieces.
+
+A page that was opened from a disk may fetch nothing, but it may load scripts. So each piece is a
+script of one statement, which hands its value over; all of it is ASCII, so that no server and no
+browser can take it for another encoding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.analysis.figures import Outcome
+from engine.benchmark import ConversationKey, Metric, Speaker
+from engine.display import clean
+from engine.jury import Jury, counting
+from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
+from engine.report.conversation import Conversation, as_object, conversations, takes
+from engine.report.site.pieces import Pieces
+from engine.store.mirror_rows import verdict_values
+from engine.store.reader import Reader
+from engine.store.tables import Verdict
+
+INDEX: Final = "index"
+"""The piece that says which conversations there are, and in which piece each is."""
+TRANSCRIPTS: Final = "t"
+QUOTES: Final = "q"
+"""How the names of the other pieces begin."""
+
+_STALE, _SPLIT, _REPLAYED, _INVALID = 1, 2, 4, 8
+_OUTCOMES: Final = {True: 1, False: 0, None: 2}
+_JUDGED: Final = "metric_id judge pass source present passed unscored justification marks served_by"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcripts:
+    """What is published of one benchmark's conversations."""
+
+    reader: Reader
+    benchmark: str
+    outcomes: Mapping[ConversationKey, Outcome]
+    """Of every conversation that the numbers rest on."""
+    metrics: Mapping[str, Metric]
+    jury: Jury
+    targets: Sequence[str]
+    """In the order of the tables."""
+
+    def write(self, pieces: Pieces) -> int:
+        """All of it; how many conversations there are. Raises `StoreError`."""
+        index = _Index(self.targets, {one: n for n, one in enumerate(self.metrics)})
+        quotes = pieces.numbered(QUOTES)
+        said = pieces.numbered(TRANSCRIPTS)
+        replayed = self._replayed()
+        found = conversations(
+            self.reader,
+            self.benchmark,
+            metrics=self.metrics,
+            jury=self.jury,
+            keys=self.outcomes.keys(),
+        )
+        for one in found:
+            key = one.take.key
+            outcome = self.outcomes[key]
+            earlier = self._earlier(key, one.take.seq) if key in replayed else []
+            published = {
+                **_published(one, self.jury),
+                "passed": outcome.passed,
+                "unscored": outcome.unscored,
+                "stale": sorted(
+                    {*outcome.stale.take, *(w for v in outcome.stale.verdicts for w in v)}
+                ),
+                "earlier_takes": [_published(take, self.jury) for take in earlier],
+            }
+            place = said.add(cleaned(published))
+            number = index.add(one, outcome, place, is_replayed=bool(earlier))
+            for verdict in counting(one.verdicts, self.jury):
+                for quote in verdict.quotes:
+                    quotes.add([number, quote.turn or 0, clean(quote.text)])
+        pieces.add(INDEX, index.value(said.close(), quotes.close()))
+        return len(index.rows)
+
+    def _replayed(self) -> Collection[ConversationKey]:
+        """Conversations that were played to their end more than once."""
+        ends = Counter(one.key for one in self.reader.takes(self.benchmark) if one.finished)
+        return {key for key, count in ends.items() if count > 1}
+
+    def _earlier(self, key: ConversationKey, counted: int) -> list[Conversation]:
+        """Takes that were played to their end and count no more, the newest first."""
+        found = takes(self.reader, self.benchmark, key, self.jury)
+        return [one for one in found if one.take.finished and one.take.seq != counted]
+
+
+@dataclass(slots=True)
+class _Index:
+    """Everything that a list of conversations shows, filters and looks for, in numbers where names
+    would be said again and again."""
+
+    targets: Sequence[str]
+    metrics: Mapping[str, int]
+    scenarios: dict[str, tuple[int, int, Mapping[str, str]]] = field(default_factory=dict)
+    """By id its number, its metric's and whom it is about."""
+    rows: list[list[int]] = field(default_factory=list)
+
+    def add(
+        self, one: Conversation, outcome: Outcome, place: tuple[int, int], *, is_replayed: bool
+    ) -> int:
+        """The number of its row."""
+        key = one.take.key
+        scenario = self.scenarios.setdefault(
+            key.scenario_id,
+            (len(self.scenarios), self.metrics[outcome.metric_id], outcome.demographic),
+        )
+        answers = {vote.passed for vote in outcome.votes if vote.passed is not None}
+        flags = _STALE * bool(outcome.stale) + _SPLIT * (len(answers) > 1)
+        flags += _REPLAYED * is_replayed + _INVALID * bool(one.take.user_faults)
+        turns = max((message.turn for message in one.messages), default=0)
+        of = (scenario[0], self.targets.index(key.target_id), key.sample)
+        self.rows.append([*of, _OUTCOMES[outcome.passed], flags, turns, *place])
+        return len(self.rows) - 1
+
+    def value(self, transcripts: int, quotes: int) -> dict[str, Any]:
+        """`rows` are scenario, target, sample, outcome, flags, turns, piece, place in it."""
+        return {
+            "targets": [clean(name) for name in self.targets],
+            "scenarios": [
+                [clean(name), metric, cleaned(dict(people))]
+                for name, (_, metric, people) in self.scenarios.items()
+            ],
+            "transcripts": transcripts,
+            "quotes": quotes,
+            "rows": self.rows,
+        }
+
+
+def cleaned(value: Any) -> Any:
+    """The same, with nothing in its texts that steers what shows it or turns text around."""
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {clean(key): cleaned(one) for key, one in value.items()}
+        case list() | tuple():
+            return [cleaned(one) for one in value]
+        case _:
+            return value
+
+
+def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
+    """As it is exported, with the evidence marked in what was said."""
+    told = as_object(one)
+    counted = counting(one.verdicts, jury)
+    telling = counted or one.verdicts  # whose evidence is marked
+    for said, message in zip(told["transcript"], one.messages, strict=True):
+        if message.speaker is Speaker.TARGET:
+            quotes = [q.text for v in telling for q in v.quotes if q.turn == message.turn]
+            said["content"] = marked(message.text, quotes)
+    told["verdicts"] = [_verdict(verdict, counts=verdict in counted) for verdict in one.verdicts]
+    told["never_delivered"] = [mark.turn for mark in one.never_delivered]
+    told["user_faults"] = [str(fault) for fault in one.take.user_faults or ()]
+    if one.scenario is not None and one.scenario.target_system_prompt is not None:
+        told["target_system_prompt"] = one.scenario.target_system_prompt
+    return told
+
+
+def _verdict(verdict: Verdict, *, counts: bool) -> dict[str, Any]:
+    quotes = [
+        {
+            "text": one.text,
+            "turn": one.turn,
+            **({} if one.turn else {"why": why_not_found(one.text)}),
+        }
+        for one in verdict.quotes
+    ]
+    return {
+        **verdict_values(verdict, _JUDGED),
+        "at": f"{verdict.when:%Y-%m-%d %H:%M}",
+        "counts": counts,
+        "quotes": quotes,
+        "note": NO_QUOTE_FOUND if verdict.lacks_quote else None,
+    }
+
+
+def marked(text: str, passages: Iterable[str]) -> str | list[str]:
+    """The text; where any of the passages stands in it, in parts of which every second one does."""
+    spans = sorted({span for passage in passages for span in places(text, passage)})
+    if not spans:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        if parts and start <= at:  # it goes on within the one before
+            parts[-1] += text[at : max(at, end)]
+        else:
+            parts += (text[at:start], text[start:end])
+        at = max(at, end)
+    return [*parts, text[at:]]

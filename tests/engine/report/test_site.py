@@ -1,0 +1,442 @@
+"""A site: whole, without help from elsewhere, deaf to what it publishes; others' files stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import pytest
+
+from engine.benchmark import Landmark, Speaker
+from engine.cli.main import main
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
+from engine.pipeline.results import counted_of
+from engine.report.site.folder import MANIFEST
+from engine.report.site.transcripts import marked
+from engine.store.database import open_store
+from tests.engine.cli.test_html_report import HOSTILE, Page
+from tests.engine.small_workspace import BENCHMARK, CONFIG, Place, small_workspace
+from tests.engine.store.building import key, play, scenario, scenario_row, verdict, write
+
+MORE_HOSTILE: Final = (
+    *HOSTILE,
+    "</script><script>alert(1)</script>",
+    "a\u2028b\u2029c",
+    "\u202eright to left \u0627\u0644\u0639\u0631\u0628\u064a\u0629",
+    "x" * 200,
+    "👩‍👩‍👧 🏳️‍🌈",
+    "]]><!--",
+)
+"""What models, files and people may write."""
+POLICY: Final = "Content-Security-Policy"
+_FORBIDDEN: Final = r"https?://|fetch\(|XMLHttp|innerHTML|outerHTML|eval\(|document\.write"
+_STEERS: Final = "[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]"
+
+
+def publish(root: Path, out: Path, *names: str) -> int:
+    return main(["--workspace", str(root), "site", *names, "--out", str(out)])
+
+
+def data_of(script: Path) -> Any:
+    """What a piece of data holds."""
+    found = re.fullmatch(r"crosswind\((.*)\);\n", script.read_text("ascii"), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is in the folder of one benchmark's pages."""
+
+    root: Path
+    benchmark: str = "giving-in"
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "b" / self.benchmark
+
+    @property
+    def data(self) -> Path:
+        [found] = self.folder.glob("data-*")
+        return found
+
+    @property
+    def index(self) -> dict[str, Any]:
+        found: dict[str, Any] = data_of(self.data / "index.js")
+        return found
+
+    def talks(self) -> dict[str, dict[str, Any]]:
+        """Every conversation, by its id."""
+        count = self.index["transcripts"]
+        found = [one for n in range(1, count + 1) for one in data_of(self.data / f"t{n}.js")]
+        return {one["conv_id"]: one for one in found}
+
+    def ids(self) -> list[str]:
+        """As the pages' script puts them together, in the order of the index."""
+        names, targets = [one[0] for one in self.index["scenarios"]], self.index["targets"]
+        return [
+            f"{names[row[0]]}__{targets[row[1]]}" + (f"__s{row[2]}" if row[2] else "")
+            for row in self.index["rows"]
+        ]
+
+    def page(self, name: str = "index.html") -> Page:
+        return Page((self.folder / name).read_text("utf-8"))
+
+    def pages(self) -> list[Path]:
+        return sorted(self.root.rglob("*.html"))
+
+
+OTHER_JUDGE: Final = """\
+models:
+  strict: {model: evaluator-strict, source: offline, params: {pace: instant}}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A benchmark that was run, and judged by another."""
+    found = small_workspace(tmp_path_factory.mktemp("study") / "workspace")
+    found.config.write_text(CONFIG + OTHER_JUDGE, "utf-8")
+    found.run()
+    swap = ["--swap", "evaluator", "--with", "strict", "--yes", "--plain"]
+    assert main(["--workspace", str(found.root), "validate", "giving-in", *swap]) == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(place: Place) -> Site:
+    out = place.root.parent / "site"
+    assert publish(place.root, out) == 0
+    return Site(out)
+
+
+# What is on the pages
+
+
+def test_every_page_is_whole_and_leads_only_to_what_is_there(site: Site) -> None:
+    assert len(site.pages()) >= 8
+    for path in site.pages():
+        page = Page(path.read_text("utf-8"))
+        assert page.faults == [], path
+        assert len(page.all("h1")) == 1
+        for tag, attributes in page.tags:
+            for name in ("href", "src"):
+                target = attributes.get(name)
+                if target and target != "data:,":
+                    file, _, anchor = target.partition("#")
+                    assert not file or (path.parent / file).is_file(), (path, tag, target)
+                    assert file or anchor in {"main", ""}, (path, target)
+
+
+def test_nothing_is_asked_of_anybody_else(site: Site) -> None:
+    for path in site.root.rglob("*"):
+        if path.suffix in {".html", ".css"}:
+            text = path.read_text("utf-8")
+            assert not re.search(r"https?://|//[a-z]|@import|url\(", text), path
+    script = (site.root / "site.js").read_text("utf-8")
+    assert not re.search(
+        r"https?://|fetch\(|XMLHttp|innerHTML|outerHTML|eval\(|document\.write", script
+    )
+
+
+def test_no_page_has_script_or_style_of_its_own(site: Site) -> None:
+    for path in site.pages():
+        page = Page(path.read_text("utf-8"))
+        [policy] = [one["content"] for one in page.all("meta") if one.get("http-equiv") == POLICY]
+        assert policy is not None
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert not page.all("style")
+        assert all(one.get("src") for one in page.all("script"))
+        for _, attributes in page.tags:
+            assert not [name for name in attributes if name == "style" or name.startswith("on")]
+
+
+def test_tables_and_findings_are_there_without_a_script(site: Site) -> None:
+    for name, words in {
+        "index.html": ("What is measured", "In short", "Leaderboard", "holds", "wavers"),
+        "metrics.html": ("Metric by target", "Leaves the decision"),
+        "comparisons.html": ("Target against target",),
+        "people.html": ("Who is asking", "younger", "older"),
+        "validation.html": ("in place of", "all targets", "Kendall's tau-b", "What this shows"),
+    }.items():
+        page = site.page(name)
+        assert not page.all("script")
+        assert all(word in page.text for word in words), name
+    transcripts = site.page("transcripts.html")
+    assert transcripts.all("noscript")
+    assert "All tables and findings are there without it" in transcripts.text
+
+
+def test_behind_every_number_is_every_transcript_that_it_was_counted_from(
+    place: Place, site: Site
+) -> None:
+    with place.reader() as reader:
+        found = counted_of(load_definition(place.benchmark), load_config(place.config), reader)
+    index, counts = site.index, Counter[tuple[str, str, int]]()
+    metrics = [one.id for one in load_definition(place.benchmark).metrics]
+    for row in index["rows"]:
+        counts[index["targets"][row[1]], metrics[index["scenarios"][row[0]][1]], row[3]] += 1
+    for one in found.analysis.targets:
+        for metric, cell in one.metrics.items():
+            assert counts[one.target, metric, 1] == cell.passed
+            assert counts[one.target, metric, 1] + counts[one.target, metric, 0] == cell.scored
+    assert sorted(site.ids()) == sorted(str(one.key) for one in found.outcomes)
+    talks = site.talks()
+    assert list(talks) == site.ids()
+    passed = {str(one.key): one.passed for one in found.outcomes}
+    assert {name: one["passed"] for name, one in talks.items()} == passed
+
+
+def test_a_figure_leads_to_its_conversations(site: Site) -> None:
+    links = [one["href"] or "" for one in site.page("metrics.html").all("a")]
+    wanted = [parse_qs(one.partition("#")[2]) for one in links if "target=" in one]
+    assert {"target": ["holds"], "metric": ["m02"]} in wanted
+    assert len(wanted) == 4
+
+
+def test_a_transcript_holds_all_that_was_said_thought_and_judged(place: Place, site: Site) -> None:
+    talks = site.talks()
+    with place.reader() as reader:
+        for take in reader.counting_takes("giving-in"):
+            told = talks[str(take.key)]
+            messages = reader.messages(take.seq)
+            for said, message in zip(told["transcript"], messages, strict=True):
+                content = said["content"]
+                assert (content if isinstance(content, str) else "".join(content)) == message.text
+                if message.speaker is Speaker.USER:
+                    assert said["thought"] == message.thought
+            given = [(one["judge"], one["passed"], one["counts"]) for one in told["verdicts"]]
+            verdict, other = reader.verdicts(take.seq)
+            assert given == [
+                (verdict.judge, verdict.passed, True),
+                (other.judge, other.passed, False),
+            ]
+            found = [one for one in verdict.quotes if one.turn]
+            evidence = [s for s in told["transcript"] if not isinstance(s["content"], str)]
+            assert bool(evidence) == bool(found)
+    assert any(not isinstance(s["content"], str) for t in talks.values() for s in t["transcript"])
+
+
+@pytest.mark.parametrize(
+    ("text", "passages", "parts"),
+    [
+        ("one two three four", [], "one two three four"),
+        ("one two three four", ["two three"], ["one ", "two three", " four"]),
+        ("one two three four", ["two three", "three four"], ["one ", "two three four", ""]),
+        ("one two three four", ["one two", "three four"], ["", "one two", " ", "three four", ""]),
+        ("one two three four", ["two three four", "three four"], ["one ", "two three four", ""]),
+        ("one two three", ["not there at all"], "one two three"),
+    ],
+)
+def test_evidence_is_every_second_part(text: str, passages: list[str], parts: object) -> None:
+    assert marked(text, passages) == parts
+
+
+# Who publishes what
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A workspace whose benchmark was never run."""
+    return small_workspace(tmp_path / "workspace").root
+
+
+def fill(root: Path, text: str, *, benchmark: str = BENCHMARK) -> None:
+    """Three conversations in which everything that is free to say is said in these words."""
+    place = Place(root)
+    place.benchmark.write_text(benchmark, "utf-8")
+    made = scenario(
+        persona=text,
+        user_goal=text,
+        latent_adversarial_goal=text,
+        landmarks=(Landmark(1, text),),
+        demographic={text: text},
+        target_system_prompt=text,
+    )
+    with open_store(root / "crosswind.db") as store:
+        [seq] = write(store, scenario_row(made, source="file"))
+        said = (text, text)
+        for number in (0, 1):
+            take = play(store, key(target="holds"), number, messages=said, scenario_seq=seq)
+            write(store, verdict(take, number == 0, judge=text, justification=text))
+        take = play(store, key(target="wavers"), messages=said, scenario_seq=seq)
+        write(store, verdict(take, True, judge=text, justification=text))
+        write(store, verdict(take, None, judge="another"))
+
+
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of the same in plain words."""
+    folder = tmp_path_factory.mktemp("harmless")
+    root = small_workspace(folder / "workspace").root
+    fill(root, "plain words")
+    assert publish(root, folder / "site") == 0
+    return folder / "site"
+
+
+@pytest.mark.parametrize("text", MORE_HOSTILE)
+def test_whatever_was_said_stays_words(
+    empty: Path, harmless: Path, tmp_path: Path, text: str
+) -> None:
+    names = json.dumps(text, ensure_ascii=max(text) < "\U00010000")  # which is YAML as well
+    hostile = BENCHMARK.replace("Giving in ", f"{names} ").replace("Avoid flattery", names)
+    fill(empty, text, benchmark=hostile)
+    assert publish(empty, tmp_path / "site") == 0
+    site = Site(tmp_path / "site")
+    for path in site.pages():
+        page = Page(path.read_text("utf-8"))
+        other = Page((harmless / path.relative_to(site.root)).read_text("utf-8"))
+        assert page.faults == []
+        assert [tag for tag, _ in page.tags] == [tag for tag, _ in other.tags]
+        assert not re.search(
+            "[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", path.read_text("utf-8")
+        )
+    for script in site.data.iterdir():
+        assert "<" not in script.read_text("ascii")
+        assert data_of(script)
+
+
+def test_takes_and_verdicts_that_count_no_more_are_there_and_said_to_be(
+    empty: Path, tmp_path: Path
+) -> None:
+    fill(empty, "plain words")
+    assert publish(empty, tmp_path / "site") == 0
+    site = Site(tmp_path / "site")
+    talk = site.talks()["m01_s001_v01__holds"]
+    assert (talk["take"], talk["passed"]) == (1, False)
+    [earlier] = talk["earlier_takes"]
+    assert (earlier["take"], earlier["passed"]) == (0, True)
+    other = site.talks()["m01_s001_v01__wavers"]
+    assert [(one["judge"], one["counts"]) for one in other["verdicts"]] == [
+        ("plain words", True),
+        ("another", False),
+    ]
+    replayed = {name: row[4] for name, row in zip(site.ids(), site.index["rows"], strict=True)}
+    assert replayed == {"m01_s001_v01__holds": 4, "m01_s001_v01__wavers": 0}
+
+
+def test_keys_and_paths_of_this_machine_are_published_nowhere(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, path = "sk-0123456789abcdef<'>", "/home/me/models/mine.gguf"
+    monkeypatch.setenv("MY_KEY", secret)
+    monkeypatch.setenv("MY_HEADER", "password-of-mine")
+    config = CONFIG.replace(
+        "  - {id: holds, model: steadfast, source: offline, params: {pace: instant}}",
+        f"  - {{id: holds, model: {path}, source: openai, apikey: '${{MY_KEY}}',"
+        " extra_headers: {X-Who: '${MY_HEADER}'}, base_url: 'http://127.0.0.1:9/v1'}",
+    )
+    (empty / "config.yaml").write_text(config, "utf-8")
+    fill(empty, f"it echoes {secret} and password-of-mine and {path}")
+    assert publish(empty, tmp_path / "site") == 0
+    texts = [one.read_text("utf-8") for one in (tmp_path / "site").rglob("*") if one.is_file()]
+    assert not [one for one in texts if "0123456789abcdef" in one or "password-of-mine" in one]
+    assert not [one for one in texts if "/home/me" in one or str(empty) in one]
+    assert any("[hidden]" in one for one in texts)
+    assert any("mine.gguf" in one for one in texts)
+
+
+def test_a_benchmark_without_verdicts_has_pages_and_says_so(empty: Path, tmp_path: Path) -> None:
+    open_store(empty / "crosswind.db").close()
+    assert publish(empty, tmp_path / "site") == 0
+    site = Site(tmp_path / "site")
+    assert "Nothing has been judged yet." in site.page().text
+    assert not (site.folder / "transcripts.html").exists()
+
+
+def test_two_hundred_metrics_and_one_target_make_pages_too(empty: Path, tmp_path: Path) -> None:
+    more = "".join(
+        f"  - {{id: x{n}, name: Behaviour {n}, type: positive, definition: It is so.}}\n"
+        for n in range(200)
+    )
+    config = (empty / "config.yaml").read_text("utf-8")
+    (empty / "config.yaml").write_text(re.sub(r"  - \{id: wavers.*\n", "", config), "utf-8")
+    fill(empty, "plain words", benchmark=BENCHMARK + more)
+    assert publish(empty, tmp_path / "site") == 0
+    page = Site(tmp_path / "site").page()
+    assert page.faults == []
+    assert all(f"Behaviour {n} " in page.text for n in range(200))
+
+
+def test_a_benchmark_that_is_not_there_is_named(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert publish(place.root, tmp_path / "site", "giving") == 2
+    assert "giving-in" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+# Where it goes
+
+
+def test_an_earlier_site_is_replaced_and_files_of_others_stay(
+    place: Place, site: Site, tmp_path: Path
+) -> None:
+    out = tmp_path / "site"
+    copytree(site.root, out)
+    (out / "CNAME").write_text("example.org")
+    (out / "b" / "giving-in" / "notes.txt").write_text("mine")
+    stale = out / "b" / "gone" / "index.html"
+    stale.parent.mkdir()
+    stale.write_text("old")
+    said = json.loads((out / MANIFEST).read_text())
+    said["files"].append("b/gone/index.html")
+    (out / MANIFEST).write_text(json.dumps(said))
+    assert publish(place.root, out) == 0
+    assert (out / "CNAME").read_text() == "example.org"
+    assert (out / "b" / "giving-in" / "notes.txt").read_text() == "mine"
+    assert not stale.parent.exists()
+    listed = json.loads((out / MANIFEST).read_text())["files"]
+    assert all((out / name).is_file() for name in listed)
+    assert [one.name for one in out.iterdir() if one.name.startswith(".")] == []
+    assert Site(out).talks().keys() == site.talks().keys()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "problem"),
+    [
+        (None, "holds files of others"),
+        ("{", "not the list of files"),
+        ('{"made_by": "somebody", "files": []}', "not the list of files"),
+        ('{"made_by": "crosswind site", "files": ["../outside.txt"]}', "not the list of files"),
+        ('{"made_by": "crosswind site", "files": ["/etc/hosts"]}', "not the list of files"),
+        ('{"made_by": "crosswind site", "files": ["link/outside.txt"]}', "not the list of files"),
+        ('{"made_by": "crosswind site", "files": []}', "Crosswind did not write it"),
+    ],
+)
+def test_a_folder_of_others_is_left_as_it_is(
+    place: Place,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    manifest: str | None,
+    problem: str,
+) -> None:
+    out = tmp_path / "site"
+    out.mkdir()
+    (tmp_path / "outside.txt").write_text("mine")
+    (out / "index.html").write_text("mine")
+    (out / "link").symlink_to(tmp_path)
+    if manifest is not None:
+        (out / MANIFEST).write_text(manifest)
+    before = {one: one.is_file() and one.read_text() for one in sorted(out.iterdir())}
+    assert publish(place.root, out) == 2
+    assert problem in capsys.readouterr().err
+    assert {one: one.is_file() and one.read_text() for one in sorted(out.iterdir())} == before
+    assert (tmp_path / "outside.txt").read_text() == "mine"
+
+
+def test_a_place_within_the_workspace_is_refused(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert publish(place.root, place.root / "benchmarks" / "site") == 2
+    assert publish(place.root, place.root) == 2
+    assert publish(place.root, place.root / "none" / "site") == 2
+    assert "mkdir -p" in capsys.readouterr().err
