@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,19 +14,17 @@ from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual import events
-from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
 from textual.timer import Timer
 
 from engine.display import clean
 from engine.errors import CrosswindError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
-from tui.bindings import KeyAction, actions_by_pane, key
-from tui.navigation import MAIN_SCREENS, Navigator, load, preload
+from tui.bindings import key
+from tui.navigation import MAIN_SCREENS, Navigator, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.services.display import ControlCodeFilter
@@ -78,13 +76,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     COMPONENT_CLASSES: ClassVar[set[str]] = {ink.component for ink in Ink}
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False
+    """There is one of our own."""
     DEFAULT_MODE = "home"
-    COMMANDS = App.COMMANDS | {
-        partial(load, "tui.services.palette:FoundIds"),
-        partial(load, "tui.services.palette:FoundNames"),
-    }
-    """Ids, and benchmarks, targets and themes, in the palette; loaded with it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             key(place.key, f"go('{place.name}')", "screens", place.meaning)
@@ -92,7 +86,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         ),
         key("q", "back", "back", "back to where you came from"),
         key("escape,backspace", "back", "back", "back to where you came from", show=False),
-        key("q", "leave_root", "quit", "leave; asks what is to become of the run"),
+        key("q", "leave_root", "quit", "leave Crosswind; asks what is to become of the run"),
         key("question_mark,f1", "help", "help", "what every key does"),
         key("colon,ctrl+p", "command_palette", "commands", "all commands, by name"),
         key("i", "go_to", "go to id", "go to a scenario or conversation by its id"),
@@ -124,8 +118,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         Binding(
             "ctrl+c,ctrl+q",
             "leave",
-            "leave",
-            tooltip="leave Crosswind",
+            "quit",
+            tooltip="leave Crosswind; asks what is to become of the run",
             show=False,
             priority=True,
         ),
@@ -207,16 +201,6 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
                 return self.navigator.at_root
             case _:
                 return super().check_action(action, parameters)
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        for _place, found in actions_by_pane(screen):
-            for deed in found:
-                keys = ", ".join(deed.keys)
-                yield SystemCommand(
-                    deed.meaning[:1].upper() + deed.meaning[1:],
-                    f"key {keys}",
-                    partial(self._do, deed),
-                )
 
     def on_mount(self) -> None:
         self._answer_signals()
@@ -334,6 +318,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     def action_leave_root(self) -> None:
         self.action_leave()
 
+    def action_command_palette(self) -> None:
+        self.navigator.ask_command()
+
     def action_help(self) -> None:
         self.navigator.open_help()
 
@@ -446,9 +433,6 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     async def action_quit(self) -> None:
         self.action_leave()
-
-    async def _do(self, deed: KeyAction) -> None:
-        await self.run_action(deed.action, deed.node)
 
     def tell(self, text: str, *, bad: bool = False) -> None:
         """Show a notice, whoever its text is from."""

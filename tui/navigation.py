@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.store.reader import Reader
     from tui.services.engine_control import Leaving
+    from tui.services.palette import PaletteCommand
     from tui.state.filters import FoundId
     from tui.state.related import TakeRef
 
@@ -69,6 +70,7 @@ MAIN_SCREENS: Final = (
 
 
 SCREENS: Final = {
+    "commands": "tui.screens.commands:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
     "filter": "tui.screens.filter:FilterScreen",
@@ -103,7 +105,7 @@ def preload() -> Thread:
 
 
 def _preload() -> None:
-    over_all = (SCREENS[name] for name in ("search", "conversation", "go to", "help"))
+    over_all = (SCREENS[name] for name in ("search", "conversation", "go to", "help", "commands"))
     for where in (*(place.screen for place in MAIN_SCREENS), *over_all):
         load(where)
 
@@ -234,6 +236,15 @@ class Navigator:
         help_screen = load(SCREENS["help"])
         if not isinstance(self._app.screen, help_screen):
             self._app.push_screen(help_screen(self._app.screen))
+
+    def ask_command(self) -> None:
+        """What to do, by the name of it."""
+        known = load("tui.services.palette:commands")(self._app, self._app.screen)
+        self._ask("commands", self._do, self._shell(), known)
+
+    def _do(self, chosen: PaletteCommand | None) -> None:
+        if chosen is not None:
+            self._app.call_later(chosen.act)
 
     def ask_id(self, reader: Reader) -> None:
         """Which scenario or conversation to open, by its id."""

@@ -17,11 +17,13 @@ from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
 from tui.bindings import key_name, own_bindings
+from tui.navigation import MAIN_SCREENS
 from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend
+from tui.services.palette import Group, PaletteCommand, commands, matching
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -198,10 +200,9 @@ def test_what_stops_a_run_and_what_goes_to_the_shell_stand_in_the_help_and_the_p
         await theatre.prepare()
         await theatre.tick(pilot)
         assert "x stop" in on_screen(pilot).splitlines()[-1]
-        commands = list(pilot.app.get_system_commands(pilot.app.screen))
-        keys = {each[0]: each[1] for each in commands}
-        assert keys[stops.capitalize()] == "key x"
-        assert keys["Go to the shell for a while; `fg` there comes back"] == "key Ctrl+Z"
+        known = {each.name: (each.meaning, each.keys) for each in commands_here(pilot)}
+        assert known["stop"] == (stops, "x")
+        assert known["to the shell"] == (suspends, "Ctrl+Z")
         await pilot.press("question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
         told = ["".join(piece.text for piece in line) for line in pilot.app.screen.lines]
@@ -217,18 +218,73 @@ def test_the_palette_offers_what_keys_do(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
         await theatre.tick(pilot)
-        commands = list(pilot.app.get_system_commands(pilot.app.screen))
-        assert {"Pause the run, or let it go on", "To the verdicts"} <= {
-            each[0] for each in commands
-        }
-
-        await pilot.press("colon")
-        await pilot.press(*"pause")
-        await pilot.pause(0.3)
-        await pilot.press("enter")
-        await pilot.pause(0.3)
+        await pilot.press("colon", *"pause", "enter")
+        await theatre.answered(pilot)
         await theatre.answered(pilot)
         assert theatre.link.commands == [Command.PAUSE]
+
+    theatre.perform(script)
+
+
+NAMES = {
+    "quit": "quit",
+    "replay": "replay",
+    "comp": "compare",
+    "export": "export",
+    "results": "results",
+    "wall": "wall",
+    "help": "help",
+    "dark": "theme dark",
+    "pause": "pause",
+}
+
+
+def commands_here(pilot: Pilot[None]) -> list[PaletteCommand]:
+    return commands(pilot.app, pilot.app.screen)
+
+
+def test_every_command_is_found_by_its_name_and_stands_once(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take)
+        await theatre.tick(pilot)
+        for place in (*(each.key for each in MAIN_SCREENS), "conversation"):
+            if place == "conversation":
+                await pilot.app.push_screen(ConversationScreen(shell(pilot), BENCHMARK, take.key))
+            else:
+                await pilot.press(place)
+            await theatre.tick(pilot)
+            known = commands_here(pilot)
+            names = [each.name for each in known]
+            assert sorted(set(names)) == sorted(names)
+            groups = [each.group for each in known]
+            assert groups == sorted(groups, key=list(Group).index)
+            assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
+            for typed, name in NAMES.items():
+                if place in {"3", "conversation"} or name not in {"replay", "compare"}:
+                    assert matching(known, typed)[0].name == name, (place, typed)
+
+    theatre.perform(script)
+
+
+def test_a_command_of_the_conversation_is_done_from_where_it_is_shown(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        await pilot.press("3")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        await pilot.press("colon", *"repl")
+        await theatre.answered(pilot)
+        listed = on_screen(pilot).splitlines()
+        assert any(line.split()[:2] == ["here", "replay"] for line in listed)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert "replay ×" in on_screen(pilot)
 
     theatre.perform(script)
 

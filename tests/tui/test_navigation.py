@@ -210,9 +210,8 @@ def test_the_palette_answers_ids_from_the_store(theatre: Theatre) -> None:
         await theatre.tick(pilot)
         await pilot.press("colon", *str(take.key))
         await theatre.answered(pilot)
-        await pilot.pause(0.3)
         await pilot.press("enter")
-        await pilot.pause(0.3)
+        await theatre.answered(pilot)
         assert isinstance(pilot.app.screen, ConversationScreen)
 
     theatre.perform(script)
@@ -235,9 +234,8 @@ def test_the_palette_knows_benchmarks_targets_and_themes(
         await theatre.tick(pilot)
         await pilot.press("colon", *("space" if char == " " else char for char in typed))
         await theatre.answered(pilot)
-        await pilot.pause(0.3)
         await pilot.press("enter")
-        await pilot.pause(0.3)
+        await theatre.answered(pilot)
         await theatre.tick(pilot)
         assert shown in on_screen(pilot)
 

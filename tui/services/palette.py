@@ -1,99 +1,194 @@
-"""The command palette: benchmarks, targets and themes by name, ids by prefix."""
+"""Commands by name: what can be done here, where one can go, and what can be asked of the run."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from textual.actions import parse
 from textual.app import App
-from textual.command import Hit, Hits, Provider
-from textual.types import IgnoreReturnCallbackType
+from textual.screen import Screen
 
 from engine.display import one_line
-from engine.errors import StoreError
+from tui.bindings import KeyAction, deeds
 from tui.screens.base import Shell, WatchingScreen
-from tui.services.display import content, unmarked
-from tui.state.filters import find
+from tui.state.filters import FoundId
 from tui.themes import PREFIX, THEMES
+from tui.widgets.base import LineView
 
 
-class Named(NamedTuple):
-    """Something with a name, and what is done with it."""
+class Group(StrEnum):
+    """What a command is about; in the order in which they are shown."""
 
-    text: str
-    help: str
-    act: IgnoreReturnCallbackType
-
-
-def shell_of(app: App[Any]) -> Shell | None:
-    """The palette lies over a screen, or over a dialog that lies over one."""
-    screens = (each for each in reversed(app.screen_stack) if isinstance(each, WatchingScreen))
-    return next((screen.shell for screen in screens), None)
+    HERE = "here"
+    GO = "go"
+    RUN = "run"
+    APP = "app"
 
 
-class FoundNames(Provider):
-    """Those in whose names or kinds the letters occur that were typed."""
+class PaletteCommand(NamedTuple):
+    """Something that can be done by its name."""
 
-    async def search(self, query: str) -> Hits:
-        """Hits among benchmarks, targets and themes."""
-        shell = shell_of(self.app)
-        if shell is None:
-            return
-        matcher = self.matcher(query)
-        for named in _all(shell):
-            score = matcher.match(named.text)
-            if score > 0:
-                yield Hit(
-                    score,
-                    content(named.text),
-                    named.act,
-                    text=named.text,
-                    help=named.help,
-                )
+    group: Group
+    name: str
+    meaning: str
+    keys: str
+    act: Callable[[], object]
+    """May give something to wait for."""
 
 
-def _all(shell: Shell) -> Iterator[Named]:
+_RUN: Final = frozenset(
+    {"pause", "stop", "begin", "begin_all", "concurrency", "unpark", "again", "again_all"}
+)
+_GO: Final = frozenset({"go", "back", "go_to", "search", "stars", "wall"})
+_APP: Final = frozenset({"help", "theme", "mouse", "repaint", "suspend", "leave", "zoom"})
+_LEFT_OUT: Final = frozenset(
+    {"command_palette", "focus_next", "focus_previous", "leave_root", "open"}
+)
+"""What is a key's matter alone, or leads here."""
+_NAMES: Final = {
+    "back": "back",
+    "benchmark(-1)": "benchmark before",
+    "benchmark(1)": "next benchmark",
+    "concurrency(-1)": "fewer at once",
+    "concurrency(1)": "more at once",
+    "find": "find here",
+    "next_conversation": "next conversation",
+    "previous_conversation": "previous conversation",
+    "search": "search",
+    "section(-1)": "section before",
+    "section(1)": "next section",
+}
+"""Of actions whose word in the footer is another's too, or no name."""
+_OF_A_CONVERSATION: Final = {
+    "compare": "open the conversation and read it side by side with another",
+    "judge_again": "have the conversation judged again, by whom you choose",
+    "play_again": "have the conversation played again; this playing stays",
+    "replay": "open the conversation and tell it again as it was spoken",
+}
+"""What is done on the screen of the conversation that another screen is about."""
+
+
+def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
+    """All that can be done from a screen, each name once, in the order of their groups."""
+    panes = {type(pane): pane for pane in screen.query(LineView) if pane.can_focus}
+    found: dict[str, PaletteCommand] = {}
+    for deed in deeds([screen, *panes.values(), app]):
+        command = _of_deed(app, deed)
+        if command is not None:
+            found.setdefault(command.name, command)
+    if isinstance(screen, WatchingScreen):
+        for command in (*_of_subject(app, screen), *_named(screen.shell)):
+            found.setdefault(command.name, command)
+    order = list(Group)
+    return sorted(found.values(), key=lambda each: order.index(each.group))
+
+
+def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
+    """None of what moves a cursor, which says no more than its name, and of what cannot be done
+    now."""
+    _, action, given = parse(deed.action)
+    movement = deed.meaning == deed.description
+    if movement or action in _LEFT_OUT or not deed.node.check_action(action, given):
+        return None
+    name = _NAMES.get(deed.action, deed.description)
+    if action == "go":
+        name = str(given[0]).lower()
+    return PaletteCommand(
+        _group(action),
+        name,
+        deed.meaning,
+        " ".join(deed.keys),
+        partial(app.run_action, deed.action, deed.node),
+    )
+
+
+def _group(action: str) -> Group:
+    for group, actions in ((Group.RUN, _RUN), (Group.GO, _GO), (Group.APP, _APP)):
+        if action in actions:
+            return group
+    return Group.HERE
+
+
+def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteCommand]:
+    """What is done with the conversation that a screen is about, and is no key there."""
+    subject, navigator = screen.subject, screen.shell.navigator
+    if subject is not None:
+        for action, meaning in _OF_A_CONVERSATION.items():
+
+            def act(action: str = action) -> None:
+                navigator.open_conversation(*subject)
+                opened = app.screen
+                opened.call_after_refresh(app.run_action, action, opened)
+
+            yield PaletteCommand(Group.HERE, action.replace("_", " "), meaning, "", act)
+
+
+def _named(shell: Shell) -> Iterator[PaletteCommand]:
+    """Screens that have no key everywhere, benchmarks, targets, filter lines and themes."""
+    navigator = shell.navigator
+    wall = "as many conversations as there is room for, as they are spoken"
+    yield PaletteCommand(Group.GO, "wall", wall, "", navigator.open_wall)
     benchmarks = shell.watch.benchmarks
     for info in benchmarks:
-        typed = f'benchmark:"={info.name}"'
-        verdicts = partial(shell.navigator.open_verdicts, typed)
-        yield Named(f"Verdicts of {one_line(info.name)}", "a benchmark", verdicts)
+        verdicts = partial(navigator.open_verdicts, f'benchmark:"={info.name}"')
+        name = f"verdicts of {one_line(info.name)}"
+        yield PaletteCommand(Group.GO, name, one_line(info.title), "", verdicts)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
-        verdicts = partial(shell.navigator.open_verdicts, f'target:"={target}"')
-        yield Named(f"Verdicts on {one_line(target)}", "a target", verdicts)
+        verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
+        yield PaletteCommand(Group.GO, f"verdicts on {one_line(target)}", "a target", "", verdicts)
     for line in shell.preferences.views.lines:
-        verdicts = partial(shell.navigator.open_verdicts, line)
-        yield Named(f"Verdicts: {one_line(line)}", "a filter line of before", verdicts)
+        verdicts = partial(navigator.open_verdicts, line)
+        name = f"verdicts: {one_line(line)}"
+        yield PaletteCommand(Group.GO, name, "a filter line of before", "", verdicts)
     for theme in THEMES:
-        name = theme.name.removeprefix(PREFIX)
-        yield Named(f"Theme: {name}", "colours", partial(shell.use_theme, theme.name))
+        name = f"theme {theme.name.removeprefix(PREFIX)}"
+        use = partial(shell.use_theme, theme.name)
+        yield PaletteCommand(Group.APP, name, "colours", "", use)
 
 
-SCORE = 0.5
-"""Beside commands whose name has all that was typed, ids come second."""
-FEWEST = 2
-"""Letters from which on ids are looked for."""
+def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
+    """Scenarios and conversations, each to be opened by its id."""
+    return [
+        PaletteCommand(
+            Group.GO,
+            one_line(each.id),
+            f"{each.kind} of {one_line(each.benchmark)}",
+            "",
+            partial(shell.navigator.open_found, each),
+        )
+        for each in found
+    ]
 
 
-class FoundIds(Provider):
-    """What begins like the words that were typed."""
+def matching(known: Sequence[PaletteCommand], typed: str) -> list[PaletteCommand]:
+    """Those that are meant by what was typed, the likeliest first: by their names, and then by
+    what they do. All of them where nothing was typed."""
+    words = typed.casefold().split()
+    if not words:
+        return list(known)
+    ranks: Mapping[int, int | None] = {at: _rank(each, words) for at, each in enumerate(known)}
+    kept = [(rank, at) for at, rank in ranks.items() if rank is not None]
+    return [known[at] for _, at in sorted(kept)]
 
-    async def search(self, query: str) -> Hits:
-        """Hits among the ids of scenarios and conversations."""
-        shell = shell_of(self.app)
-        if shell is None or len(query) < FEWEST:
-            return
-        try:
-            found = await asyncio.to_thread(find, shell.watch.reader, query, 12)
-        except StoreError:
-            return
-        for each in found:
-            yield Hit(
-                SCORE,
-                content(each.id),
-                partial(shell.navigator.open_found, each),
-                text=each.id,
-                help=unmarked(f"{each.kind} of {each.benchmark}"),
-            )
+
+def _rank(command: PaletteCommand, words: Sequence[str]) -> int | None:
+    """0 where it is its name; None where it is not meant."""
+    name, whole = command.name.casefold(), " ".join(words)
+    if name == whole:
+        return 0
+    if name.startswith(whole):
+        return 1
+    parts = name.replace("-", " ").split()
+    if _begin(words, parts):
+        return 2
+    if whole in name:
+        return 3
+    return 4 if _begin(words, [*parts, *command.meaning.casefold().split()]) else None
+
+
+def _begin(words: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether each of the words begins one of the parts."""
+    return all(any(part.startswith(word) for part in parts) for word in words)
