@@ -152,9 +152,12 @@ _SIGNS: Final = (
         r"context|longer than|too large|output limit|\b413\b",
     ),
     (KnownFailure.WITHHELD, r"refused to (answer|play)|content filter|withheld"),
-    (KnownFailure.NO_EVIDENCE, r"quote"),
-    (KnownFailure.WRONG_SHAPE, r"and its answer|shape|answered with nothing|not (valid )?json"),
-    (KnownFailure.BAD_REQUEST, r"was not accepted|\b4(00|22):"),
+    (KnownFailure.NO_EVIDENCE, r"no quote|quoted nothing|not found in the transcript"),
+    (
+        KnownFailure.WRONG_SHAPE,
+        r"and its answer|shape|answered with no\b|answered with nothing|not (valid )?json",
+    ),
+    (KnownFailure.BAD_REQUEST, r"was not accepted|max_tokens is more|\b4(00|22):"),
     (
         KnownFailure.PROVIDER_FAULT,
         r"server|connection broke|broke off|no reply|\b5\d\d\b",
@@ -169,10 +172,15 @@ _SAID: Final = re.compile(r"\([^()]*\)?")
 """What a reason repeats of others' words; half of it where the reason was cut."""
 
 
+_NAME: Final = re.compile(r"\A(?!\d{3}:)\S{1,200}: ")
+"""Whose call it was, at the beginning of a reason: a model may be called `long-context` or
+`budget`."""
+
+
 def ailment_of(reason: str) -> KnownFailure:
     """The first kind whose words are in it: in our own, or where those do not tell, in what they
     repeat of the server's."""
-    head = reason[:READ_AT_MOST]
+    head = _NAME.sub("", reason[:READ_AT_MOST], count=1)
     for text in (_SAID.sub("", head), head):
         for ailment, sign in _COMPILED:
             if sign.search(text):

@@ -64,7 +64,8 @@ def test_the_whole_price_is_asked_before_an_engine_begins(
             await pilot.pause()
         shown = " ".join(line.strip() for line in screen_lines(app))
         assert all(" ".join(line.split()) in " ".join(shown.split()) for line in TOTAL)
-        assert f"Begin with {BENCHMARK}?" in shown
+        assert f"Do what is missing of {BENCHMARK}: write, play, judge?" in shown
+        assert "begins at once" in shown
         assert not started
         await pilot.press("y")
         await theatre.tick(pilot)

@@ -11,6 +11,7 @@ from engine.pipeline.remedies import KnownFailure, ailment_of
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.screens.conversation import ConversationScreen
+from tui.screens.problems import FOLDED_FROM
 
 SHAPELESS = "offline:evaluator was asked 3 times and its answer: no `present`"
 
@@ -51,6 +52,28 @@ def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:
         await pilot.press("down", "down")
         await theatre.tick(pilot)
         assert SHAPELESS in told(pilot)
+
+    theatre.perform(script)
+
+
+def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for number in range(FOLDED_FROM):
+            unit = f"m01_s{number:03d}_v01__{TARGETS[number % 3 == 0]}"
+            target = TARGETS[number % 3 == 0]
+            await theatre.move(Stage.SIMULATE, unit, State.FAILED, target, "a: 429: rate limit")
+        await theatre.move(Stage.EVALUATE, "m01_s001_v01__a", State.FAILED, None, SHAPELESS)
+        await at_problems(theatre, pilot)
+        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+        third = -(-FOLDED_FROM // 3)
+        whose = f"{TARGETS[0]} {FOLDED_FROM - third} {TARGETS[1]} {third}"
+        assert f"▸ {FOLDED_FROM} the provider has too much to do {whose}" in lines
+        assert any(line.startswith("▸ 1 the answer had not the shape") for line in lines)
+
+        await pilot.press("enter")
+        await theatre.tick(pilot)
+        assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
 
     theatre.perform(script)
 
@@ -239,6 +262,12 @@ def test_without_an_engine_one_would_be_started(theatre: Theatre) -> None:
         ("gpt: 500: the server failed", KnownFailure.PROVIDER_FAULT),
         ("no quote was found in the transcript", KnownFailure.NO_EVIDENCE),
         ("something else", KnownFailure.OTHER),
+        ("long-context-13b: 500: the server failed", KnownFailure.PROVIDER_FAULT),
+        ("budget-gpt: 429: rate limit", KnownFailure.TOO_BUSY),
+        ("quote-model: 401: the key was refused", KnownFailure.REFUSED_ACCOUNT),
+        ("gpt: the model answered with no JSON, 3 times", KnownFailure.WRONG_SHAPE),
+        ("gpt: max_tokens is more than the model has room for", KnownFailure.BAD_REQUEST),
+        ("j was asked 3 times and its answer: `quotes` is no list", KnownFailure.WRONG_SHAPE),
     ],
 )
 def test_every_reason_is_a_case_of_something(reason: str, kind: KnownFailure) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import ClassVar, Final
@@ -31,8 +32,10 @@ from tui.widgets.lines import OneLine
 from tui.widgets.list import Entries, Entry
 from tui.widgets.transcript import TranscriptView
 
-FOLDED_FROM: Final = 40
+FOLDED_FROM: Final = 12
 """Rows from which on the groups are folded at first."""
+MOST: Final = 4
+"""Targets that a group names, those with the most of its rows."""
 _PLAYED: Final = frozenset({Stage.SIMULATE, Stage.EVALUATE})
 ANSWERED: Final = "answer"
 UnitKey = tuple[str, Stage, str]
@@ -96,6 +99,16 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._list.focus()
+
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "again":
+                parked = isinstance(self._list.cursor, str) and not self._list.marked
+                return "call again" if parked else None if self._chosen() else ""
+            case "again_all" | "mark":
+                return None if self._failed else ""
+            case _:
+                return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._stale |= any(
@@ -171,15 +184,14 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         self._failed = {_key(unit): unit for units in self._groups.values() for unit in units}
         self._loaded = True
         if self._open is None and self._failed:
-            few = len(self._failed) < FOLDED_FROM
-            self._open = set(self._groups) if few else set(list(self._groups)[:1])
+            self._open = set(self._groups) if len(self._failed) < FOLDED_FROM else set()
         self._show()
 
     def _show(self) -> None:
         entries = [_parked_entry(target, why) for target, why in self._parked.items()]
         for ailment, units in self._groups.items():
             opened = self._open is not None and ailment in self._open
-            entries.append(_group_entry(ailment, len(units), opened=opened))
+            entries.append(_group_entry(ailment, units, opened=opened))
             if opened:
                 entries += map(_unit_entry, units)
         self._list.show(entries)
@@ -260,13 +272,15 @@ def _parked_entry(target: str, why: str) -> Entry:
     return Entry(name, left)
 
 
-def _group_entry(ailment: KnownFailure, number: int, *, opened: bool) -> Entry:
+def _group_entry(ailment: KnownFailure, units: Sequence[StateRow], *, opened: bool) -> Entry:
     left = [
         Piece("▾ " if opened else "▸ ", Ink.ACCENT),
-        Piece(f"{number} ", Ink.BAD),
+        Piece(f"{len(units):,} ", Ink.BAD),
         Piece(ailment.name_in_words, Ink.STRONG),
     ]
-    return Entry(ailment, left)
+    whose = Counter(one_line(unit.target or unit.benchmark) for unit in units).most_common(MOST)
+    right = "  ".join(f"{name} {number:,}" for name, number in whose)
+    return Entry(ailment, left, [Piece(right + " ", Ink.MUTED)])
 
 
 def _unit_entry(unit: StateRow) -> Entry:

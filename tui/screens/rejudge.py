@@ -25,7 +25,7 @@ from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo
-from tui.bindings import key
+from tui.bindings import FROZEN, key
 from tui.format import verdict
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import Overlay
@@ -139,6 +139,15 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
 
     def on_resize(self) -> None:
         self._draw_lines()
+
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "sort":
+                return None if len(self._subjects) > 1 else ""
+            case "freeze":
+                return None if self._missed is None else FROZEN
+            case _:
+                return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         if self._missed is not None:
@@ -426,6 +435,12 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
             return f"Play {which} again?"
         return f"Who is to judge {which} again?"
 
+    @property
+    def _does(self) -> str:
+        """What is done when that is agreed to."""
+        deed = "judges" if self._command is Command.EVALUATE else "plays and judges"
+        return f"{deed} {'it' if len(self._rows) == 1 else f'{len(self._rows):,}'}"
+
     def _request(self, candidate: Candidate) -> Request:
         quote = self._quotes.get(candidate.name)
         return Request(self._command, rows=self._rows, evaluator=candidate.name, quote=quote)
@@ -450,7 +465,10 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
             self._show_price()
             return
         words = FREE if priced is None else one_line(priced.total[0])
-        price = [Piece(words, Ink.GOOD if priced is None else Ink.WARN), Piece("  Enter goes on")]
+        price = [
+            Piece(words, Ink.GOOD if priced is None else Ink.WARN),
+            Piece(f"  Enter {self._does}"),
+        ]
         self._quotes[candidate.name] = None if priced is None else priced.order.quote
         self._prices[candidate.name] = price
         for note in () if priced is None else priced.notes:
