@@ -46,6 +46,7 @@ from tui.services.ticker import Ticker, Watching, hertz, now
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink
 from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, CachedStylesheet, theme_for
+from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import THIN
 
 LINE_SECONDS: Final = 2.0
@@ -202,6 +203,30 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             case _:
                 return super().check_action(action, parameters)
 
+    def hint(self, action: str) -> str | None:
+        """What a key that works everywhere would do now; see `Hinting`."""
+        match action:
+            case "pause":
+                return self.engine.pause_word
+            case "stop":
+                return None if self.engine.pause_word in {"pause", "go on"} else ""
+            case "star":
+                return self._star_word()
+            case "stars":
+                return None if self.preferences.views.stars else ""
+            case "focus_next" | "zoom":
+                alone = len(self.screen.focus_chain) < 2
+                whole = "all panes" if self.screen.maximized and action == "zoom" else None
+                return whole or ("" if alone else None)
+            case _:
+                return None
+
+    def _star_word(self) -> str | None:
+        subject = self.exporter.subject
+        if subject is None:
+            return ""
+        return "no star" if subject in self.preferences.views.stars else None
+
     def on_mount(self) -> None:
         self._answer_signals()
         self._terminal_status.begin()
@@ -281,6 +306,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         ended = self._terminal_status.look(self._watch, self._ticker.board, self._moment().seconds)
         if ended is not None:
             self.tell(f"The run is over: {ended.words}.", bad=bool(ended.failed))
+        for footer in self.screen.query(KeyLine) if self.screen_stack else ():
+            footer.look()
         if self._typed is None:
             self.engine.show_question(self.action_stop)
         if self._leaving and not self.engine.at_work:

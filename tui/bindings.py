@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -73,6 +73,19 @@ class KeyAction(NamedTuple):
     """As they are written for people."""
     node: DOMNode
     """Whose action it is."""
+
+
+@runtime_checkable
+class Hinting(Protocol):
+    """Knows of its keys what they would do now."""
+
+    def hint(self, action: str) -> str | None:
+        """In a word or two; empty where it would do nothing, None where it is as ever."""
+        ...
+
+
+FROZEN: Final = "move on"
+"""What the key would do that has frozen the display."""
 
 
 def own_bindings(node: DOMNode) -> Iterator[Binding]:

@@ -363,11 +363,57 @@ def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(theatre: Theatre
         await pilot.press("P")
         await theatre.tick(pilot)
         assert "‖ paused" in on_screen(pilot)
+        assert "P go on" in on_screen(pilot).splitlines()[-1]
         await pilot.press("P")
         await theatre.tick(pilot)
         assert theatre.link.commands == [Command.PAUSE, Command.RESUME]
+        assert "P pause" in on_screen(pilot).splitlines()[-1]
 
     theatre.perform(script)
+
+
+def test_paused_looks_paused(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "are you sure?")
+        await theatre.finish(take)
+        await theatre.tick(pilot, 5)
+        assert "1 running" in on_screen(pilot)
+        await theatre.note(NoteKind.PAUSED)
+        theatre.link.state = EngineState.PAUSED
+        await theatre.tick(pilot, 60)
+        shown = on_screen(pilot)
+        assert "paused, P goes on  0:05" in shown
+        assert "1 held" in shown
+        assert "running" not in shown
+        assert "— tok/s" in shown
+
+        await theatre.note(NoteKind.RESUMED)
+        theatre.link.state = EngineState.RUNNING
+        await theatre.tick(pilot, 3)
+        assert "▸ running  0:08" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_key_that_can_do_nothing_is_not_in_the_footer(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        theatre.link.state = EngineState.STOPPED
+        await theatre.tick(pilot)
+        for place, keys in (
+            ("2", ("pause", "stop", "open", "next", "wall", "at once", "star")),
+            ("3", ("judge again", "sort", "mark", "new rows", "star", "compare")),
+            ("4", ("benchmark",)),
+            ("5", ("try again", "mark", "open")),
+        ):
+            await pilot.press(place)
+            await theatre.tick(pilot)
+            await theatre.tick(pilot)
+            footer = on_screen(pilot).splitlines()[-1]
+            assert [word for word in keys if f" {word} " in f"{footer} "] == []
+
+    theatre.perform(script, (300, 40))
 
 
 def test_the_pause_key_undoes_itself_before_the_engine_says_that_it_is_paused(

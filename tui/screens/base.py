@@ -93,6 +93,11 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
         """What is copied, exported and read in the pager from here; None where there is none."""
         return None
 
+    def hint(self, action: str) -> str | None:
+        """What a key of the screen would do now; see `Hinting`."""
+        del action
+        return None
+
     @property
     def commands(self) -> Sequence[ShellCommand]:
         """What does outside the app what is done here."""

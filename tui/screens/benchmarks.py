@@ -74,6 +74,24 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         info = self._info
         return [] if info is None else [ShellCommand("c", ("run", info.name))]
 
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "begin":
+                return None if self._info is not None and self._is_unfinished(self._info) else ""
+            case "begin_all":
+                return None if any(map(self._is_unfinished, self.watched.benchmarks)) else ""
+            case "edit":
+                return None if self._info is not None and self._info.definition else ""
+            case _:
+                return None
+
+    def _is_unfinished(self, info: BenchmarkInfo) -> bool:
+        """Whether anything of it is missing that is not worked on already."""
+        tallies = [self._tally(info, stage) for stage in Stage]
+        at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
+        missing = any(each.done < each.total for each in tallies) and not at_work
+        return missing or not all(each.total for each in tallies)
+
     def receive(self, facts: Sequence[Fact]) -> None:
         self._standings.receive(facts)
         self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)

@@ -68,6 +68,15 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._texts.focus()
 
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "next_conversation" | "previous_conversation":
+                return None if len(self._partners) > 1 else ""
+            case "open":
+                return "" if self._right is None else None
+            case _:
+                return None
+
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, MessageSpoken | TakeStarted | TakeEnded | VerdictGiven):
@@ -179,5 +188,6 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
 def _in_one_part(block: Block) -> Block:
     """Verdicts stand under one rule, so that those of both sides are beside each other."""
     if isinstance(block, Rule):
-        return Passage(block.key, "verdict", block.title, Ink.MUTED, block.ink, close=True)
+        title = f"{block.title}, {block.note}" if block.note else block.title
+        return Passage(block.key, "verdict", title, Ink.MUTED, block.ink, close=True)
     return block

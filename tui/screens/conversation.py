@@ -26,7 +26,7 @@ from engine.scripted import (
     scripts_in_words,
 )
 from engine.store.tables import StoredTake, Verdict
-from tui.bindings import key
+from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Replay
@@ -145,6 +145,28 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                 return bool(self._needle)
             case _:
                 return True
+
+    def hint(self, action: str) -> str | None:
+        over = self._dialogue is not None and not self._is_being_spoken
+        match action:
+            case "next_evidence":
+                return None if self._story.has_marks else ""
+            case "replay":
+                told = over and self._dialogue is not None and self._dialogue.messages
+                return "faster" if self._replay is not None else None if told else ""
+            case "find" | "toggle_thoughts" if self._dialogue is None:
+                return ""
+            case "judge_again" | "play_again" | "compare" if self._dialogue is None:
+                return ""
+            case "toggle_thoughts":
+                return "fold thoughts" if self._thoughts else None
+            case "toggle_setup":
+                return "fold setup" if self._setup else None
+            case "freeze":
+                frozen = None if self._missed is None else FROZEN
+                return frozen or ("" if over and self._replay is None else None)
+            case _:
+                return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:

@@ -15,7 +15,7 @@ from engine.benchmark import Stage
 from engine.facts import Fact
 from engine.link import Board, Command, Request, Response, Row
 from engine.watch import BenchmarkInfo
-from tui.bindings import key
+from tui.bindings import FROZEN, key
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
@@ -108,6 +108,24 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._state.thoughts = bool(self.shell.preferences.choices.thoughts)
         self._talk.focus()
+
+    def hint(self, action: str) -> str | None:
+        state = self._state
+        match action:
+            case "open":
+                return "" if state.subject is None else None
+            case "pin":
+                return "" if state.subject is None else state.follower.mode.next.hint
+            case "next_conversation" | "previous_conversation" | "wall":
+                return None if state.board is not None and state.board.speaking else ""
+            case "freeze":
+                return None if state.missed is None else FROZEN
+            case "concurrency":
+                return "" if state.at_once is None or state.status.phase.over else None
+            case "toggle_thoughts":
+                return "no thoughts" if state.thoughts else None
+            case _:
+                return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._state.receive(facts)

@@ -129,6 +129,18 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._show()
 
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "benchmark":
+                return None if len(self._names) > 1 else ""
+            case "merge":
+                news = self._name in self._changed or self._name in self._faults
+                return None if news else ""
+            case "section":
+                return "" if self._report is None else None
+            case _:
+                return None
+
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, VerdictGiven | TakeEnded) or (

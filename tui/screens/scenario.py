@@ -84,6 +84,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def on_mount(self) -> None:
         self._grid.focus()
 
+    def hint(self, action: str) -> str | None:
+        if action in {"open", "compare", "judge_again", "play_again"}:
+            return "" if self.subject is None else None
+        return None
+
     def receive(self, facts: Sequence[Fact]) -> None:
         base = base_id(self._scenario_id)
         for fact in facts:

@@ -18,7 +18,7 @@ from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
-from tui.bindings import key
+from tui.bindings import FROZEN, key
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.shell_commands import ShellCommand, judging_again
@@ -126,6 +126,19 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
         return action != "clear" or bool(self._state.wanted)
+
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "merge":
+                return None if self._state.unseen else ""
+            case "freeze":
+                return None if self._state.missed is None else FROZEN
+            case "filter" | "clear" | "go":
+                return None
+            case "mark_all" if self._table.marked and self._table.marked >= set(self._table.rows):
+                return "mark none"
+            case _:
+                return None if self._table.rows else ""
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._state.receive(facts)

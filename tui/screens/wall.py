@@ -15,7 +15,7 @@ from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Speech, TakeEnded
 from engine.link import Board
 from engine.watch import Watch
-from tui.bindings import key
+from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.state.follower import Follower
@@ -167,6 +167,9 @@ class WallScreen(WatchingScreen, inherit_bindings=False):
 
     def on_resize(self) -> None:
         self._arrange()
+
+    def hint(self, action: str) -> str | None:
+        return FROZEN if action == "freeze" and self._missed is not None else None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         if self._missed is not None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
 
+from engine.benchmark import Stage
 from engine.commands import order_for
+from engine.display import plural
 from engine.errors import CrosswindError, InputError
 from engine.link import Board, Command, EngineLink, EngineState, Request, Response, Row
 from engine.pipeline.order import Order, PricedOrder
@@ -21,6 +23,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.pager import editor, show_file
 from tui.services.ticker import Ticker
+from tui.state.run_status import Phase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
@@ -100,6 +103,23 @@ class EngineControl:
         board = self._ticker.board
         return board is not None and board.state not in GONE
 
+    @property
+    def pause_word(self) -> str:
+        """What `pause` would do now; empty where there is nothing to pause and nothing left."""
+        benchmark = current_benchmark(self._watch)
+        phase = status_of(self._watch.progress, self._ticker.board, benchmark).phase
+        if not phase.over:
+            return "go on" if phase is Phase.PAUSED else "pause"
+        if phase is Phase.NOTHING:
+            return "run" if self._watch.benchmarks else ""
+        return "go on" if self._has_work_left else ""
+
+    @property
+    def _has_work_left(self) -> bool:
+        tally = self._watch.progress.stage_tally
+        tallies = (tally(info.name, stage) for info in self._watch.benchmarks for stage in Stage)
+        return any(each.settled < each.total for each in tallies)
+
     def is_own(self, board: Board) -> bool:
         """Whether the engine at work was started by this app, and not by somebody else."""
         return board.engine is not None and board.engine.pid == self._started
@@ -132,9 +152,14 @@ class EngineControl:
 
     def run(self, names: Sequence[str]) -> None:
         """Have done what is missing of these, but for those that nobody has described yet."""
-        self._begin(self._run(names))
 
-    async def _run(self, names: Sequence[str]) -> None:
+        def ask(order: Order) -> None:
+            self.ask(Request(Command.RUN, order=order))
+
+        self._begin(self._described(names, ask))
+
+    async def _described(self, names: Sequence[str], act: Callable[[Order], None]) -> None:
+        """Order those that somebody has described, and say which are not."""
         try:
             bare = await asyncio.to_thread(lambda: list(filter(self._backend.is_template, names)))
         except CrosswindError as error:
@@ -144,13 +169,13 @@ class EngineControl:
             self._tell(f"{name} is not run: e opens its template, to describe it", bad=True)
         wanted = tuple(name for name in names if name not in bare)
         if wanted:
-            self.ask(Request(Command.RUN, order=Order(benchmarks=wanted)))
+            act(Order(benchmarks=wanted))
 
     def pause(self) -> None:
         """Pause, or go on; where no engine is at work, have one do what is left."""
         board = self._ticker.board
         if board is None or not self.at_work:
-            self.run([info.name for info in self._watch.benchmarks])
+            self._begin(self._described([info.name for info in self._watch.benchmarks], self.start))
             return
         # what the engine says of itself comes a little later than its answer, and pressed twice
         # the key is to undo what it did
@@ -286,11 +311,10 @@ class EngineControl:
         priced = await asyncio.to_thread(self.cost, order)
         if priced is None:
             return order
-        go = ChoiceOption("y", "go on", "it begins")
-        leave = ChoiceOption("n", "leave it", "nothing is called")
-        names = order.benchmarks
-        what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
-        asked = [f"Begin with {what}?", *(line.strip() for line in priced.total)]
+        when = "after what is at work" if self.at_work else "at once"
+        go = ChoiceOption("y", "go on", f"begins {when}")
+        leave = ChoiceOption("n", "leave it", "nothing is called, nothing is spent")
+        asked = [_asked(order), *(line.strip() for line in priced.total)]
         asked += [f"note: {note}" for note in priced.notes]
         chosen = await self._app.push_screen_wait(ChoiceScreen(asked, (go, leave)))
         return priced.order if chosen == go else None
@@ -327,3 +351,20 @@ class EngineControl:
         self._tell(f"{name} is made: e describes what it measures, then b runs it")
         then()
         self._look()
+
+
+def _asked(order: Order) -> str:
+    """What an order would do, as a question."""
+    names = order.benchmarks
+    what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
+    if order.only:
+        rows = sum(map(len, order.only.values()))
+        return f"Try again {plural(rows, 'row')} that failed of {what}?"
+    missing = f"Do what is missing of {what}: "
+    generate = {Stage.GEN_METRICS, Stage.GEN_SCENARIOS}
+    parts = [
+        ("write", generate <= order.stages),
+        ("play", Stage.SIMULATE in order.stages),
+        ("judge", Stage.EVALUATE in order.stages),
+    ]
+    return missing + ", ".join(word for word, is_asked in parts if is_asked) + "?"

@@ -90,7 +90,7 @@ def title(watch: Watch, where: RunStatus) -> str:
         words.append(f"{part} %")
     if failed:
         words.append(f"✗{failed}")
-    words.append(where.phase.glyph)
+    words.append(where.glyph)
     return " ".join(words)
 
 

@@ -108,6 +108,8 @@ class TargetView:
     """How fast it was lately, in signs of rising height."""
     at_rest: bool = False
     """Whether nothing is at work: what runs was cut off."""
+    paused: bool = False
+    """Whether nothing new begins: what runs is held where it is."""
     still: str | None = None
     """What it has waited for, and how long, where nothing moves."""
     held: str | None = None
@@ -259,6 +261,8 @@ def target_views(
     paces: TargetSpeeds,
     still: Still | None,
     standings: Standings,
+    *,
+    paused: bool,
 ) -> list[TargetView]:
     """`still` says for how many seconds a target stands still; None where nothing is at work."""
     progress = watch.progress
@@ -270,6 +274,7 @@ def target_views(
             paces.of(info, target.id, progress.target(info.name, target.id), at),
             still,
             standings,
+            paused=paused,
         )
         for target in info.targets
     ]
@@ -282,7 +287,10 @@ def _target(
     pace: _Speed,
     still: Still | None,
     standings: Standings,
+    *,
+    paused: bool,
 ) -> TargetView:
+    moves = still is not None and not (paused and not _speaks(target, board))
     failed = progress.simulate.failed + progress.evaluate.failed
     return TargetView(
         name=one_line(target.id),
@@ -295,18 +303,24 @@ def _target(
         positive=replace(progress.scores[Track.POSITIVE]),
         negative=replace(progress.scores[Track.NEGATIVE]),
         rates={track: rate for track in Track if (rate := standings.get((target.id, track)))},
-        tokens=UNKNOWN if still is None else pace.tokens,
+        tokens=pace.tokens if moves else UNKNOWN,
         spend=money(progress.usage.cost_usd, scripted=target.scripted),
-        left=UNKNOWN if still is None else pace.left,
-        left_about=UNKNOWN if still is None else pace.left_about,
-        trend="" if still is None else pace.trend,
+        left=pace.left if moves else UNKNOWN,
+        left_about=pace.left_about if moves else UNKNOWN,
+        trend=pace.trend if moves else "",
         at_rest=still is None,
+        paused=paused,
         still=_stands_still(target, progress, board, still),
         held=_held(target, board),
         limited=_limited(target, board),
         others=_others(progress),
         problem=one_line(progress.last_problem) if failed and progress.last_problem else None,
     )
+
+
+def _speaks(target: TargetInfo, board: Board | None) -> bool:
+    """What is being spoken when a pause begins is spoken to its end."""
+    return board is not None and any(each.key.target_id == target.id for each in board.speaking)
 
 
 def _running(target: TargetInfo, progress: TargetProgress, board: Board | None) -> int:

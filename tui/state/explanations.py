@@ -39,7 +39,7 @@ _TEXTS: Final = {
     "really after, and the landmarks of the way there. Conversations begin as soon as they can.",
     Phase.RUNNING: "The next conversation is about to begin.",
     Phase.ADDING_UP: "All conversations are played and judged; the results are being added up.",
-    Phase.PAUSED: "Nothing new begins until you resume with P.",
+    Phase.PAUSED: "Nothing new begins until P resumes it.",
     Phase.DRAINING: "What is being spoken is finished, and nothing new begins.",
     Phase.STOPPED: "The run was stopped before its end. Nothing is lost: P goes on from here.",
     Phase.FAILED: "The engine came to a halt. What it had stored is safe, and P goes on from "

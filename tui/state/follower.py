@@ -20,11 +20,11 @@ GLANCE: Final = 3.0
 
 
 class FollowMode(Enum):
-    """What the follower does by itself: a word, and a sentence about it."""
+    """What the follower does by itself: a word, a sentence about it, and what to tell it."""
 
-    FOLLOW = ("following", "goes to the newest conversation when this one has ended")
-    PINNED = ("pinned", "stays with this conversation")
-    ROUND = ("going round", f"goes to the next conversation every {ROUND:.0f} seconds")
+    FOLLOW = ("following", "goes to the newest conversation when this one has ended", "follow")
+    PINNED = ("pinned", "stays with this conversation", "pin")
+    ROUND = ("going round", f"goes to the next conversation every {ROUND:.0f} seconds", "go round")
 
     @property
     def word(self) -> str:
@@ -33,6 +33,10 @@ class FollowMode(Enum):
     @property
     def meaning(self) -> str:
         return self.value[1]
+
+    @property
+    def hint(self) -> str:
+        return self.value[2]
 
     @property
     def next(self) -> FollowMode:

@@ -171,7 +171,16 @@ class LiveState:
         self.target_ids = [target.id for target in info.targets]
         still = None if self.status.phase.over else self._still_for
         known = self.standings.of(info.name) or {}
-        return target_views(self._watch, info, self.board, at, self._paces, still, known)
+        return target_views(
+            self._watch,
+            info,
+            self.board,
+            at,
+            self._paces,
+            still,
+            known,
+            paused=self.status.phase is Phase.PAUSED,
+        )
 
     def _still_for(self, target: str) -> float | None:
         return self._stalls.of(target, self.seconds)
@@ -297,7 +306,7 @@ class LiveState:
 
     def _state_words(self, at: datetime) -> list[Piece]:
         phase = self.status.phase
-        pieces = [Piece(f"{phase.glyph} {self.status.words}", phase.ink)]
+        pieces = [Piece(f"{self.status.glyph} {self.status.words}", self.status.ink)]
         seconds = self._clock.seconds(at)
         if seconds is not None and phase not in _END_UNKNOWN:
             pieces.append(Piece(f"  {duration(seconds)}"))
@@ -309,7 +318,7 @@ class LiveState:
         """Both ends of the line above the pane; `rows_below` are those that lie out of sight."""
         left = [_focus_mark(has_focus=has_focus)]
         if self.dialogue is None:
-            left.append(Piece(self.status.words, self.status.phase.ink))
+            left.append(Piece(self.status.words, self.status.ink))
             return left, ()
         left.append(Piece(one_line(str(self.dialogue.shown.key)), _title_ink(has_focus=has_focus)))
         left += [Piece("  pinned", Ink.WARN)] if self.follower.pinned else []

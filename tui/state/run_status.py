@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
 
@@ -26,13 +26,13 @@ class Phase(Enum):
     SCENARIOS = ("▸", "writing scenarios", Ink.ACCENT)
     RUNNING = ("▸", "running", Ink.ACCENT)
     ADDING_UP = ("▸", "adding up the results", Ink.ACCENT)
-    PAUSED = ("‖", "paused", Ink.WARN)
+    PAUSED = ("‖", "paused, P goes on", Ink.WARN)
     DRAINING = ("▸", "stopping: finishing what is being spoken", Ink.WARN)
     STOPPED = ("·", "stopped", Ink.WARN)
     ENDED = ("✓", "ended", Ink.GOOD)
     FAILED = ("✗", "failed", Ink.BAD)
-    LOST = ("✗", "the engine was killed; P goes on", Ink.BAD)
-    CUT_OFF = ("·", "was cut off; P goes on", Ink.WARN)
+    LOST = ("✗", "the engine was killed, P goes on", Ink.BAD)
+    CUT_OFF = ("·", "was cut off, P goes on", Ink.WARN)
 
     @property
     def glyph(self) -> str:
@@ -71,9 +71,22 @@ class RunStatus:
 
     @property
     def words(self) -> str:
-        if self.phase is Phase.ENDED and self.failed:
-            return f"{self.phase.words}, {self.failed} failed"
+        if self._fell_short:
+            return f"ended with {self.failed:,} failed"
         return self.phase.words
+
+    @property
+    def glyph(self) -> str:
+        return "!" if self._fell_short else self.phase.glyph
+
+    @property
+    def ink(self) -> Ink:
+        return Ink.BAD if self._fell_short else self.phase.ink
+
+    @property
+    def _fell_short(self) -> bool:
+        """Whether it has come to its end, but not all of its rows have."""
+        return self.phase is Phase.ENDED and bool(self.failed)
 
 
 def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunStatus:
@@ -141,16 +154,27 @@ class Instant(NamedTuple):
 
 @dataclass(slots=True)
 class RunClock:
-    """When the run began and ended, by the notes that pass by."""
+    """When the run began and ended, by the notes that pass by. It stands still during a pause."""
 
     began: datetime | None = None
     ended: datetime | None = None
+    paused: datetime | None = None
+    """Since when, while it is."""
+    rested: timedelta = timedelta()
+    """How long it was paused before that."""
 
     def receive(self, notes: Sequence[Noted]) -> None:
         for note in notes:
             match note.kind:
                 case NoteKind.RUN_STARTED:
                     self.began, self.ended = note.at, None
+                    self.paused, self.rested = None, timedelta()
+                case NoteKind.PAUSED:
+                    self.paused = self.paused or note.at
+                case NoteKind.RESUMED:
+                    if self.paused is not None:
+                        self.rested += note.at - self.paused
+                    self.paused = None
                 case NoteKind.RUN_ENDED:
                     self.ended = note.at
                 case _:
@@ -158,7 +182,10 @@ class RunClock:
 
     def seconds(self, now: datetime) -> float | None:
         """How long the run took, or takes by `now`; None before one began."""
-        return None if self.began is None else ((self.ended or now) - self.began).total_seconds()
+        if self.began is None:
+            return None
+        until = self.paused or self.ended or now
+        return (until - self.began - self.rested).total_seconds()
 
 
 @dataclass(slots=True)

@@ -32,6 +32,10 @@ class CursorView(LineView):
         super().__init__(id=id)
         self._item: int | None = None
 
+    def hint(self, action: str) -> str | None:
+        """What a key would do now; see `Hinting`."""
+        return "" if action == "open" and self._item is None else None
+
     @property
     def item(self) -> int | None:
         """The number of the item that the cursor is on, from 0; None where it is on none."""

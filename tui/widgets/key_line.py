@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from tui.bindings import key_name
+from tui.bindings import Hinting, key_name
 from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import LineView
 
@@ -90,6 +91,14 @@ class Hint(NamedTuple):
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 
+class _Possible(NamedTuple):
+    """A key that acts here, whether or not there is something for it to do."""
+
+    binding: Binding
+    node: DOMNode
+    action: str
+
+
 class KeyLine(LineView):
     """One row. A click on a hint does what its key does."""
 
@@ -100,6 +109,7 @@ class KeyLine(LineView):
 
     def __init__(self) -> None:
         super().__init__()
+        self._possible: list[_Possible] = []
         self._hints: list[Hint] = []
         self._kept: list[Hint] = []
 
@@ -135,24 +145,33 @@ class KeyLine(LineView):
     def _renew(self, screen: Screen[object]) -> None:
         if not screen.is_attached:
             return
+        self._possible = [
+            _Possible(active.binding, active.node, active.binding.action.removeprefix("app."))
+            for active in screen.active_bindings.values()
+            if active.binding.show and active.enabled
+        ]
+        self._kept, self._hints = [], []
+        self.look()
+
+    def look(self) -> None:
+        """Ask what each key would do now, and show what has changed."""
         hints: dict[str, Hint] = {}
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            action = binding.action.removeprefix("app.")
-            action, _, several = action.partition("(")
-            if not (binding.show and active.enabled):
+        for binding, node, whole in self._possible:
+            action, _, several = whole.partition("(")
+            now = node.hint(action) if isinstance(node, Hinting) else None
+            if now == "":
                 continue
             if action not in hints:
                 key = key_name(binding.key)
-                hints[action] = Hint(key, binding.description, binding.action, active.node)
+                hints[action] = Hint(key, now or binding.description, binding.action, node)
             # `go('Live')` and its like are one hint for a row of keys: `1-5 screens`
             elif several and binding.action != hints[action].action:
                 hints[action] = hints[action].up_to(key_name(binding.key))
-        self._kept = [hints[action] for action in ALWAYS if action in hints]
-        self._hints = [
-            hints[action] for action in ORDER if action in hints and action not in ALWAYS
-        ]
-        self.redraw()
+        kept = [hints[action] for action in ALWAYS if action in hints]
+        others = [hints[action] for action in ORDER if action in hints and action not in ALWAYS]
+        if (kept, others) != (self._kept, self._hints):
+            self._kept, self._hints = kept, others
+            self.redraw()
 
     def _placed(self) -> list[tuple[int, Hint]]:
         """Where each hint that has room begins."""

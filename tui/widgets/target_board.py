@@ -160,7 +160,8 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     column = max([USUAL_RATE if intervals else 13, *(cell_len(text) for text in rates)])
     rest = name + 2 * column + 66 if heading else name + 58
     cut_off = any(target.at_rest and target.running for target in targets)
-    running = "cut off" if cut_off else "running"
+    held = any(target.paused for target in targets)
+    running = "cut off" if cut_off else "held" if held else "running"
     bar_width = min(max(width - rest, 4), 28)
     roomy = width >= DENSE
     return _Layout(heading, intervals, name, bar_width, running, column, roomy)

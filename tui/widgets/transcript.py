@@ -112,6 +112,11 @@ class TranscriptView(LineView):
     def _see_whether_it_follows(self) -> None:
         self.follow = self.rows_below == 0
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a judge's quote stands in it."""
+        return bool(self._document.marks(Ink.EVIDENCE))
+
     def jump_to_mark(self, step: int, ink: Ink = Ink.EVIDENCE) -> int | None:
         """Go to the next mark of an ink, or the one before; its number from 1, None where there is
         none. The first time, to the first that is not above what is seen."""
