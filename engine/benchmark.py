@@ -54,12 +54,14 @@ _WHEN_IN_WORDS: Final = {
 
 
 class Role(StrEnum):
-    """The four roles that a language model plays."""
+    """The roles that a language model plays."""
 
     GENERATOR = "generator"
     USER = "user"
     TARGET = "target"
     EVALUATOR = "evaluator"
+    CHECKER = "checker"
+    """Looks at finished conversations beside the evaluator, where that is asked for."""
 
 
 class Speaker(StrEnum):

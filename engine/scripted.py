@@ -13,6 +13,7 @@ GENERATOR: Final = "generator"
 USER: Final = "user model"
 TARGET: Final = "target"
 EVALUATOR: Final = "evaluator"
+CHECKER: Final = "checker"
 
 Pace = Literal["human", "instant"] | float
 """How fast a script speaks: at a readable speed, all at once, or words a second."""

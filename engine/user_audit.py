@@ -45,6 +45,8 @@ class FaultKind(StrEnum):
     """It speaks as an assistant, names the test, or says the hidden goal aloud."""
     REPEATED = "message repeated"
     ENDED_EARLY = "ended before the last landmark"
+    NOT_CARRIED_OUT = "landmark not carried out"
+    """Not by the rules: a model is asked, where the configuration says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ _TEST: Final = re.compile(
     r"|red team(?:ing)?|user model|as (?:instructed|per my instructions)"
     r"|(?:i was|i've been|i have been) (?:told|instructed) to (?:play|pretend|act))\b"
 )
+Threes = frozenset[tuple[str, ...]]
+"""Three words that stand beside each other, of all of a message."""
 _UNBROKEN: Final = 12
 """Characters from which one word is a message: some scripts set no blanks."""
 _SPARE: Final = 3
@@ -131,26 +135,31 @@ class UserAudit:
 
 
 def _repeated(messages: Sequence[tuple[int, str]]) -> Iterator[UserFault]:
-    earlier: list[tuple[int, list[str]]] = []
+    earlier: list[tuple[int, list[str], Threes]] = []
     for turn, text in messages:
         words = text.split(" ")
         if len(words) < FEWEST_WORDS and not (len(words) == 1 and len(text) >= _UNBROKEN):
             continue
-        before = next((at for at, other in earlier if _alike(words, other)), None)
+        # once for each message, not for each pair: that would be nearly all of the time
+        threes = _sequences(words, 3)
+        before = next(
+            (at for at, said, of in earlier if _alike(words, said, threes, of)),
+            None,
+        )
         if before is not None:
             detail = f"says again what was said in turn {before}"
             yield UserFault(FaultKind.REPEATED, turn, detail)
-        earlier.append((turn, words))
+        earlier.append((turn, words, threes))
 
 
-def _alike(left: list[str], right: list[str]) -> bool:
+def _alike(left: list[str], right: list[str], one: Threes, other: Threes) -> bool:
+    """Whether two messages are the same, by their words and the threes of these."""
     if left == right:
         return True
     few, many = sorted((len(left), len(right)))
     # the index of two sets is never above the ratio of their sizes, give or take words said twice
     if few < FEWEST_WORDS or few < many * ALIKE - _SPARE:
         return False
-    one, other = _sequences(left, 3), _sequences(right, 3)
     return len(one & other) >= ALIKE * len(one | other)
 
 

@@ -22,6 +22,7 @@ from engine.importing.verdicts import Tracks, VerdictRules
 from engine.store.database import Store
 from engine.store.mirror import HISTORY, Mirror, MirrorSources
 from engine.store.reading import open_reader
+from engine.user_audit import UserAuditMode
 
 ReadRows = Callable[[Path, OnRead | None], Iterator[JsonRow]]
 
@@ -47,6 +48,10 @@ class ImportContext:
     """By their target: which model stands behind it, as their configuration says."""
     rules: VerdictRules
     report: BenchmarkReport
+    user_audit: UserAuditMode
+    """Whether the rules are to look at what no file says was looked at."""
+    turns: int
+    """Of a conversation, at most, as the workspace has it."""
     made_from: str
     """What decides what becomes of the files, beside them."""
     files: FilesRead

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
 from typing import Final
 
-from engine.benchmark import ConversationKey, Stage, name_fault
+from engine.benchmark import ConversationKey, Scenario, Speaker, Stage, name_fault
 from engine.importing import fields
 from engine.importing.context import ImportContext, RowLocation
 from engine.importing.fields import OURS, ForeignObject, UnfitError, secrets_in
@@ -17,10 +17,11 @@ from engine.importing.known import KnownTake
 from engine.importing.report import FileReport, UnknownTarget
 from engine.importing.scenarios import ScenarioImport
 from engine.importing.takes import FileTake, in_order, listed_takes, takes_of
-from engine.importing.verdicts import NO_TYPE, identity, read_verdicts
+from engine.importing.verdicts import NO_TYPE, check_identity, identity, read_verdicts
 from engine.importing.work import WorkImport
 from engine.store.bulk import BulkRow, WholeConversation
-from engine.store.tables import AttemptRow, StateRow, TakeEndRow, Verdict
+from engine.store.tables import AttemptRow, CheckRow, StateRow, TakeEndRow, Verdict
+from engine.user_audit import UserAudit, UserAuditMode
 
 ScoreKey = tuple[str, str, int]
 """The scenario's id, their name of the target, and the sample."""
@@ -268,6 +269,9 @@ class Conversations:
             return
         before, after = self.scenario_import.of_conversation(row, key.scenario_id, place)
         place.file.taken += 1
+        if not (isinstance(row.get(OURS), dict) or "apart" in row):
+            # ours tell themselves what was looked at
+            takes = self._audited(takes, self.scenario_import.played(before, key.scenario_id))
         yield from before
         if there:
             yield from self._beside(key, there, takes)
@@ -276,6 +280,23 @@ class Conversations:
             calls = self._calls(row, key, takes, history)
             yield self._whole(key, takes, calls, states)
         yield from after
+
+    def _audited(self, takes: list[FileTake], scenario: Scenario | None) -> list[FileTake]:
+        """With what the rules say of the user model, where somebody is to look."""
+        if scenario is None or self.context.user_audit is UserAuditMode.OFF:
+            return takes
+        audit = UserAudit(scenario)
+        found = [self._looked_at(take, audit) if take.finished else take for take in takes]
+        note = "conversations in which the user model did not do its part, by the rules"
+        if invalid := sum(bool(take.user_faults) for take in found):
+            self.context.report.notes[note] += invalid
+        return found
+
+    def _looked_at(self, take: FileTake, audit: UserAudit) -> FileTake:
+        messages = take.transcript.messages
+        said = [(one.turn, one.text) for one in messages if one.speaker is Speaker.USER]
+        faults = audit.faults(said, turns=self.context.turns, stop_reason=take.stop_reason)
+        return replace(take, user_faults=faults)
 
     def _whole(
         self,
@@ -324,6 +345,14 @@ class Conversations:
             yield from self._rest(same, take)
             if take.finished:
                 yield from self.verdicts_on(same, take.verdicts)
+                yield from self._checks_on(same, take.checks)
+
+    def _checks_on(self, take: KnownTake, checks: Iterable[CheckRow]) -> Iterator[CheckRow]:
+        """Those that the store does not have."""
+        known = self.context.known.checks(take)
+        for check in checks:
+            if check_identity(check) not in known:
+                yield replace(check, take=take.seq)
 
     def _rest(self, there: KnownTake, take: FileTake) -> Iterator[BulkRow]:
         if there.finished or not take.finished or take.stop_reason is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from engine.benchmark import Metric, Role, Stage, State, Track, Usage, When
 from engine.importing.context import ImportContext, RowLocation
@@ -21,7 +21,9 @@ from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
 from engine.store.json_file import kind_of
-from engine.store.tables import AttemptRow, Depends, MetricRow, StateRow, Verdict
+from engine.store.tables import AttemptRow, CheckRow, Depends, MetricRow, StateRow, Verdict
+
+R = TypeVar("R", Verdict, CheckRow)
 
 _LAST_MOMENT: Final = 253_402_300_799_999
 """The end of the year 9999: no clock shows a later time."""
@@ -209,20 +211,21 @@ def _dated(take: FileTake, told: ForeignObject) -> FileTake:
         at=_time(told.get("at")),
         ended_at=_time(told.get("ended")),
         depends=_depends(told),
-        verdicts=tuple(_dated_verdicts(take.verdicts, told.get("verdicts"))),
+        verdicts=tuple(_dated_rows(take.verdicts, told.get("verdicts"))),
+        checks=tuple(_dated_rows(take.checks, told.get("checks"))),
     )
 
 
-def _dated_verdicts(verdicts: tuple[Verdict, ...], told: object) -> Iterator[Verdict]:
+def _dated_rows(rows: tuple[R, ...], told: object) -> Iterator[R]:
     """Behind those that are told there may be one that a person wrote into the file."""
     given = told if isinstance(told, list) else []
-    for place, verdict in enumerate(verdicts):
-        # by their places: a list that is longer than what is there tells of other verdicts
-        one = given[place] if place < len(given) <= len(verdicts) else None
+    for place, row in enumerate(rows):
+        # by their places: a list that is longer than what is there tells of other rows
+        one = given[place] if place < len(given) <= len(rows) else None
         if isinstance(one, dict):
-            yield replace(verdict, at=_time(one.get("at")), depends=_depends(one))
+            yield replace(row, at=_time(one.get("at")), depends=_depends(one))
         else:
-            yield verdict
+            yield row
 
 
 def _time(value: object) -> int | None:

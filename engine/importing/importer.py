@@ -207,6 +207,8 @@ class Importer:
             models=models,
             rules=VerdictRules(_tracks(definition), self.config.jury),
             report=report,
+            user_audit=self.config.user_audit,
+            turns=self.config.generation.turns,
             made_from=made_from,
             files=FilesRead(source),
             on_read=self.watcher.read,

@@ -21,7 +21,7 @@ from engine.identity import program_digest
 from engine.importing.json_rows import CHUNK
 from engine.importing.report import BenchmarkReport, FileReport, UnknownTarget
 from engine.importing.source import Source, refuse_unfit
-from engine.importing.verdicts import identity
+from engine.importing.verdicts import check_identity, identity
 from engine.jury import Jury
 from engine.store.imports import ImportNote
 from engine.store.mirror import HISTORY
@@ -284,6 +284,12 @@ class KnownRows:
         if self.reader is None:
             return set()
         return {identity(verdict) for verdict in self.reader.verdicts(take.seq)}
+
+    def checks(self, take: KnownTake) -> set[tuple[object, ...]]:
+        """As `check_identity` tells them apart."""
+        if self.reader is None:
+            return set()
+        return {check_identity(check) for check in self.reader.checks_of([take.seq])[take.seq]}
 
     def announced(self, stage: Stage, unit: str) -> bool:
         """Whether the store says how this row of work ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -275,6 +275,13 @@ class ScenarioImport:
         note = "conversations that were played from an older version of their scenario"
         self.context.report.notes[note] += 1
         return [self._stored(played)], [self._stored(today)]
+
+    def played(self, before: Iterable[BulkRow], scenario_id: str) -> Scenario | None:
+        """What a conversation was played from, with what is written before it."""
+        for row in before:
+            if isinstance(row, ScenarioRow) and row.scenario.id == scenario_id:
+                return row.scenario
+        return self.by_id.get(scenario_id)
 
     def metric_of(self, value: ForeignObject, scenario_id: str) -> str:
         """The scenario's, else what the row says, else what the id begins with."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
+from engine.checks import CheckAnswer, CheckKind
 from engine.identity import message_digest
 from engine.importing.fields import (
     OURS,
@@ -21,10 +22,11 @@ from engine.importing.fields import (
 )
 from engine.importing.verdicts import VerdictRules, verdicts_of
 from engine.store.bulk import GIVEN_LATER, WholeTake
+from engine.store.codec import storable
 from engine.store.inserts import storable_message
 from engine.store.json_file import kind_of
 from engine.store.mirror_rows import is_scripted
-from engine.store.tables import Depends, MessageRow, TakeRow, Verdict
+from engine.store.tables import CheckRow, Depends, MessageRow, TakeRow, Verdict
 from engine.user_audit import FaultKind, UserFault
 
 NO_CONTENT: Final = "no content"
@@ -173,6 +175,7 @@ class FileTake:
     depends: Depends | None = None
     """What it was made from, where that is known."""
     user_faults: tuple[UserFault, ...] | None = None
+    checks: tuple[CheckRow, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -207,6 +210,7 @@ class FileTake:
             user_faults=self.user_faults,
             ended_at=self.ended_at,
             verdicts=self.verdicts,
+            checks=self.checks if self.finished else (),
         )
 
 
@@ -255,6 +259,7 @@ def _counting(
         scripted=is_scripted((user, label)),
         counts=True,
         user_faults=_user_faults(told, secrets),
+        checks=tuple(_checks(told, secrets)),
     )
 
 
@@ -272,6 +277,7 @@ def listed_takes(
             model=text(one, "model") or UNKNOWN,
             scripted=one.get("scripted") is True,
             user_faults=_user_faults(one, secrets),
+            checks=tuple(_checks(one, secrets)),
         )
         given = verdicts_of(objects(one.get("verdicts")), metric_id, rules)
         yield take.judged(given) if take.finished else take
@@ -296,6 +302,41 @@ def _user_faults(told: Mapping[str, Any], secrets: frozenset[str]) -> tuple[User
         and 0 < turn < 2**31
         and (detail := text(one, "detail")) is not None
     )
+
+
+def _checks(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckRow]:
+    """As our own files tell them; what is not as we write it is left out."""
+    for one in objects(told.get("checks")):
+        kind, model = one.get("kind"), one.get("model")
+        if kind not in set(CheckKind) or not isinstance(model, str):
+            continue
+        unusable, served_by = text(one, "unusable"), text(one, "served_by")
+        yield CheckRow(
+            take=GIVEN_LATER,
+            kind=CheckKind(kind),
+            model=storable(model),
+            answers=tuple(_check_answers(one, secrets)),
+            unusable=None if unusable is None else cleaned(unusable, secrets),
+            served_by=None if served_by is None else storable(served_by),
+        )
+
+
+def _check_answers(told: Mapping[str, Any], secrets: frozenset[str]) -> Iterator[CheckAnswer]:
+    for one in objects(told.get("answers")):
+        turn = one.get("turn")
+        fits = turn is None or (type(turn) is int and 0 < turn < 2**31)
+        match one:
+            case {
+                "about": str(about),
+                "said": str(said),
+                "holds": bool(holds),
+                "quote": str(quote),
+            }:
+                if fits:
+                    about, said, quote = (cleaned(words, secrets) for words in (about, said, quote))
+                    yield CheckAnswer(about, turn, said, holds, quote)
+            case _:
+                pass
 
 
 def _detail(told: Mapping[str, Any], secrets: frozenset[str]) -> str | None:

@@ -11,7 +11,7 @@ from engine.importing.fields import OURS, UNKNOWN, ForeignObject, answer, object
 from engine.jury import Jury
 from engine.store.bulk import GIVEN_LATER
 from engine.store.codec import storable
-from engine.store.tables import Quote, Verdict
+from engine.store.tables import CheckRow, Quote, Verdict
 
 EDITED: Final = "edited file"
 """The judge of what a person wrote over a verdict of ours in the file."""
@@ -205,6 +205,11 @@ def _label(one: Mapping[str, Any]) -> _Label:
 def _number(value: object, most: float) -> float | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
     return float(value) if fits and isinstance(value, int | float) else None
+
+
+def check_identity(check: CheckRow) -> tuple[object, ...]:
+    """What makes two checks of one take the same one."""
+    return check.kind, check.model, check.answers, check.unusable
 
 
 def identity(verdict: Verdict) -> tuple[object, ...]:

@@ -19,7 +19,7 @@ from engine.store.codec import flag, read
 from engine.store.connection import Parameter
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
-from engine.store.schema import NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
+from engine.store.schema import CHECKED_LANDMARKS, NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
 
 
 class Field(StrEnum):
@@ -170,6 +170,10 @@ _SPLIT: Final = (
 # with `IS`, a verdict that is unscored finds those that are unscored
 _SPEAKS: Final = (
     "coalesce((SELECT max(seq) FROM verdict WHERE take = t.seq AND passed IS v.counted), v.seq)"
+)
+_INVALID: Final = (
+    "e.user_faults <> '[]' OR (SELECT answers LIKE '%\"holds\":false%' FROM take_check "
+    f"WHERE take = t.seq AND {CHECKED_LANDMARKS} ORDER BY seq DESC LIMIT 1)"
 )
 _BROWSED: Final = (
     f"SELECT v.seq, {outcome('x')}, x.metric_id, x.track, x.judge, x.justification, x.quotes,"
@@ -367,7 +371,7 @@ def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
         case Field.WHO:
             return _who(value)
         case Field.IS:
-            kinds = {SPLIT: _SPLIT, REPLAYED: "t.number > 0", INVALID: "e.user_faults <> '[]'"}
+            kinds = {SPLIT: _SPLIT, REPLAYED: "t.number > 0", INVALID: _INVALID}
             return kinds.get(value, "0"), []
         case Field.JUDGE:
             return (

@@ -17,6 +17,7 @@ from engine.store.imports import ImportNote, keep_import
 from engine.store.inserts import INSERTS, TABLE_OF, VALUES, decided, insert, message_decided
 from engine.store.tables import (
     AttemptRow,
+    CheckRow,
     MessageRow,
     ScenarioRow,
     StateRow,
@@ -33,10 +34,12 @@ GIVEN_LATER: Final = 0
 
 _AT_ONCE: Final = 4_000
 """Rows that are gathered before they go to SQLite together."""
-_ORDER: Final = ("take", "take_end", "message", "verdict", "attempt", "state")
+_ORDER: Final = ("take", "take_end", "message", "verdict", "take_check", "attempt", "state")
 """A take before what belongs to it."""
 _SEQ: Final = {table: columns_of(table).index("seq") for table in _ORDER}
 """Where a row has its `seq`."""
+
+_OF_A_TAKE: Final = (TakeEndRow, MessageRow, Verdict, CheckRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,10 @@ class WholeTake:
     """When, where that is known."""
     verdicts: Sequence[Verdict] = ()
     """Oldest first."""
+    checks: Sequence[CheckRow] = ()
+    """Oldest first."""
 
-    def behind_messages(self) -> Iterator[TakeEndRow | Verdict]:
+    def behind_messages(self) -> Iterator[TakeEndRow | Verdict | CheckRow]:
         """The rows that come after what was said."""
         if self.stop_reason is not None:
             yield TakeEndRow(
@@ -67,6 +72,7 @@ class WholeTake:
                 at=self.ended_at,
             )
         yield from self.verdicts
+        yield from self.checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +194,7 @@ class Numbering:
         """What is there before it is asked of the store."""
         # what waits comes first: the store answers only for rows that it has
         yield from self.rest()
-        if isinstance(row, TakeEndRow | MessageRow | Verdict) and row.take == GIVEN_LATER:
+        if isinstance(row, _OF_A_TAKE) and row.take == GIVEN_LATER:
             row = replace(row, take=take)
         self.seq += 1
         if isinstance(row, ScenarioRow):

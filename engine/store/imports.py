@@ -19,7 +19,7 @@ made: no path relative to the workspace begins so."""
 
 _WANTED: Final = ("metric", "scenario")
 _DONE: Final = ("take", "state", "attempt")
-_OF_A_TAKE: Final = ("take_end", "message", "verdict")
+_OF_A_TAKE: Final = ("take_end", "message", "verdict", "take_check")
 _SUMS: Final = "count(*), max(r.seq), total(r.seq)"
 _USED: Final = "total(r.input_tokens), total(r.output_tokens), total(r.cost_usd)"
 _LAST: Final = 2**63 - 1

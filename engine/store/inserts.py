@@ -15,6 +15,7 @@ from engine.store.codec import Value, encoder, flag, insert_into, storable
 from engine.store.tables import (
     TABLES,
     AttemptRow,
+    CheckRow,
     MessageRow,
     StateRow,
     StoredRow,
@@ -33,6 +34,7 @@ _DECIDED: Final[dict[type[StoredRow], tuple[str, ...]]] = {
     TakeEndRow: ("take", "finished"),
     MessageRow: ("take", "text", "digest"),
     Verdict: ("take", "counted_before", "counted"),
+    CheckRow: ("take",),
     AttemptRow: ("input_tokens", "cached_tokens", "output_tokens", "cost_usd"),
 }
 """Columns that hold what `decided` says, in its order."""
@@ -98,10 +100,12 @@ def decided(row: StoredRow, before: PriorRows, take: int) -> Sequence[Value]:
             # without one reply there is nothing to judge, however it ended
             return take, int(row.stop_reason.finished and before.has_reply(take))
         case Verdict():
-            if not before.is_finished(take):
-                raise StoreError(f"take {take} was not played to its end and cannot be judged")
+            _refuse_unfinished(before, take)
             counts = what_counts(before.votes(row, take), row.jury)
             return take, _bit(before.counted(row, take)), _bit(counts)
+        case CheckRow():
+            _refuse_unfinished(before, take)
+            return (take,)
         case _:
             return ()
 
@@ -116,6 +120,11 @@ def message_decided(row: MessageRow, take: int) -> tuple[int, str, bytes]:
 
 def _bit(value: bool | None) -> int | None:  # noqa: FBT001  (a value to be stored, not a switch)
     return None if value is None else int(value)
+
+
+def _refuse_unfinished(before: PriorRows, take: int) -> None:
+    if not before.is_finished(take):
+        raise StoreError(f"take {take} was not played to its end and cannot be judged")
 
 
 def _refuse_finished(before: PriorRows, take: int) -> None:

@@ -185,10 +185,12 @@ def _references(connection: sqlite3.Connection) -> Iterator[str]:
     connection.text_factory = str
     for table, seq, parent, _ in connection.execute("PRAGMA foreign_key_check"):
         yield f"{table} {seq} belongs to a {parent} that is gone"
-    for [seq] in connection.execute(
-        "SELECT seq FROM verdict WHERE take NOT IN (SELECT take FROM take_end WHERE finished = 1)"
-    ):
-        yield f"verdict {seq} is of a conversation whose end is gone"
+    for table in ("verdict", "take_check"):
+        for [seq] in connection.execute(
+            f"SELECT seq FROM {table} "
+            "WHERE take NOT IN (SELECT take FROM take_end WHERE finished = 1)"
+        ):
+            yield f"{table} {seq} is of a conversation whose end is gone"
 
 
 LONGEST_S: Final = 10.0

@@ -22,6 +22,7 @@ _WHAT_IT_SAYS: Final = (
     ("message", "turn, speaker, lower(hex(digest))"),
     ("verdict", "metric_id, judge, number, at, justification"),
     ("verdict", "metric_id, judge, number, at, NULL"),
+    ("take_check", "kind, model, at"),
 )
 """By what a row is known again whose number and conversation may be others; what is said in a
 damaged verdict is not what was stored."""
@@ -83,7 +84,7 @@ def without_what_is_there(left_out: Path, store: Path) -> Counter[str]:
     gone = {
         one["row"]["take"]
         for one in _lines(left_out)
-        if one["table"] in {"message", "verdict"} and _key(one) not in there
+        if one["table"] in {"message", "verdict", "take_check"} and _key(one) not in there
     }
     fewer = LeftOutRows(left_out.with_name(left_out.name + ".new"))
     for one in _lines(left_out):
@@ -124,4 +125,6 @@ def _key(line: Mapping[str, Any]) -> _Key | None:
         case "verdict":
             said = None if line["why"] == DAMAGED else row["justification"]
             return ("verdict", row["metric_id"], row["judge"], row["number"], row["at"], said)
+        case "take_check":
+            return ("take_check", row["kind"], row["model"], row["at"])
     return None

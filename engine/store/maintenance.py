@@ -127,7 +127,7 @@ def _fold_in(connection: sqlite3.Connection) -> None:
 def _take_away(connection: sqlite3.Connection, takes: Sequence[int]) -> None:
     marks = ", ".join("?" * len(takes))
     with transaction(connection):
-        for part in ("verdict", "message", "take_end"):
+        for part in ("verdict", "take_check", "message", "take_end"):
             connection.execute(f"DELETE FROM {part} WHERE take IN ({marks})", takes)
         connection.execute(f"DELETE FROM take WHERE seq IN ({marks})", takes)
 

@@ -32,6 +32,7 @@ _NAMES: Final = (
     "5 whether the user did its part",
     "6 when a behaviour must hold",
     "7 what people label",
+    "8 what checks say of a conversation",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

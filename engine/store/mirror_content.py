@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Role, Scenario, Stage
 from engine.jury import Jury
-from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script
+from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
 from engine.store.mirror_history import BenchmarkHistory
 from engine.store.mirror_rows import (
     JsonObject,
@@ -31,6 +31,7 @@ _PARTS: Final = {
     Role.USER: USER,
     Role.TARGET: TARGET,
     Role.EVALUATOR: EVALUATOR,
+    Role.CHECKER: CHECKER,
 }
 _AT_ONCE: Final = 100
 """Conversations that are held in memory while they are written."""
@@ -99,11 +100,14 @@ class MirrorContent:
             seqs = [take.seq for takes in some for take in takes]
             messages = self._reader.messages_of(seqs)
             verdicts = self._reader.verdicts_of(seqs)
+            checks = self._reader.checks_of(seqs)
             for takes in some:
                 yield (
                     takes,
                     {
-                        take.seq: PlayedTake(take, messages[take.seq], verdicts[take.seq])
+                        take.seq: PlayedTake(
+                            take, messages[take.seq], verdicts[take.seq], checks[take.seq]
+                        )
                         for take in takes
                     },
                 )
@@ -161,7 +165,11 @@ class MirrorContent:
     def _apart(self, takes: list[StoredTake]) -> list[JsonObject]:
         seqs = [take.seq for take in takes]
         messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
-        return [take_row(PlayedTake(one, messages[one.seq], verdicts[one.seq])) for one in takes]
+        checks = self._reader.checks_of(seqs)
+        return [
+            take_row(PlayedTake(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
+            for one in takes
+        ]
 
     def generation_cost(self) -> JsonObject:
         """By phase, of what writes metrics and scenarios."""

@@ -81,6 +81,8 @@ class BenchmarkHistory:
             found[row["take"]]["ended"] = row["at"]
         for row in self._of_takes("x.at, x.depends", "verdict", "x.seq", target):
             found[row["take"]].setdefault("verdicts", []).append(_made(row))
+        for row in self._of_takes("x.at, x.depends", "take_check", "x.seq", target):
+            found[row["take"]].setdefault("checks", []).append(_made(row))
         return found
 
     def _of_takes(self, columns: str, table: str, order: str, target: str) -> list[Row]:

@@ -6,7 +6,7 @@ Nothing here differs from one way to the same result to another: no times, no `s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from engine.scripted import (
     played_by,
     scripted_note,
 )
-from engine.store.tables import MessageRow, ScenarioRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, MessageRow, ScenarioRow, StoredTake, Verdict
 from engine.user_audit import UserFault
 
 JsonObject = dict[str, Any]
@@ -188,6 +188,18 @@ def verdict_values(verdict: Verdict, names: str) -> JsonObject:
     return {name: _VERDICT[name](verdict) for name in names.split()}
 
 
+def check_values(check: CheckRow) -> JsonObject:
+    """A check as every file and every `--json` has it."""
+    values: JsonObject = {
+        "kind": check.kind,
+        "model": check.model,
+        "answers": [asdict(one) for one in check.answers],
+        "unusable": check.unusable,
+        "served_by": check.served_by,
+    }
+    return known(values, "unusable", "served_by")
+
+
 def known(values: JsonObject, *names: str) -> JsonObject:
     """Without those of these names that are None."""
     return {k: v for k, v in values.items() if v is not None or k not in names}
@@ -200,6 +212,7 @@ class PlayedTake:
     take: StoredTake
     messages: Sequence[MessageRow]
     verdicts: Sequence[Verdict] = ()
+    checks: Sequence[CheckRow] = ()
 
 
 def conversation_row(
@@ -235,7 +248,10 @@ def conversation_row(
 
 def _take(played: PlayedTake) -> JsonObject:
     values = take_values(played.take, "take stop_reason detail user_model model user_faults")
-    return {**known(values, "user_faults"), "turns": _turns(played.messages)}
+    told = {**known(values, "user_faults"), "turns": _turns(played.messages)}
+    if played.checks:
+        told["checks"] = [check_values(check) for check in played.checks]
+    return told
 
 
 def _faults(faults: Iterable[UserFault]) -> list[JsonObject]:

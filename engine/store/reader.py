@@ -32,9 +32,17 @@ from engine.store.imports import ImportNote, kept_import, rows_digest
 from engine.store.lease import LEASE, Lease, lease_from
 from engine.store.records import MirroredFile, VerdictRow
 from engine.store.rowcheck import plausible
-from engine.store.schema import CONV_ID, NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
+from engine.store.schema import (
+    CHECKED_LANDMARKS,
+    CONV_ID,
+    NEWER_FINISHED,
+    TAKES_WITH_ENDS,
+    TURNS,
+    outcome,
+)
 from engine.store.tables import (
     AttemptRow,
+    CheckRow,
     Depends,
     LearnedRow,
     MessageRow,
@@ -48,7 +56,11 @@ from engine.store.tables import (
 
 _T = TypeVar("_T")
 
-_TAKES: Final = f"SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults {TAKES_WITH_ENDS}"
+_TAKES: Final = (
+    "SELECT t.*, e.stop_reason, e.finished, e.detail, e.user_faults,"
+    f" (SELECT answers FROM take_check WHERE take = t.seq AND {CHECKED_LANDMARKS}"
+    f" ORDER BY seq DESC LIMIT 1) AS landmark_check {TAKES_WITH_ENDS}"
+)
 _BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
 IDS: Final = {
     "metric": "SELECT benchmark, id FROM ("
@@ -362,6 +374,20 @@ class Reader:
             (after, benchmark, -1 if limit is None else limit),
         )
         return read_all(VerdictRow, rows)
+
+    def checks(self, benchmark: str) -> list[CheckRow]:
+        """Every one of a benchmark, oldest first."""
+        rows = self.connection.all(
+            # they are few or none, so they lead
+            "SELECT c.* FROM take_check c CROSS JOIN take t ON t.seq = c.take "
+            "WHERE t.benchmark = ? ORDER BY c.seq",
+            (benchmark,),
+        )
+        return [read(CheckRow, row) for row in rows]
+
+    def checks_of(self, take_seqs: Iterable[int]) -> dict[int, list[CheckRow]]:
+        """What checks say of each take, oldest first."""
+        return self._by_take(take_seqs, "take_check", "take, seq", partial(read, CheckRow))
 
     # What was done, and what it took
 

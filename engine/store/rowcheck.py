@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import Any, Final, cast
 
 from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
+from engine.checks import CheckAnswer
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
 from engine.store.tables import TABLES, Depends, LabelItem, Quote, RareFlag
@@ -117,8 +118,16 @@ def _is_probability(value: object) -> bool:
     return type(value) in {int, float} and 0 < cast("float", value) <= 1
 
 
+def _is_whole_or_none(value: object) -> bool:
+    return value is None or _is_whole(value)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_list_of_flags(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, bool) for one in value)
+    return isinstance(value, list) and all(map(_is_flag, value))
 
 
 def _as_it_is(value: object) -> object:
@@ -146,9 +155,7 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
     bytes | None: _as_it_is,
     tuple[str, ...]: partial(_json, fits=_is_list_of_text),
     tuple[Landmark, ...]: partial(_json, fits=_is_list_of(turn=_is_whole, instruction=_is_text)),
-    tuple[Quote, ...]: partial(
-        _json, fits=_is_list_of(text=_is_text, turn=lambda turn: turn is None or _is_whole(turn))
-    ),
+    tuple[Quote, ...]: partial(_json, fits=_is_list_of(text=_is_text, turn=_is_whole_or_none)),
     tuple[LabelItem, ...]: partial(
         _json,
         fits=_is_list_of(
@@ -163,6 +170,12 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
         check=partial(
             _json,
             fits=_is_list_of(kind=tuple(FaultKind).__contains__, turn=_is_whole, detail=_is_text),
+        ),
+    ),
+    tuple[CheckAnswer, ...]: partial(
+        _json,
+        fits=_is_list_of(
+            about=_is_text, turn=_is_whole_or_none, said=_is_text, holds=_is_flag, quote=_is_text
         ),
     ),
     Depends | None: partial(_if_possible, check=partial(_json, fits=_is_named_text)),

@@ -47,7 +47,7 @@ _NO_TAKE: Final = "its conversation is gone"
 _NO_END: Final = "the end of its conversation is gone"
 _CUT: Final = "a message of its conversation is gone"
 _NO_PLACE: Final = "another row has its place"
-_PARTS: Final = ("take_end", "message", "verdict")
+_PARTS: Final = ("take_end", "message", "verdict", "take_check")
 """What is nothing without its take."""
 
 
@@ -535,7 +535,8 @@ class _Saving:
         reopened = self._cut_short()
         if self._nothing_else:
             self._end_what_was_judged(last)
-        self._drop("verdict", "take NOT IN (SELECT take FROM take_end WHERE finished = 1)", _NO_END)
+        for part in ("verdict", "take_check"):
+            self._drop(part, "take NOT IN (SELECT take FROM take_end WHERE finished = 1)", _NO_END)
         return SalvageReport(self._tables, missing, is_cut_off, reopened, beyond)
 
     def _highest(self, table: str) -> int:
@@ -576,6 +577,7 @@ class _Saving:
                 continue
             self._drop("message", "take = ? AND seq > ?", _CUT, (take, keep))
             self._drop("verdict", "take = ?", _CUT, (take,))
+            self._drop("take_check", "take = ?", _CUT, (take,))
             self._drop("take_end", "take = ?", _CUT, (take,))
             cut += take in ends
         return cut

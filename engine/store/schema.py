@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.checks import CheckKind
 from engine.jury import TIED
 from engine.store.tables import TABLES
 
-STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 8)))
+STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 9)))
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:
@@ -46,6 +47,8 @@ TAKES_WITH_ENDS: Final = (
     "FROM take t LEFT JOIN take_end e ON e.seq = (SELECT max(seq) FROM take_end WHERE take = t.seq)"
 )
 """`e` is the newest end of a take: one that was interrupted and goes on has several."""
+CHECKED_LANDMARKS: Final = f"kind = '{CheckKind.LANDMARKS}' AND unusable IS NULL"
+"""Of a check of landmarks that can be used."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 
 

@@ -24,6 +24,7 @@ from engine.benchmark import (
     Usage,
     When,
 )
+from engine.checks import CheckAnswer, CheckKind, landmark_faults
 from engine.facts import NoteKind
 from engine.jury import Jury
 from engine.user_audit import UserFault
@@ -162,7 +163,20 @@ class StoredTake(TakeRow):
     """Whether it was played to an end that may be judged."""
     detail: str | None = None
     user_faults: tuple[UserFault, ...] | None = None
-    """What the user model did wrong in it; None where nobody looked."""
+    """What the user model did wrong in it by the rules; None where nobody looked."""
+    landmark_check: tuple[CheckAnswer, ...] | None = None
+    """What the newest check of its landmarks that can be used says; None without one."""
+
+    @property
+    def faults(self) -> tuple[UserFault, ...]:
+        """All that is known of the user model's, by turn."""
+        found = (*(self.user_faults or ()), *landmark_faults(self.landmark_check or ()))
+        return tuple(sorted(found, key=lambda one: one.turn))
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether rules or a model looked for faults of the user model."""
+        return self.user_faults is not None or self.landmark_check is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +301,22 @@ class LabelSampleRow(StoredRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRow(StoredRow):
+    """A model has looked at a finished take: once for each check, and newer ones replace it."""
+
+    take: int
+    kind: CheckKind
+    model: str
+    """The label of the model that was asked; empty where there was nothing to ask."""
+    answers: tuple[CheckAnswer, ...] = ()
+    unusable: str | None = None
+    """Why no answer came that can be used."""
+    depends: Depends | None = None
+    served_by: str | None = None
+    """Another model than the one that was asked, which gave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(StoredRow):
     """One attempt at one call to a model came to an end."""
 
@@ -332,6 +362,7 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "take_end": TakeEndRow,
     "message": MessageRow,
     "verdict": Verdict,
+    "take_check": CheckRow,
     "attempt": AttemptRow,
     "learned": LearnedRow,
     "label_sample": LabelSampleRow,

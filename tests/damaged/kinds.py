@@ -28,6 +28,7 @@ _TEXTS: Final = {
     "take_end": "stop_reason",
     "message": "speaker text finish",
     "verdict": "metric_id track judge source justification quotes",
+    "take_check": "kind model answers",
     "attempt": "benchmark stage unit role model outcome",
     "mirrored": "path digest",
     "summary": "progress",
@@ -41,6 +42,7 @@ _MAYBE_TEXTS: Final = {
     "take_end": "detail",
     "message": "thought landmark reasoning",
     "verdict": "unscored depends",
+    "take_check": "unusable depends",
     "attempt": "target detail",
 }
 _JSON: Final = {
@@ -49,6 +51,7 @@ _JSON: Final = {
     "scenario": "landmarks demographic extra depends",
     "take": "depends",
     "verdict": "quotes depends",
+    "take_check": "answers depends",
     "summary": "progress",
 }
 _NO_JSON: Final = (
@@ -63,6 +66,7 @@ _WORDS: Final = {
     "take_end": "stop_reason",
     "message": "speaker",
     "verdict": "track source",
+    "take_check": "kind",
     "attempt": "stage role",
 }
 _NUMBERS: Final = {

@@ -79,7 +79,7 @@ def _in_order(found: Mapping[str, list[_Row]]) -> Iterator[tuple[str, _Row]]:
                 return _STAGES.index("simulate"), units[row["seq"]], row["seq"]
             case "take_end" | "message":
                 return _STAGES.index("simulate"), units[row["take"]], row["seq"]
-            case "verdict":
+            case "verdict" | "take_check":
                 return _STAGES.index("evaluate"), units[row["take"]], row["seq"]
             case "run":
                 return -2, "", row["seq"]

@@ -27,7 +27,7 @@ LAYERS = [
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
-    ["progress", "statistics"],
+    ["checks", "progress", "statistics"],
     ["facts", "branches", "files", "user_audit"],
     ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
 ]

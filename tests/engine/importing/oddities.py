@@ -23,6 +23,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.branches import folder_of
+from engine.checks import CheckAnswer, CheckKind
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.importing.importer import Importer
@@ -34,6 +35,7 @@ from engine.store.mirror import Mirror, MirrorSources, TargetName
 from engine.store.reading import open_reader
 from engine.store.tables import (
     AttemptRow,
+    CheckRow,
     MessageRow,
     MetricRow,
     Quote,
@@ -164,6 +166,7 @@ class Author:
             for judge in (JUDGE, "other judge"):
                 self._verdict(take, judge, passed=number == 0, number=number)
         self._verdict(take, "Ann", passed=False, source="human", justification=HARD)
+        self._checks(take)
         self._verdict(take, JUDGE, passed=None, number=1)
         self._verdict(take, JUDGE, passed=True, number=1)
         self._verdict(take, "elsewhere", passed=None, metric_id="m02", track=Track.NEGATIVE)
@@ -312,6 +315,21 @@ class Author:
                 jury=self.jury,
             )
         )
+
+    def _checks(self, take: int) -> None:
+        group = CheckAnswer("age", None, "older", holds=False, quote=HARD[:20])
+        landmark = CheckAnswer(HARD, 1, "It asks for less.", holds=False, quote="")
+        for kind, answers in ((CheckKind.GROUPS, (group,)), (CheckKind.LANDMARKS, (landmark,))):
+            found = CheckRow(
+                take=take,
+                kind=kind,
+                model=JUDGE,
+                answers=answers,
+                depends={"prompt": "hh"},
+                served_by="another checker",
+            )
+            self.write(found)
+            self.write(replace(found, answers=(), unusable=f"it said: {HARD}", depends=None))
 
     def _calls(self, key: ConversationKey) -> None:
         for role in (Role.USER, Role.TARGET):

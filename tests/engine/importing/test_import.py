@@ -18,6 +18,7 @@ from engine.errors import InputError
 from engine.store.bulk import BulkRow
 from engine.store.database import open_store
 from engine.store.tables import StateRow
+from engine.user_audit import FaultKind
 from tests.benchmarks.synthetic import Size, build_files, conversations, store_rows
 from tests.engine.importing.building import (
     BENCHMARK,
@@ -370,3 +371,24 @@ def log_size(store: Path) -> int:
         return store.with_name(store.name + "-wal").stat().st_size
     except FileNotFoundError:
         return 0
+
+
+@pytest.mark.parametrize("mode", ["flag", "off"])
+def test_the_rules_look_at_user_models_that_played_elsewhere(
+    theirs: Theirs, ours: Ours, mode: str
+) -> None:
+    config = ours.root / "config.yaml"
+    config.write_text(f"{config.read_text()}user_audit: {mode}\n")
+    said = transcript(3)
+    said[2]["content"] = "As an AI language model I cannot want that."
+    theirs.run([conversation(transcript=said), conversation("m01_s001_v02")])
+    report = ours.take_in(theirs.root)
+    with ours.reader() as reader:
+        found = {take.key.scenario_id: take.user_faults for take in reader.takes("giving-in")}
+    if mode == "off":
+        assert set(found.values()) == {None}
+        return
+    [fault] = found["m01_s001_v01"] or ()
+    assert (fault.kind, fault.turn) == (FaultKind.ROLE_BROKEN, 2)
+    note = "conversations in which the user model did not do its part, by the rules"
+    assert report.benchmarks[0].notes[note] == 1

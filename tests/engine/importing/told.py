@@ -44,6 +44,8 @@ FACTS: Final = {
     "  AND v.seq < x.seq), x.metric_id, x.track, x.judge, x.source, x.number, x.present, x.passed,"
     f" x.unscored, x.justification, x.quotes, x.marks, x.depends, x.served_by, x.at"
     f" FROM verdict x {_OF_TAKE}",
+    "check": f"SELECT {_TAKE}, x.kind, x.model, x.answers, x.unusable, x.depends, x.served_by, x.at"
+    f" FROM take_check x {_OF_TAKE}",
     "what counts": "SELECT t.benchmark, t.scenario_id, t.target, t.sample, x.track, x.counted,"
     f" max(x.seq) * 0 FROM verdict x {_OF_TAKE}"
     " GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, x.track",

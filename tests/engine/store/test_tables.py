@@ -21,6 +21,10 @@ WRITTEN_BEFORE = Path(__file__).with_name("rows_of_0_1.sql")
 """A row of each table at least, as a store held them before the tables were dataclasses."""
 
 
+LATER = {"label_sample", "take_check"}
+"""Tables that it did not have."""
+
+
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
     path = tmp_path / "crosswind.db"
@@ -57,7 +61,7 @@ def test_what_the_version_before_wrote_is_read_and_written_again_as_it_was(
             insert(new, row, seq=row.seq, at=0)
         for table in TABLES:
             was = [dict(row) for row in rows_of(old, table)]
-            assert was or table == "label_sample", f"no row of {table}"
+            assert was or table in LATER, f"no row of {table}"
             assert [dict(row) for row in rows_of(new, table)] == was
 
 
