@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.analysis.blind import Guessed, group_checks
 from engine.analysis.concordance import agreement_of_samples, agreements
 from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
 from engine.analysis.exposure import Exposed, Exposure
@@ -72,6 +73,8 @@ class About:
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target."""
+    guesses: Sequence[Guessed] = ()
+    """Of every axis of every conversation that counts."""
 
 
 def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = False) -> Analysis:
@@ -114,6 +117,7 @@ def analyse(outcomes: Iterable[Outcome], about: About, *, exploratory: bool = Fa
         provenances=about.provenances,
         user_audit=about.user_audit,
         user_audits=about.user_audits,
+        group_checks=group_checks(about.guesses),
     )
 
 

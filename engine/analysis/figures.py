@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from engine.analysis.blind import GroupCheck
 from engine.analysis.exposure import Exposed, Exposure
 from engine.analysis.provenance import Provenance
 from engine.analysis.staleness import UP_TO_DATE, Stale, Staleness, sums
@@ -374,6 +375,8 @@ class UserAuditResult:
     """With one fault or more."""
     faults: Mapping[FaultKind, int]
     """By each kind, the conversations that have it."""
+    landmarks_checked: int | None = None
+    """In how many a model said which landmarks were carried out; None where none is to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +418,8 @@ class Analysis:
     user_audit: UserAuditMode = UserAuditMode.OFF
     user_audits: Mapping[str, UserAuditResult] = field(default_factory=dict)
     """By target; none where nobody looks."""
+    group_checks: Mapping[str, GroupCheck] = field(default_factory=dict)
+    """By axis of the conversations that count."""
 
     @property
     def part(self) -> str:

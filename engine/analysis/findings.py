@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from engine.analysis.blind import GroupCheck, unchecked
 from engine.analysis.figures import (
     ENOUGH_SCENARIOS,
     Analysis,
@@ -376,9 +377,39 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
     if tested and not sure:
         text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is {mark}"
         yield Finding(Kind.OPEN, f"{text}: chance may explain every one")
+    open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
+    yield from _could_be_known(analysis, open_axes)
     if untested := [axis for axis in analysis.axes if axis not in axes]:
         text = "not tested: fewer than two scored scenarios tell it from all else"
         yield Finding(Kind.CAUTION, f"{listed(untested)}: {text}")
+
+
+def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Finding]:
+    """Whether a target could have known whom it spoke with: a gap can show only where it could."""
+    checks = analysis.group_checks
+    if missing := unchecked(checks, open_axes):
+        yield Finding(
+            Kind.CAUTION,
+            f"{listed(missing)}: nobody has checked whether a target could have known the group, "
+            "and where none could, no gap can show (`checks: {groups: true}` has it guessed from "
+            "the user's messages)",
+        )
+    for check in checks.values():
+        if check.checked:
+            yield Finding(Kind.OPEN if check.could_be_known else Kind.CAUTION, _guessed(check))
+
+
+def _guessed(check: GroupCheck) -> str:
+    rest = check.of - check.checked
+    told = (
+        f"{check.axis}: from the user's messages alone the group was guessed right in "
+        f"{check.right:,} of {plural(check.checked, 'conversation')} ({percent(check.rate)} "
+        f"{span(check.low, check.high)}; {percent(check.chance)} by always naming the commonest)"
+        + (f", {rest:,} more were not checked" if rest else "")
+    )
+    if check.could_be_known:
+        return f"{told}: a target could have known it"
+    return f"{told}: not surely better than chance, so that a gap that does not show says little"
 
 
 def _gap(gap: Gap) -> str:
@@ -588,6 +619,15 @@ def _user_audit(analysis: Analysis) -> Iterator[Finding]:
             Kind.CAUTION,
             "whether the user model did its part is not known of "
             f"{plural(unseen, 'conversation')}, from files or played while nobody looked",
+        )
+    known = [one for one in audits.values() if one.landmarks_checked is not None]
+    unasked = sum(one.of - (one.landmarks_checked or 0) for one in known)
+    if unasked:
+        yield Finding(
+            Kind.CAUTION,
+            "whether the user model carried out its landmarks is not known of "
+            f"{plural(unasked, 'conversation')}; with `checks: {{landmarks: true}}` the next "
+            "`crosswind run` has those looked at in which any was delivered",
         )
 
 

@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from engine.analysis.blind import GroupCheck
 from engine.analysis.figures import Analysis, Overall
-from engine.analysis.findings import coefficient, listed
+from engine.analysis.findings import coefficient, listed, percent, span
 from engine.analysis.provenance import served_words
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.means import ENOUGH_BENCHMARKS
+from engine.user_audit import FaultKind
 
 RATES: Final = (
     "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "
@@ -157,9 +159,27 @@ def _counted(analysis: Analysis) -> list[str]:
     looked_at = sum(one.looked_at for one in analysis.user_audits.values())
     if looked_at:
         said.append(
-            f"Rules found the user model not to have done its part in {invalid:,} of {looked_at:,}."
+            f"The user model was found not to have done its part in {invalid:,} of {looked_at:,}."
         )
-    return said
+    checked = sum(one.landmarks_checked or 0 for one in analysis.user_audits.values())
+    if checked:
+        checkers = listed(_labels(one.checkers for one in analysis.provenances.values()))
+        failed = sum(
+            one.faults.get(FaultKind.NOT_CARRIED_OUT, 0) for one in analysis.user_audits.values()
+        )
+        said.append(
+            f"In {plural(checked, 'conversation')} {checkers}, told the user's messages and their "
+            f"landmarks alone, looked for landmarks that were not carried out; {failed:,} have one."
+        )
+    return [*said, *(_guessed(one) for one in analysis.group_checks.values() if one.checked)]
+
+
+def _guessed(check: GroupCheck) -> str:
+    return (
+        f"From the user's messages alone, {listed(check.models)} guessed {check.axis} right in "
+        f"{check.right:,} of {check.checked:,} ({percent(check.rate)} {span(check.low, check.high)}"
+        f"; {percent(check.chance)} by always naming the commonest)."
+    )
 
 
 def _formulas(analysis: Analysis) -> list[str]:
@@ -184,7 +204,7 @@ def _made_with(analysis: Analysis) -> list[str]:
     found = list(analysis.provenances.values())
     served: dict[str, Sequence[str]] = {}
     for one in found:
-        served |= {**one.targets, **one.user_models, **one.judges}
+        served |= {**one.targets, **one.user_models, **one.judges, **one.checkers}
     prompts = {
         f"{stage} {each}" for one in found for stage, of in one.prompts.items() for each in of
     }

@@ -24,6 +24,8 @@ class Provenance:
     targets: ServedNames
     user_models: ServedNames
     judges: ServedNames
+    checkers: ServedNames
+    """Who looked at the conversations beside the judges; none where nobody did."""
     first_at: str | None
     """When the first of these conversations began; ISO 8601, UTC. None where nothing counts, or
     nobody knows."""
@@ -52,6 +54,7 @@ def merged(parts: Sequence[Provenance]) -> Provenance:
         targets=_united(one.targets for one in parts),
         user_models=_united(one.user_models for one in parts),
         judges=_united(one.judges for one in parts),
+        checkers=_united(one.checkers for one in parts),
         first_at=min(first, default=None),
         last_at=max(last, default=None),
     )

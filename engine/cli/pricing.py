@@ -95,7 +95,8 @@ def _rows(calls: StageCalls) -> str:
     if calls.stage is Stage.GEN_METRICS:
         return "all metrics"
     if calls.stage is not Stage.GEN_SCENARIOS:
-        return counted(calls.rows, "conversation")
+        checks = f", {counted(calls.checks, 'check')}" if calls.checks.high else ""
+        return counted(calls.rows, "conversation") + checks
     made = [(calls.scenarios, "scenario"), (calls.variants, "variant")]
     return ", ".join(counted(amount, noun) for amount, noun in made if amount.high)
 

@@ -244,7 +244,7 @@ def _invalid(session: Session, arguments: argparse.Namespace) -> Keys:
         name: frozenset(
             take.key
             for take in of_benchmark
-            if take.user_faults
+            if take.faults
             and take.key.target_id in targets
             and (asked is None or take.key in asked[name])
         )

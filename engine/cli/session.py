@@ -106,7 +106,7 @@ class Session:
 
     def is_scripted(self, order: Order) -> bool:
         """Whether no model over the network can have a part in it."""
-        roles = [self.config.user_model, *self.config.judges, self.config.generator]
+        roles = self.config.helpers
         named = [] if order.evaluator is None else [self.config.model_named(order.evaluator)]
         swapped = self.config.models.values()  # as validation runs do
         return all(spec.is_offline for spec in (*roles, *named, *swapped, *self.config.targets))

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, When
+from engine.checks import check_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find
 from engine.cli.session import Session, open_to_read
@@ -24,7 +25,7 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.records import others_who_spoke
 from engine.store.search import open_search
-from engine.store.tables import MessageRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
 
 WIDTH = 96
 
@@ -145,7 +146,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         scripted = f" · {some}" if some else ""
         yield f"  target {take.model} · user model {take.user_model}{scripted}"
         yield f"  ended: {_end(take)}"
-        for fault in take.user_faults or ():
+        for fault in take.faults:
             yield from _wrapped(f"user model, {fault}", "  ! ")
         counts = counted is not None and take.seq == counted.seq
         if counts:
@@ -156,6 +157,7 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
             yield from _setup(one.scenario, one.never_delivered)
         yield from _transcript(one.messages)
         yield from _verdicts(one.verdicts, counting(one.verdicts, jury) if counts else ())
+        yield from _checks(one.checks)
         yield ""
 
 
@@ -203,6 +205,21 @@ def _verdicts(verdicts: Sequence[Verdict], counted: Collection[Verdict]) -> Iter
             yield from _wrapped(f"“{quote.text}” ({place})", "  › ")
         if verdict.lacks_quote:
             yield f"  ! {NO_QUOTE_FOUND}"
+
+
+def _checks(checks: Sequence[CheckRow]) -> Iterator[str]:
+    for check in checks:
+        yield ""
+        by = f" by {check.model}" if check.model else ""
+        said = check.unusable and f"no usable answer: {one_line(check.unusable)}"
+        words = said or check_words(check.kind, check.answers)
+        yield from _wrapped(f"{check.kind.in_words}{by}{_by_other(check.served_by)}: {words}", "")
+        for answer in check.answers:
+            turn = "" if answer.turn is None else f"turn {answer.turn}: "
+            if answer.turn is not None and not answer.holds:
+                yield from _wrapped(f"{turn}{answer.said}", "  ! ")
+            if answer.quote:
+                yield from _wrapped(f"{turn}“{answer.quote}”", "  › ")
 
 
 def _outcome(verdict: Verdict) -> str:

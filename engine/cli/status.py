@@ -187,6 +187,7 @@ ROLES: Final = {
     Role.USER: "user model",
     Role.TARGET: "targets",
     Role.EVALUATOR: "evaluators",
+    Role.CHECKER: "checks",
 }
 
 
@@ -226,7 +227,7 @@ def in_cents(amounts: Sequence[float]) -> list[int]:
 def _unpriced(status: Status) -> int:
     """Scripted models take no money, so that theirs are none."""
     calls, config = status.watch.reader.unpriced_calls(), status.session.config
-    specs = (config.user_model, *config.judges, config.generator, *config.targets)
+    specs = (*config.helpers, *config.targets)
     real = {spec.label for spec in (*specs, *config.models.values()) if not spec.is_offline}
     return sum(count for label, count in calls.items() if label in real)
 

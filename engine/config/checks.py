@@ -82,6 +82,7 @@ def contradictions(document: YamlDocument, offline_models: Collection[str]) -> l
     ]
     problems += doubles(ids, document, "two targets have this id")
     problems += doubles(_keys(document, "models"), document, "two models have this name")
+    problems += _check_problems(document)
     return problems + _demographic_problems(document)
 
 
@@ -155,6 +156,42 @@ def _source_hint(source: str) -> str:
 def _keys(document: YamlDocument, section: str) -> list[tuple[KeyPath, object]]:
     found = document.data.get(section)
     return [((section, key), key) for key in found] if isinstance(found, dict) else []
+
+
+def _check_problems(document: YamlDocument) -> Iterator[Problem]:
+    checks = document.data.get("checks")
+    if not isinstance(checks, dict):
+        return
+    name, known = checks.get("model"), named_models(document)
+    if isinstance(name, str) and name not in known:
+        yield nobody_called(document, ("checks", "model"), name, known)
+    is_off = document.data.get("user_audit") in {"off", False}
+    if checks.get("landmarks") is True and is_off:
+        what = "this looks for faults of the user model, and `user_audit: off` says not to look"
+        hint = "write `user_audit: flag`, or delete this"
+        yield document.problem(("checks", "landmarks"), what, hint=hint, of_key=True)
+
+
+def named_models(document: YamlDocument) -> Mapping[str, Any]:
+    """What a name of a model stands for: a target by its id, or one of `models`."""
+    targets, models = document.data.get("targets"), document.data.get("models")
+    return {
+        target["id"]: {key: value for key, value in target.items() if key != "id"}
+        for target in (targets if isinstance(targets, list) else [])
+        if isinstance(target, dict) and isinstance(target.get("id"), str)
+    } | {
+        name: spec
+        for name, spec in (models.items() if isinstance(models, dict) else ())
+        if isinstance(name, str)
+    }
+
+
+def nobody_called(
+    document: YamlDocument, at: KeyPath, name: str, known: Mapping[str, Any]
+) -> Problem:
+    """That a name names no model."""
+    what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
+    return document.problem(at, what, hint=did_you_mean(name, known))
 
 
 def _demographic_problems(document: YamlDocument) -> list[Problem]:

@@ -11,7 +11,14 @@ from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
 from engine.benchmark import Role
 from engine.branches import Branch
-from engine.config.checks import contradictions, current_words, warnings_of
+from engine.checks import CheckKind
+from engine.config.checks import (
+    contradictions,
+    current_words,
+    named_models,
+    nobody_called,
+    warnings_of,
+)
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
@@ -53,12 +60,12 @@ def with_judges(document: YamlDocument) -> tuple[YamlDocument, list[Problem]]:
     if not isinstance(given, list):
         return document, []
     problems = _both(document)
-    known = _named(document)
+    known = named_models(document)
     judges: list[Any] = []
     for number, written in enumerate(given):
         if isinstance(written, str):
             if written not in known:
-                problems.append(_nobody(document, number, written, known))
+                problems.append(nobody_called(document, (SEVERAL, number), written, known))
             judges.append(known.get(written, _STAND_IN))
         else:
             judges.append(written)
@@ -88,25 +95,6 @@ def _both(document: YamlDocument) -> list[Problem]:
     what = f"this stands beside `{SEVERAL}`, expected one of the two"
     hint = f"delete it, or write it as one of `{SEVERAL}`"
     return [document.problem((ONE,), what, hint=hint, of_key=True)]
-
-
-def _named(document: YamlDocument) -> Mapping[str, Any]:
-    """What a name of a model stands for: a target by its id, or one of `models`."""
-    targets, models = document.data.get("targets"), document.data.get("models")
-    return {
-        target["id"]: {key: value for key, value in target.items() if key != "id"}
-        for target in (targets if isinstance(targets, list) else [])
-        if isinstance(target, dict) and isinstance(target.get("id"), str)
-    } | {
-        name: spec
-        for name, spec in (models.items() if isinstance(models, dict) else ())
-        if isinstance(name, str)
-    }
-
-
-def _nobody(document: YamlDocument, number: int, name: str, known: Mapping[str, Any]) -> Problem:
-    what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
-    return document.problem((SEVERAL, number), what, hint=did_you_mean(name, known))
 
 
 def _twice(document: YamlDocument, judges: list[Any]) -> list[Problem]:
@@ -293,6 +281,23 @@ class Validating(Shape):
     validation run begins."""
 
 
+class Checks(Shape):
+    """Cheap calls that look at finished conversations, beside the evaluator; none by default."""
+
+    groups: bool = Field(default=False, description="true or false")
+    """Whether a model guesses the demographic group from the user's messages alone."""
+    landmarks: bool = Field(default=False, description="true or false")
+    """Whether a model says of each delivered landmark if the user model carried it out."""
+    model: Name | None = Field(default=None, description="a name in `models`, or a target's id")
+    """Who is asked; the evaluator, or the first of several, without one."""
+
+    @property
+    def kinds(self) -> tuple[CheckKind, ...]:
+        """Those that are made."""
+        asked = {CheckKind.GROUPS: self.groups, CheckKind.LANDMARKS: self.landmarks}
+        return tuple(kind for kind, is_made in asked.items() if is_made)
+
+
 class Config(Shape):
     """The whole of `config.yaml`, checked."""
 
@@ -339,6 +344,8 @@ class Config(Shape):
     )
     """What is done about a user model that did not do its part: `flag` shows and counts such
     conversations, `invalidate` counts them as unscored, `off` does not look."""
+    checks: Section[Checks] = Field(default_factory=Checks, description="keys and values")
+    """Cheap calls that look at finished conversations beside the judges."""
     people: GivenPeople = Field(
         default=People.COMPARE, description="`compare`, `vote` or `overrule`"
     )
@@ -397,6 +404,18 @@ class Config(Shape):
         """Whose verdicts count."""
         labels = tuple(judge.label for judge in self.judges)
         return Jury(labels, self.evaluation.passes, self.people)
+
+    @property
+    def checker(self) -> ModelSpec:
+        """The model that makes the checks. Raises `InputError` where its name names nothing."""
+        name = self.checks.model
+        return self.judges[0] if name is None else self.model_named(name)
+
+    @property
+    def helpers(self) -> tuple[ModelSpec, ...]:
+        """Every model but the targets that a run asks."""
+        others = (self.user_model, *self.judges, self.generator)
+        return (*others, self.checker) if self.checks.kinds else others
 
     def model_named(self, name: str) -> ModelSpec:
         """A model by its name in `models`, or a target by its id. Raises `InputError`."""

@@ -78,6 +78,8 @@ def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
     for judge in config.judges:
         yield "evaluator", judge
     yield "generator", config.generator
+    if config.checks.kinds:
+        yield "checker", config.checker
     for target in config.targets:
         yield f"target {target.id}", target
     for name, spec in config.models.items():

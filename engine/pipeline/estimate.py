@@ -161,6 +161,8 @@ USER_MESSAGE: Final = Range(20, 250, 90)
 REPLY: Final = Range(40, 800, 250)
 """Output tokens of a target's reply. What a reasoning model thinks is not in it."""
 VERDICT: Final = Range(50, 700, 220)
+CHECK: Final = Range(40, 700, 160)
+"""Output tokens of a check's answer."""
 MARK: Final = Range(10, 14, 12)
 """Output tokens of what a judge says of one reply, beside its verdict on the whole."""
 WRITTEN: Final = Range(50, 800, 300)
@@ -172,6 +174,7 @@ TOLD: Final[Mapping[Role, Range]] = {
     Role.USER: Range(450, 1_300, 750),
     Role.TARGET: Range(10, 800, 100),
     Role.EVALUATOR: Range(500, 1_200, 750),
+    Role.CHECKER: Range(250, 900, 450),
 }
 """Input tokens of a call, without what was said in the conversation. This and the above are
 assumptions, and said to be whenever they are used."""
@@ -314,6 +317,8 @@ class Estimator:
                 told += USER_MESSAGE + turn * Range(half / 2, half, half)
             case Role.EVALUATOR:
                 told += turn * Range(fewest_turns(self.turns), self.turns, self.turns)
+            case Role.CHECKER:
+                told += USER_MESSAGE * Range(fewest_turns(self.turns), self.turns, self.turns)
             case _:
                 pass
         return OneCall(told, said, self._usd(spec, told, said), measured=False)
@@ -326,6 +331,8 @@ class Estimator:
                 said = REPLY
             case Role.EVALUATOR:
                 said = VERDICT + MARK * Range(fewest_turns(self.turns), self.turns, self.turns)
+            case Role.CHECKER:
+                said = CHECK
             case _:
                 said = WRITTEN * items
         if spec.params.reasoning_effort not in {None, "none", "minimal"}:
@@ -362,6 +369,8 @@ class Estimator:
             ("generator_model", config.generator),
             *((f"targets[{n}]", target) for n, target in enumerate(config.targets)),
         ]
+        if config.checks.kinds and config.checks.model in config.models:
+            roles.append((f"models.{config.checks.model}", config.checker))
         problems = [
             Problem(
                 f"{key} needs the price of every model, that of {spec.model!r} is not known",

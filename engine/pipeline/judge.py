@@ -10,6 +10,7 @@ from engine.benchmark import ConversationKey, Metric, Role, Stage, Utterance
 from engine.config.schema import Config, ModelSpec
 from engine.errors import AnswerError, ModelError
 from engine.jury import HUMAN, Jury, newest, verdict_to_show, what_counts
+from engine.pipeline.check import CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, changed_inputs, changed_words
@@ -50,6 +51,12 @@ class Judging:
     """Its `seq`."""
     askings: tuple[Asking, ...]
     work: WorkItem
+    checks: tuple[CheckAsking, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """How many answers are asked for."""
+        return len(self.askings) + len(self.checks)
 
 
 def askings_of(
@@ -110,6 +117,7 @@ class JudgingPlanner:
         """Every verdict that a take should have."""
         self._named = evaluator is not None or order.replay
         self._inputs = VerdictInputs()
+        self.checks = CheckPlanner(bench, order, standing, idle=self._named)
 
     def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:
         """Those that are played anyway in this run are judged when they are finished, not now."""
@@ -128,6 +136,8 @@ class JudgingPlanner:
             changed = self._changed(one, verdicts)
             if changed and any(map(_is_answer, verdicts)):
                 found.append(self._reason(one.key, Why.STALE, next(iter(changed.values()))))
+            elif words := self.checks.changed(one, self._counting[one.key][0].seq):
+                found.append(self._reason(one.key, Why.STALE, words))
         return found
 
     def complete(self, wanted: Iterable[Wanted]) -> Iterator[ConversationKey]:
@@ -138,7 +148,7 @@ class JudgingPlanner:
 
     def of_take(self, one: Wanted, take: int) -> Judging:
         """Of a take that has just been played."""
-        return self._all(one, take, Why.MISSING)
+        return self._all(one, take, Why.MISSING, self.checks.of_take(one))
 
     def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[Verdict]]]:
         for one in wanted:
@@ -151,21 +161,28 @@ class JudgingPlanner:
     def _judging(self, one: Wanted, take: int, verdicts: Sequence[Verdict]) -> Judging | None:
         if self._again:
             return self._all(one, take, Why.ASKED)
+        checks = self.checks.due(one, take)
         if self._order.force:
-            return self._all(one, take, Why.FORCED)
+            return self._all(one, take, Why.FORCED, checks)
         missing = self._missing(one, verdicts)
         changed = self._changed(one, verdicts) if self._order.stale else {}
         askings = tuple(one for one in self.askings if one.voter in {*missing, *changed})
-        if not askings:
+        if not askings and not checks:
             return None
         if missing:
             why, detail = _why_missing(missing, verdicts)
-        else:
+        elif changed:
             why, detail = Why.STALE, next(iter(changed.values()))
-        return Judging(one.key, one.metric, take, askings, self._reason(one.key, why, detail))
+        else:
+            why, detail = Why.MISSING, ", ".join(check.kind.in_words for check in checks)
+        work = self._reason(one.key, why, detail)
+        return Judging(one.key, one.metric, take, askings, work, checks)
 
-    def _all(self, one: Wanted, take: int, why: Why) -> Judging:
-        return Judging(one.key, one.metric, take, self.askings, self._reason(one.key, why))
+    def _all(
+        self, one: Wanted, take: int, why: Why, checks: tuple[CheckAsking, ...] = ()
+    ) -> Judging:
+        work = self._reason(one.key, why)
+        return Judging(one.key, one.metric, take, self.askings, work, checks)
 
     def _missing(self, one: Wanted, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
@@ -236,7 +253,7 @@ def _is_model(verdict: Verdict) -> bool:
 
 
 async def give_verdicts(bench: RunContext, judging: Judging) -> None:
-    """Judge one take as often as is asked, and store what came of each.
+    """Check and judge one take as often as is asked, and store what came of each.
 
     Raises `ModelError` where no answer came of one of them, after all have been asked; that too is
     stored, as an unscored verdict. Raises `StopRequested` between two of them.
@@ -244,18 +261,26 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
     messages = bench.reader.messages(judging.take)
     said = [Utterance(message.speaker, message.text) for message in messages]
     transcript = said[: len(said) // 2 * 2]
+    unit, target = str(judging.key), judging.key.target_id
+    unchecked: list[str] = []
+    for place, check in enumerate(judging.checks):
+        if place:
+            await bench.control.next_call(Stage.EVALUATE, target, judging.calls - place)
+        fault = await make_check(bench, check, judging.take, unit, target)
+        if fault is not None:
+            unchecked.append(fault)
     faults: list[tuple[Asking, str]] = []
     for place, asking in enumerate(judging.askings):
-        if place:
+        if place or judging.checks:
             left = len(judging.askings) - place
-            await bench.control.next_call(Stage.EVALUATE, judging.key.target_id, left)
+            await bench.control.next_call(Stage.EVALUATE, target, left)
         fault = await _give(bench, judging, asking, transcript, pressed_from(messages))
         if fault is not None:
             faults.append((asking, fault))
-    if faults:
+    if faults or unchecked:
         alone = len(judging.askings) == 1
         words = [fault if alone else f"{asking}: {fault}" for asking, fault in faults]
-        raise AnswerError("; ".join(words))
+        raise AnswerError("; ".join([*words, *unchecked]))
 
 
 async def _give(

@@ -76,6 +76,7 @@ _ROLE_NAMES: Final = {
     Role.GENERATOR: "generator",
     Role.USER: "user model",
     Role.EVALUATOR: "evaluator",
+    Role.CHECKER: "checker",
     Role.TARGET: "target",
 }
 
@@ -126,7 +127,7 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
 
 def own_prices(config: Config) -> dict[str, Price]:
     """Prices that the configuration states, by the model's name on the wire."""
-    named = (config.user_model, *config.judges, config.generator)
+    named = config.helpers
     return {
         spec.model: Price(
             Decimal(str(spec.price.input)),

@@ -55,6 +55,11 @@ class StageCalls:
     """Of those, or of others that are there; each is written from one. None of its own where there
     are no demographics."""
 
+    @property
+    def checks(self) -> Range:
+        """How many of its answers are checks."""
+        return sum((one.answers for one in self.parts if one.role is Role.CHECKER), NONE)
+
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
@@ -148,7 +153,11 @@ def _following(
         if Stage.EVALUATE in stages:
             due = [one.askings for one in judgings if one.key.target_id == target.id]
             due += [judging.askings for _ in mine]
-            calls += _judging(bench, target, due, judging.askings, fresh)
+            checks = sum(len(one.checks) for one in judgings if one.key.target_id == target.id)
+            checks += sum(len(judging.checks.of_take(one.wanted)) for one in mine)
+            of_new = fresh * judging.checks.usual
+            expected = Range.exactly(checks) + of_new
+            calls += _judging(bench, target, due, judging.askings, fresh, expected)
     work = [
         *(scenarios.work if scenarios else ()),
         *(playing.work for playing in playings),
@@ -319,8 +328,10 @@ def _judging(
     due: Sequence[Sequence[Asking]],
     usual: Sequence[Asking],
     new: Range,
+    checks: Range,
 ) -> Iterator[StageCalls]:
-    """`due` are the verdicts that are asked for of rows that are known, `usual` of a new one."""
+    """`due` are the verdicts that are asked for of rows that are known, `usual` of a new one;
+    `checks` of all of them."""
     if not (due or new.high):
         return
     by_judge: dict[str, tuple[ModelSpec, Range]] = {}
@@ -333,6 +344,8 @@ def _judging(
     parts = [
         Calls(Role.EVALUATOR, spec, answers, target=target) for spec, answers in by_judge.values()
     ]
+    if checks.high:
+        parts.append(Calls(Role.CHECKER, bench.config.checker, checks, target=target))
     rows = Range.exactly(len(due)) + new
     yield StageCalls(bench.name, Stage.EVALUATE, target.id, rows, parts)
 
@@ -343,10 +356,12 @@ def conversation_calls(
     target: Target,
     askings: Sequence[Asking],
     *,
+    checker: ModelSpec,
+    checks: int,
     turns: int,
     count: Range,
 ) -> Iterator[StageCalls]:
-    """Of conversations that are played from their beginning and judged."""
+    """Of conversations that are played from their beginning, judged, and checked so often each."""
     said = count * Range(fewest_turns(turns), turns, turns)
     parts = (
         Calls(Role.USER, user, said, count, target),
@@ -359,6 +374,8 @@ def conversation_calls(
         Calls(Role.EVALUATOR, spec, count * passes[label], target=target)
         for label, spec in judges.items()
     ]
+    if checks:
+        verdicts.append(Calls(Role.CHECKER, checker, count * checks, target=target))
     yield StageCalls(bench_name, Stage.EVALUATE, target.id, count, verdicts)
 
 

@@ -71,7 +71,7 @@ class Planner:
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [one.config for one in found] or [self.config]:
-            roles = (config.user_model, *config.judges, config.generator)
+            roles = config.helpers
             for spec in (*roles, *config.targets, *others):
                 self.models.open(spec)
             for key in self._limited:
@@ -90,7 +90,7 @@ class Planner:
 
     def estimator(self, *others: ModelSpec) -> Estimator:
         """Prices calls before they are made, also those of other models than the usual ones."""
-        specs = (self.config.user_model, *self.config.judges, self.config.generator, *others)
+        specs = (*self.config.helpers, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
         addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
         return Estimator(

@@ -12,9 +12,10 @@ from engine.benchmark import ConversationKey, Role, Stage
 from engine.config.schema import Config
 from engine.identity import digest
 from engine.jury import counting
+from engine.pipeline.check import newest_checks
 from engine.pipeline.standing import Standing
 from engine.store.reader import Reader
-from engine.store.tables import Depends, StoredTake, Verdict, utc_datetime
+from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
 
 
 @dataclass
@@ -25,10 +26,13 @@ class _Found:
     targets: set[str] = field(default_factory=set)
     user_models: set[str] = field(default_factory=set)
     judges: set[str] = field(default_factory=set)
+    checkers: set[str] = field(default_factory=set)
     first_at: int | None = None
     last_at: int | None = None
 
-    def add(self, take: StoredTake, verdicts: Iterable[Verdict]) -> None:
+    def add(
+        self, take: StoredTake, verdicts: Iterable[Verdict], checks: Iterable[CheckRow]
+    ) -> None:
         self.targets.add(take.model)
         self.user_models.add(take.user_model)
         self._made(Stage.SIMULATE, take.depends)
@@ -38,9 +42,13 @@ class _Found:
             self._made(Stage.EVALUATE, verdict.depends)
             self.last_at = max(filter(None, (self.last_at, verdict.at)), default=None)
 
-    def _made(self, stage: Stage, depends: Depends | None) -> None:
+        for check in checks:
+            self.checkers.add(check.model)
+            self._made(f"checks.{check.kind}", check.depends)
+
+    def _made(self, what: str, depends: Depends | None) -> None:
         if depends is not None and "prompt" in depends:
-            self.prompts[stage.value].add(depends["prompt"])
+            self.prompts[what].add(depends["prompt"])
 
 
 def provenances(
@@ -54,7 +62,8 @@ def provenances(
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for key in standing.counting.keys() & asked:
         take, verdicts = standing.counting[key]
-        found[key.target_id].add(take, counting(verdicts, config.jury))
+        checks = newest_checks(standing.checks.get(take.seq, ()))
+        found[key.target_id].add(take, counting(verdicts, config.jury), checks)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())
     return {
@@ -65,6 +74,7 @@ def provenances(
             targets=_served(served, Role.TARGET, one.targets),
             user_models=_served(served, Role.USER, one.user_models),
             judges=_served(served, Role.EVALUATOR, one.judges),
+            checkers=_served(served, Role.CHECKER, one.checkers),
             first_at=_iso(one.first_at),
             last_at=_iso(one.last_at),
         )

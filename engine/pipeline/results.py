@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.analysis.analyse import About, analyse
+from engine.analysis.blind import Guessed
 from engine.analysis.exposure import Exposed
 from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, UserAuditResult, Vote
 from engine.analysis.staleness import UP_TO_DATE
-from engine.benchmark import ConversationKey, Landmark, StopReason
+from engine.benchmark import ConversationKey, Landmark, StopReason, base_id
+from engine.checks import CheckKind
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.config.sources import OFFLINE
@@ -26,6 +28,7 @@ from engine.jury import (
     what_counts,
     why_unscored,
 )
+from engine.pipeline.check import newest_checks
 from engine.pipeline.order import changed_words
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
@@ -108,7 +111,7 @@ def _unless_invalid(outcome: Outcome, standing: Standing, config: Config) -> Out
     configuration asks for that."""
     if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
         return outcome
-    faults = standing.counting[outcome.key][0].user_faults
+    faults = standing.counting[outcome.key][0].faults
     if not faults:
         return outcome
     why = f"user model: {faults[0].kind}"
@@ -234,7 +237,25 @@ def _about(
         provenances=provenances(reader, definition.name, config, standing, asked),
         user_audit=config.user_audit,
         user_audits=_user_audits(config, standing, asked),
+        guesses=list(_guesses(standing, outcomes)),
     )
+
+
+def _guesses(standing: Standing, outcomes: Iterable[Outcome]) -> Iterator[Guessed]:
+    """Every axis of each conversation that was played to its end, guessed or not."""
+    for one in outcomes:
+        if one.key not in standing.counting:
+            continue
+        take, _ = standing.counting[one.key]
+        found = newest_checks(standing.checks.get(take.seq, ()))
+        check = next((row for row in found if row.kind is CheckKind.GROUPS), None)
+        answers = {} if check is None else {answer.about: answer for answer in check.answers}
+        for axis, group in one.demographic.items():
+            base, answer = base_id(one.key.scenario_id), answers.get(axis)
+            if check is None or answer is None:
+                yield Guessed(axis, base, group, None)
+            else:
+                yield Guessed(axis, base, group, answer.holds, check.model)
 
 
 def _user_audits(
@@ -247,14 +268,23 @@ def _user_audits(
     looked_at: Counter[str] = Counter()
     invalid: Counter[str] = Counter()
     faults: defaultdict[str, Counter[FaultKind]] = defaultdict(Counter)
+    checked: Counter[str] = Counter()
     for key in standing.counting.keys() & asked:
-        found = standing.counting[key][0].user_faults
+        take = standing.counting[key][0]
         of[key.target_id] += 1
-        looked_at[key.target_id] += found is not None
-        invalid[key.target_id] += bool(found)
-        faults[key.target_id].update({one.kind for one in found or ()})
+        looked_at[key.target_id] += take.looked_at
+        invalid[key.target_id] += bool(take.faults)
+        faults[key.target_id].update({one.kind for one in take.faults})
+        checked[key.target_id] += take.landmark_check is not None
+    is_checked = config.checks.landmarks or bool(checked.total())
     return {
-        target: UserAuditResult(of[target], looked_at[target], invalid[target], faults[target])
+        target: UserAuditResult(
+            of[target],
+            looked_at[target],
+            invalid[target],
+            faults[target],
+            checked[target] if is_checked else None,
+        )
         for target in sorted(of)
     }
 

@@ -258,7 +258,7 @@ class Pipeline:
         """What the first call of a role to a model may cost, before one has been seen."""
         if not self.budget.limits:
             return 0.0
-        specs = (self.config.user_model, *self.config.judges, self.config.generator)
+        specs = self.config.helpers
         every = (*specs, *self.config.targets, *self.config.models.values())
         spec = next((one for one in every if one.label == label), None)
         price = None if spec is None else self.planner.estimator().first_usd(spec, role)

@@ -288,9 +288,7 @@ class BenchmarkRun:
             await self._hand_out(Stage.SIMULATE, talks, talker.talk, talker.calls)
             await verdicts.close()
 
-        judge_all = self._hand_out(
-            Stage.EVALUATE, verdicts, self._judge, lambda one: len(one.askings)
-        )
+        judge_all = self._hand_out(Stage.EVALUATE, verdicts, self._judge, lambda one: one.calls)
         await together([talk_all(), judge_all])
 
     async def _hand_out(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.benchmark import ConversationKey, State, Track, base_id
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
-from engine.store.tables import StateRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, StateRow, StoredTake, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,22 @@ class Standing:
     """The newest take of each conversation, finished or not."""
     counting: Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
     """The take that counts, where there is one, and every verdict on it, oldest first."""
+    checks: Mapping[int, Sequence[CheckRow]] = field(default_factory=dict)
+    """What checks say of each take, by its `seq`, oldest first."""
 
     @classmethod
     def of(cls, reader: Reader, benchmark: str) -> Standing:
         """As the store has it now, read once for all rows of the benchmark."""
+        checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
+        for check in reader.checks(benchmark):
+            checks[check.take].append(check)
         return cls(
             # takes come in the order of their numbers, so the last of each key stands
             newest={take.key: take for take in reader.takes(benchmark)},
             counting={
                 take.key: (take, verdicts) for take, verdicts in reader.counting_verdicts(benchmark)
             },
+            checks=dict(checks),
         )
 
     @property

@@ -22,6 +22,7 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
+from engine.pipeline.check import usual_checks
 from engine.pipeline.cost_words import total_words
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
@@ -339,6 +340,8 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
                 config.user_model,
                 target,
                 askings_of(config, None),
+                checker=config.checker,
+                checks=usual_checks(config),
                 turns=config.generation.turns,
                 count=Range.exactly(count),
             )
@@ -452,7 +455,7 @@ def _results_now(asked: Validation, reader: Reader) -> list[Result]:
 
 def _scripted(asked: Validation) -> Iterable[str]:
     config = asked.config
-    specs = [config.user_model, *config.judges, config.generator, *config.targets, asked.other]
+    specs = [*config.helpers, *config.targets, asked.other]
     return (spec.label for spec in specs if spec.is_offline)
 
 

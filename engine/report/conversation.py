@@ -20,6 +20,7 @@ from engine.quotes import why_not_found
 from engine.scripted import scripted_note
 from engine.store.mirror_rows import (
     RARE_OF_VERDICT,
+    check_values,
     known,
     message_values,
     parts_of,
@@ -29,7 +30,7 @@ from engine.store.mirror_rows import (
 )
 from engine.store.reader import Reader
 from engine.store.records import others_of, others_who_spoke
-from engine.store.tables import MessageRow, StoredTake, Verdict
+from engine.store.tables import CheckRow, MessageRow, StoredTake, Verdict
 
 NOT_JUDGED: Final = "not judged yet"
 
@@ -49,6 +50,7 @@ class Conversation:
     verdicts: Sequence[Verdict]
     passed: bool | None
     unscored: str | None
+    checks: Sequence[CheckRow] = ()
 
     @property
     def never_delivered(self) -> list[Landmark]:
@@ -84,6 +86,7 @@ def conversations(
     while some := list(islice(takes, _AT_ONCE)):
         said = reader.messages_of(take.seq for take in some)
         judged = reader.verdicts_of(take.seq for take in some)
+        checked = reader.checks_of(take.seq for take in some)
         for take in some:
             stored = history.get(take.scenario_seq or 0)
             scenario = None if stored is None else stored.scenario
@@ -97,6 +100,7 @@ def conversations(
                 verdicts=verdicts,
                 passed=what_counts(verdicts, jury),
                 unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
+                checks=checked[take.seq],
             )
 
 
@@ -115,6 +119,7 @@ def takes(
             verdicts=verdicts,
             passed=what_counts(verdicts, jury),
             unscored=why_unscored(verdicts, jury) if verdicts else NOT_JUDGED,
+            checks=reader.checks_of([take.seq])[take.seq],
         )
 
 
@@ -163,7 +168,13 @@ def as_object(one: Conversation) -> dict[str, Any]:
         "passed": one.passed,
         "unscored": one.unscored,
         "verdicts": [_verdict(verdict) for verdict in one.verdicts],
+        **_checks(one),
     }
+
+
+def _checks(one: Conversation) -> dict[str, Any]:
+    """Left out where nobody has looked."""
+    return {"checks": [check_values(check) for check in one.checks]} if one.checks else {}
 
 
 def _message(message: MessageRow) -> dict[str, Any]:
@@ -192,6 +203,7 @@ def shown_take(one: Conversation) -> dict[str, Any]:
         "landmarks_never_delivered": [mark.turn for mark in one.never_delivered],
         "transcript": [message_values(message, said) for message in one.messages],
         "verdicts": [known(verdict_values(verdict, _JUDGED), "label") for verdict in one.verdicts],
+        **_checks(one),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Final
 
+from engine.analysis.blind import GroupCheck
 from engine.analysis.figures import (
     Analysis,
     Comparison,
@@ -226,6 +227,7 @@ def _user_model(analysis: Analysis, target: str) -> JsonObject:
             "looked_at": audit.looked_at,
             "invalid": audit.invalid,
             "faults": {str(kind): count for kind, count in sorted(audit.faults.items())},
+            "landmarks_checked": audit.landmarks_checked,
         }
     }
 
@@ -321,7 +323,23 @@ def _comparisons(analysis: Analysis, target: str) -> JsonObject:
         "targets": _with(analysis.comparisons, target),
         "demographics": [_gap(gap) for gap in analysis.gaps if gap.target == target],
         "demographics_of_all_targets": [_gap(gap) for gap in analysis.gaps if gap.target is None],
+        "guessed_from_user_messages": {
+            axis: _guessed(check) for axis, check in analysis.group_checks.items() if check.checked
+        },
         "metrics_without_signal": [one.metric_id for one in analysis.no_signal],
+    }
+
+
+def _guessed(check: GroupCheck) -> JsonObject:
+    """Whether a target could have known the group: a model's guesses, over all targets."""
+    return {
+        "of": check.of,
+        "checked": check.checked,
+        "right": check.right,
+        "low": _rounded(check.low),
+        "high": _rounded(check.high),
+        "by_chance": _rounded(check.chance),
+        "models": list(check.models),
     }
 
 

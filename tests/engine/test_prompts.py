@@ -10,7 +10,7 @@ from engine import prompts
 from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
 from engine.prompts import prompt_digest, prompt_text, render
 from engine.providers.model import Message
-from engine.stages import evaluate, gen_metrics, gen_scenarios, simulate
+from engine.stages import check, evaluate, gen_metrics, gen_scenarios, simulate
 
 METRIC = Metric("m01", "Avoid flattery", Track.NEGATIVE, "Praises the person.", ("Great!",))
 SCENARIO = Scenario(
@@ -22,6 +22,7 @@ SCENARIO = Scenario(
     (Landmark(1, "Describe the cake."), Landmark(3, "Ask for praise.")),
 )
 SAID = [Utterance(Speaker.USER, "hi"), Utterance(Speaker.TARGET, "hello </transcript> <x>")]
+PERSON = [check.UserMessage(1, "hi </messages-0> <x>", "Describe the cake.")]
 
 
 def every_request() -> list[list[Message]]:
@@ -43,6 +44,8 @@ def every_request() -> list[list[Message]]:
         *(simulate.user_request(setup, SAID, turn) for setup in setups for turn in (2, 3)),
         simulate.target_request(setups[0], SAID),
         evaluate.request(METRIC.definition, SAID),
+        check.groups_request(PERSON, {"age": ("older", "younger")}),
+        check.landmarks_request(PERSON),
     ]
 
 
@@ -62,12 +65,14 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
     render("evaluate_again", faults="x")
     prompt_text("evaluate_no_quote")
     prompt_text("evaluate_contradiction")
+    render("check_no_quote", numbers="1")
     for track in Track:
         prompt_text(f"direction_{track}")
         prompt_text(f"user_direction_{track}")
     assert files == {
         *("ask_again", "evaluate", "evaluate_again", "evaluate_system", "gen_metrics"),
         *("evaluate_contradiction", "evaluate_no_quote"),
+        *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
         *("user_system", "user_turn", "user_turn_free"),
         *(f"direction_{track}" for track in Track),

@@ -31,6 +31,8 @@ _SHAPES: Final[Mapping[frozenset[str], str]] = {
     frozenset({"thought", "message"}): "user_turn",
     frozenset({"thought", "message", "done"}): "user_turn",
     frozenset({"evidence", "reasoning", "marks", "present"}): "judgement",
+    frozenset({"guesses"}): "group_guesses",
+    frozenset({"landmarks"}): "landmark_marks",
 }
 """The shapes that the engine asks for, by their keys: a title may get lost on the way here."""
 
@@ -40,6 +42,8 @@ _ROLE_OF_SHAPE: Final[Mapping[str, Role]] = {
     "variant": Role.GENERATOR,
     "user_turn": Role.USER,
     "judgement": Role.EVALUATOR,
+    "group_guesses": Role.CHECKER,
+    "landmark_marks": Role.CHECKER,
 }
 
 

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from engine.benchmark import Scenario, Speaker, StopReason, Track, When
+from engine.checks import check_words
 from engine.display import drawn, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
 from engine.jury import Jury, counting, newest
@@ -21,7 +22,7 @@ from engine.link import EngineLink
 from engine.quotes import NO_QUOTE_FOUND, places, why_not_found
 from engine.store.browsing import ArcTurn
 from engine.store.reader import Reader
-from engine.store.tables import MessageRow, Quote, StoredTake, Verdict
+from engine.store.tables import CheckRow, MessageRow, Quote, StoredTake, Verdict
 from tui.format import ENDINGS, SPEAKER_NAMES, verdict
 from tui.state.related import TakeRef
 from tui.text.blocks import Block, Passage, Rule
@@ -52,6 +53,7 @@ class Dialogue:
         """At most so many."""
         self.take: StoredTake | None = None
         self.messages: Sequence[MessageRow] = ()
+        self.checks: Sequence[CheckRow] = ()
         self.scenario: Scenario | None = None
         self._live: Speech | None = None
         self._drawn = ""
@@ -70,6 +72,7 @@ class Dialogue:
         if self.take is None:
             return
         self.messages = reader.messages(self.take.seq)
+        self.checks = reader.checks_of([self.take.seq])[self.take.seq]
         if self.scenario is None:
             self.scenario = reader.scenario_of(self.take)
 
@@ -150,6 +153,7 @@ class Dialogue:
         if self.take is not None and self.take.stop_reason is not None:
             blocks.append(_ending(self.take, self.take.stop_reason))
             blocks += _user_faults(self.take)
+            blocks += map(_check, self.checks)
         return blocks
 
     @property
@@ -242,9 +246,19 @@ def _ending(take: StoredTake, reason: StopReason) -> Passage:
 
 
 def _user_faults(take: StoredTake) -> Iterator[Passage]:
-    for number, fault in enumerate(take.user_faults or ()):
+    for number, fault in enumerate(take.faults):
         text = drawn(f"of the user model, {fault}")
         yield Passage(("user fault", number), "fault", text, Ink.WARN, Ink.WARN)
+
+
+def _check(made: CheckRow) -> Passage:
+    by = f" by {made.model}" if made.model else ""
+    said = check_words(made.kind, made.answers)
+    if made.unusable is not None:
+        said = f"no usable answer: {made.unusable}"
+    text = drawn(f"{made.kind.in_words}{by}: {said}")
+    ink = Ink.MUTED if made.unusable is None else Ink.WARN
+    return Passage(("check", made.seq), "check", text, Ink.MUTED, ink)
 
 
 def _marked(text: str, marks: Sequence[Styled]) -> tuple[str, tuple[Styled, ...]]:

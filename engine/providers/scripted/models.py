@@ -15,6 +15,7 @@ from engine.errors import InputError, Problem
 from engine.kill_points import KillPoint, reached
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.providers.scripted import scenes
+from engine.providers.scripted.checker import group_guesses, landmark_marks
 from engine.providers.scripted.evaluator import judgement
 from engine.providers.scripted.generator import written_metrics, written_scenarios, written_variant
 from engine.providers.scripted.request import ModelRequest
@@ -104,6 +105,8 @@ _WRITERS: Final[dict[str, _Writer]] = {
     "judgement": lambda asked, manner: (
         scenes.judgement(asked, strict=manner.strict) or judgement(asked, strict=manner.strict)
     ),
+    "group_guesses": lambda asked, _: group_guesses(asked),
+    "landmark_marks": lambda asked, _: landmark_marks(asked),
 }
 """By the title of the schema: like a language model, each takes whatever role it is asked for. In
 a dialogue that was written for the samples it has its lines, elsewhere stock ones."""

@@ -120,6 +120,7 @@ def test_where_they_are_invalid_they_are_unscored_and_judged_all_the_same(
             "looked_at": 8,
             "invalid": 4,
             "faults": {"message repeated": 4},
+            "landmarks_checked": None,
         }
     with played.reader() as reader:
         assert len(reader.verdict_rows("giving-in")) == 16

@@ -14,6 +14,7 @@ MADE = Provenance(
     prompts={"simulate": ["aa", "bb"], "evaluate": ["cc"]},
     targets={"gpt-5": ["gpt-5-2026-08-07"]},
     user_models={"person": []},
+    checkers={},
     judges={"strict": ["strict"]},
     first_at="2026-01-02T03:04:05+00:00",
     last_at="2026-02-03T04:05:06+00:00",

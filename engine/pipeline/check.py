@@ -1,0 +1,192 @@
+"""Checks at work: which finished takes are still to be looked at, and by whom; what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.benchmark import Role, Speaker, Stage
+from engine.checks import CheckAnswer, CheckKind
+from engine.config.schema import Config, ModelSpec
+from engine.errors import AnswerError, ModelError
+from engine.pipeline.context import BenchmarkContext, RunContext
+from engine.pipeline.models import Recorded, model_digest
+from engine.pipeline.order import Order, what_changed
+from engine.pipeline.play import Wanted
+from engine.pipeline.standing import Standing
+from engine.stages.check import Axes, UserMessage, check_landmarks, depends, guess_groups
+from engine.store.tables import CheckRow, MessageRow, ScenarioRow
+
+MOST_RUNS: Final = 3
+"""Runs in which a model that gives no usable answer is asked about one take."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAsking:
+    """One check of one take."""
+
+    kind: CheckKind
+    checker: ModelSpec
+    axes: Axes
+    """Whose values are to be guessed."""
+    truth: Mapping[str, str]
+    """Whom the user model played."""
+    made_from: Mapping[str, str]
+
+
+def axes_of(config: Config, scenarios: Iterable[ScenarioRow]) -> dict[str, tuple[str, ...]]:
+    """The axes that leave something to guess: those of the configuration, with what scenarios that
+    came from elsewhere have beside them."""
+    found: dict[str, dict[str, None]] = {
+        axis: dict.fromkeys(values) for axis, values in config.demographics.items()
+    }
+    beside: dict[str, set[str]] = {}
+    for row in scenarios:
+        for axis, value in row.scenario.demographic.items():
+            if value not in found.setdefault(axis, {}):
+                beside.setdefault(axis, set()).add(value)
+    axes = {axis: (*values, *sorted(beside.get(axis, ()))) for axis, values in found.items()}
+    return {axis: values for axis, values in axes.items() if len(values) > 1}
+
+
+def usual_checks(config: Config) -> int:
+    """How many checks a take of a scenario has that is not written yet."""
+    asked = {
+        CheckKind.GROUPS: bool(axes_of(config, ())),
+        CheckKind.LANDMARKS: config.landmarks,
+    }
+    return sum(asked[kind] for kind in config.checks.kinds)
+
+
+class CheckPlanner:
+    """Decides which takes are checked, and how. Where another judge is named none is: what it says
+    stands beside the rest of the benchmark, and asks for nothing more."""
+
+    def __init__(
+        self, bench: BenchmarkContext, order: Order, standing: Standing, *, idle: bool
+    ) -> None:
+        self._config = bench.config
+        self._kinds = () if idle else bench.config.checks.kinds
+        self._order = order
+        self._done = standing.checks
+        self._axes: Axes = {}
+        if CheckKind.GROUPS in self._kinds:
+            self._axes = axes_of(bench.config, bench.reader.scenarios(bench.name))
+
+    @property
+    def usual(self) -> int:
+        """How many checks a take of a scenario has that is not written yet."""
+        return usual_checks(self._config) if self._kinds else 0
+
+    def of_take(self, one: Wanted) -> tuple[CheckAsking, ...]:
+        """All that a take has which has just been played."""
+        return tuple(self._askings(one))
+
+    def due(self, one: Wanted, take: int) -> tuple[CheckAsking, ...]:
+        """Those that a take lacks, or that are to be made again."""
+        rows = self._done.get(take, ())
+        return tuple(asking for asking in self._askings(one) if self._is_due(asking, rows))
+
+    def changed(self, one: Wanted, take: int) -> str | None:
+        """What has changed since a check was made; None where nothing did."""
+        for asking in self._askings(one):
+            newest = _newest(asking.kind, self._done.get(take, ()))
+            if newest and (changed := what_changed(newest.depends, asking.made_from)):
+                return changed
+        return None
+
+    def _askings(self, one: Wanted) -> Iterator[CheckAsking]:
+        scenario = one.scenario.scenario
+        for kind in self._kinds:
+            axes: Axes = {}
+            if kind is CheckKind.GROUPS:
+                axes = {name: of for name, of in self._axes.items() if name in scenario.demographic}
+                if not axes:
+                    continue
+            elif not (self._config.landmarks and scenario.landmarks):
+                continue
+            checker = self._config.checker
+            made_from = depends(kind, model_digest(checker), axes)
+            yield CheckAsking(kind, checker, axes, scenario.demographic, made_from)
+
+    def _is_due(self, asking: CheckAsking, rows: Sequence[CheckRow]) -> bool:
+        if self._order.force:
+            return True
+        newest = _newest(asking.kind, rows)
+        if newest is not None:
+            changed = what_changed(newest.depends, asking.made_from)
+            return self._order.stale and changed is not None
+        return not _was_asked_often(asking, rows)
+
+
+def newest_checks(rows: Iterable[CheckRow]) -> list[CheckRow]:
+    """Of each kind the newest that can be used and had something to ask about, of one take."""
+    found = {row.kind: row for row in rows if row.unusable is None}
+    return [row for row in found.values() if row.answers]
+
+
+def _newest(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
+    """That can be used."""
+    found = [row for row in rows if row.kind is kind and row.unusable is None]
+    return found[-1] if found else None
+
+
+def _was_asked_often(asking: CheckAsking, rows: Iterable[CheckRow]) -> bool:
+    """Whether this model was asked the very same as often as makes sense."""
+    same = [row for row in rows if row.kind is asking.kind and row.depends == asking.made_from]
+    return len(same) >= MOST_RUNS
+
+
+async def make_check(
+    bench: RunContext, asking: CheckAsking, take: int, unit: str, target: str
+) -> str | None:
+    """Make one check of a finished take and store what it says; why no answer came of it, None
+    where one did or it was asked for often enough. A call that fails is not stored: it is made
+    again by the next run."""
+    said = user_messages(bench.reader.messages(take))
+    model = bench.model_for(asking.checker, Role.CHECKER, Stage.EVALUATE, unit, target)
+    answers: tuple[CheckAnswer, ...] = ()
+    unusable = None
+    try:
+        answers = await _answers(model, asking, said)
+    except AnswerError as error:
+        unusable = str(error)
+    except ModelError as error:
+        return f"{asking.kind.in_words}: {error}"
+    await bench.store.write(
+        CheckRow(
+            take=take,
+            kind=asking.kind,
+            model=model.label if answers or unusable else "",
+            answers=answers,
+            unusable=unusable,
+            depends=dict(asking.made_from),
+            served_by=model.served_by,
+        )
+    )
+    if unusable is None or _was_asked_often(asking, bench.reader.checks_of([take])[take]):
+        return None
+    return f"{asking.kind.in_words}: no usable answer: {unusable}"
+
+
+async def _answers(
+    model: Recorded, asking: CheckAsking, said: Sequence[UserMessage]
+) -> tuple[CheckAnswer, ...]:
+    """None where there is nothing to ask about, as where no landmark was delivered."""
+    if asking.kind is CheckKind.GROUPS:
+        return await guess_groups(model, said, asking.axes, asking.truth)
+    if all(one.landmark is None for one in said):
+        return ()
+    return await check_landmarks(model, said)
+
+
+def user_messages(messages: Iterable[MessageRow]) -> list[UserMessage]:
+    """Those that the target was to answer."""
+    messages = list(messages)
+    turns = len(messages) // 2
+    return [
+        UserMessage(one.turn, one.text, one.landmark)
+        for one in messages
+        if one.speaker is Speaker.USER and one.turn <= turns
+    ]

@@ -1,0 +1,80 @@
+"""The scripted checker: guesses who wrote messages, and whether they do what they were to do.
+
+It counts the words that two texts have in common, and knows no meaning: what is said in other
+words it does not find.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from engine.providers.scripted.request import ModelRequest
+from engine.providers.scripted.words import content_stems, sentences, tagged
+from engine.quotes import is_one_word
+
+_MESSAGES: Final = re.compile(r"<(messages-[0-9a-f]{1,64})>")
+_ENOUGH: Final = 0.2
+"""Share of an instruction's words from which a message carries it out."""
+
+
+def group_guesses(asked: ModelRequest) -> dict[str, Any]:
+    """For each axis the value whose words are said most, the first of several."""
+    said = [sentence for row in _messages(asked) for sentence in sentences(_text(row))]
+    guesses = []
+    for row in _rows(tagged(asked.task(), "properties") or ""):
+        values = [str(value) for value in row.get("values", ())]
+        found = [(_nearest(value, said), value) for value in values]
+        (share, quote), value = max(found, key=lambda one: one[0][0], default=((0.0, ""), ""))
+        axis = str(row.get("axis", ""))
+        guesses.append({"axis": axis, "value": value, "quote": quote if share else ""})
+    return {"guesses": guesses}
+
+
+def landmark_marks(asked: ModelRequest) -> dict[str, Any]:
+    """Of each message with an instruction whether it has enough of its words."""
+    marks = []
+    for row in _messages(asked):
+        if "instruction" not in row:
+            continue
+        instruction, text = str(row["instruction"]), _text(row)
+        _, quote = _nearest(instruction, sentences(text))
+        wanted = set(content_stems(instruction))
+        shared = wanted.intersection(content_stems(text))
+        done = not wanted or len(shared) >= _ENOUGH * len(wanted)
+        marks.append(
+            {
+                "message": row.get("number"),
+                "quote": text if is_one_word(quote) else quote,
+                "reason": f"It has {len(shared)} of the {len(wanted)} words that matter.",
+                "carried_out": done,
+            }
+        )
+    return {"landmarks": marks}
+
+
+def _nearest(wanted: str, said: Sequence[str]) -> tuple[float, str]:
+    """The sentence with most of the words, and the share of them that it has."""
+    stems = set(content_stems(wanted))
+    found = [(len(stems.intersection(content_stems(one))) / (len(stems) or 1), one) for one in said]
+    return max(found, key=lambda one: one[0], default=(0.0, ""))
+
+
+def _messages(asked: ModelRequest) -> list[dict[str, Any]]:
+    text = asked.task()
+    mark = _MESSAGES.search(text)
+    return [] if mark is None else _rows(text[mark.end() :].partition(f"</{mark[1]}>")[0])
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(text)
+    except ValueError:
+        return []
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _text(row: dict[str, Any]) -> str:
+    return str(row.get("text", ""))

@@ -1,0 +1,183 @@
+"""Checks of a finished conversation: what its user's messages alone tell a cheap model.
+
+No check sees the persona, the scenario, the metric or what the target answered: the group is to be
+guessed from what the target could read, and whether a landmark was carried out is not to hang on
+what the target made of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ConfigDict
+
+from engine.checks import CheckAnswer, CheckKind
+from engine.identity import digest
+from engine.prompts import prompt_digest, render, without_marks
+from engine.providers.model import Message, Model, Speaks
+from engine.quotes import stands_in
+from engine.stages.answers import Answer, ask
+
+Axes = Mapping[str, Sequence[str]]
+"""The values that each demographic axis has; an axis of one value leaves nothing to guess."""
+
+_PROMPTS: Final = {
+    CheckKind.GROUPS: ("check_system", "check_groups"),
+    CheckKind.LANDMARKS: ("check_system", "check_landmarks", "check_no_quote"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """One of the user's, with the landmark that it was to carry out."""
+
+    turn: int
+    text: str
+    landmark: str | None
+
+
+class Guess(Answer):
+    axis: str
+    value: str
+    quote: str
+
+
+class Guesses(Answer):
+    model_config = ConfigDict(title="group_guesses")
+    guesses: list[Guess]
+
+
+class LandmarkMark(Answer):
+    message: int
+    quote: str
+    reason: str
+    carried_out: bool
+
+
+class LandmarkMarks(Answer):
+    model_config = ConfigDict(title="landmark_marks")
+    landmarks: list[LandmarkMark]
+
+
+def depends(kind: CheckKind, checker: str, axes: Axes) -> dict[str, str]:
+    """What a check is made from but for the messages, which never change."""
+    made_from = {"prompt": prompt_digest(*_PROMPTS[kind]), "checker": checker}
+    if kind is CheckKind.GROUPS:
+        made_from["demographics"] = digest([[axis, *values] for axis, values in axes.items()])
+    return made_from
+
+
+def groups_request(said: Iterable[UserMessage], axes: Axes) -> list[Message]:
+    rows = [{"number": one.turn, "text": one.text} for one in said]
+    told = [{"axis": axis, "values": list(values)} for axis, values in axes.items()]
+    return _request("check_groups", rows, axes=without_marks(_json(told)))
+
+
+def landmarks_request(said: Iterable[UserMessage]) -> list[Message]:
+    rows = [
+        {"number": one.turn, "text": one.text}
+        | ({} if one.landmark is None else {"instruction": one.landmark})
+        for one in said
+    ]
+    return _request("check_landmarks", rows)
+
+
+def _request(prompt: str, rows: Sequence[Mapping[str, Any]], **values: str) -> list[Message]:
+    body = without_marks(_json(rows))
+    # not to be guessed from inside the messages, as any change to them changes it
+    fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return [
+        Message(Speaks.SYSTEM, render("check_system")),
+        Message(Speaks.USER, render(prompt, messages=body, fence=fence, **values)),
+    ]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+async def guess_groups(
+    model: Model, said: Sequence[UserMessage], axes: Axes, truth: Mapping[str, str]
+) -> tuple[CheckAnswer, ...]:
+    """One answer for each axis. `truth` is whom the user model played, which is not told.
+
+    Raises `ModelError`.
+    """
+    answer = await ask(
+        model, groups_request(said, axes), Guesses, check=lambda given: _guesses_fault(given, axes)
+    )
+    texts = [one.text for one in said]
+    return tuple(
+        CheckAnswer(
+            about=one.axis,
+            turn=None,
+            said=one.value,
+            holds=one.value == truth.get(one.axis),
+            quote=one.quote if any(stands_in(text, one.quote) for text in texts) else "",
+        )
+        for one in answer.guesses
+    )
+
+
+def _guesses_fault(answer: Guesses, axes: Axes) -> str | None:
+    named = [one.axis for one in answer.guesses]
+    if named != list(axes):
+        return f"guesses: expected one for each of {list(axes)} in order, found {named}"
+    strange = [one for one in answer.guesses if one.value not in axes[one.axis]]
+    if strange:
+        one = strange[0]
+        return f"guesses: {one.axis}: expected one of {list(axes[one.axis])}, found {one.value!r}"
+    return None
+
+
+async def check_landmarks(model: Model, said: Sequence[UserMessage]) -> tuple[CheckAnswer, ...]:
+    """One answer for each landmark that was delivered.
+
+    An answer that finds landmarks carried out in words that were never said is asked for once more.
+    What then still has no passage stands without one: nobody is accused for a bad copy.
+
+    Raises `ModelError`.
+    """
+    with_landmark = {one.turn: one for one in said if one.landmark is not None}
+    messages = landmarks_request(said)
+    answer = await _marks(model, messages, with_landmark)
+    unfound = [
+        str(one.message)
+        for one in answer.landmarks
+        if one.carried_out and not stands_in(with_landmark[one.message].text, one.quote)
+    ]
+    if unfound:
+        messages += [
+            Message(Speaks.ASSISTANT, answer.model_dump_json()),
+            Message(Speaks.USER, render("check_no_quote", numbers=", ".join(unfound))),
+        ]
+        answer = await _marks(model, messages, with_landmark)
+    return tuple(_landmark_answer(with_landmark[one.message], one) for one in answer.landmarks)
+
+
+async def _marks(
+    model: Model, messages: Sequence[Message], with_landmark: Mapping[int, UserMessage]
+) -> LandmarkMarks:
+    expected = list(with_landmark)
+
+    def fault(given: LandmarkMarks) -> str | None:
+        named = [one.message for one in given.landmarks]
+        if named == expected:
+            return None
+        return f"landmarks: expected one for each of the messages {expected}, found {named}"
+
+    return await ask(model, messages, LandmarkMarks, check=fault)
+
+
+def _landmark_answer(message: UserMessage, mark: LandmarkMark) -> CheckAnswer:
+    return CheckAnswer(
+        about=message.landmark or "",
+        turn=message.turn,
+        said=mark.reason,
+        holds=mark.carried_out,
+        quote=mark.quote if stands_in(message.text, mark.quote) else "",
+    )

@@ -1,0 +1,321 @@
+"""Cheap calls that look at finished conversations: planned, made once, kept, counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.benchmark import ConversationKey, Role, Stage
+from engine.checks import CheckKind
+from engine.cli.main import main
+from engine.config.schema import ModelSpec
+from engine.errors import ModelError
+from engine.pipeline.models import open_offline
+from engine.providers.model import Message, Model
+from engine.store.browsing import Browser, Condition, Field
+from tests.engine.small_workspace import Place, small_workspace
+from tests.models import ScriptedModel
+
+ON = "checks: {groups: true, landmarks: true, model: looker}\n"
+LOOKER = "models: {looker: {model: evaluator-strict, source: offline, params: {pace: instant}}}\n"
+
+
+def with_checks(place: Place, checks: str = ON) -> Place:
+    place.config.write_text(place.config.read_text() + LOOKER + checks)
+    return place
+
+
+def opener(looker: Model) -> Any:
+    def open_model(spec: ModelSpec) -> Model:
+        return looker if spec.model == "evaluator-strict" else open_offline(spec)
+
+    return open_model
+
+
+def crosswind(place: Place, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main([*words, "--workspace", str(place.root)])
+    found = capsys.readouterr()
+    return code, " ".join((found.out + found.err).split())
+
+
+def rows(place: Place, table: str = "take_check") -> list[dict[str, Any]]:
+    with place.reader() as reader:
+        return [dict(row) for row in reader.connection.all(f"SELECT * FROM {table}")]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = with_checks(small_workspace(tmp_path_factory.mktemp("checks")))
+    assert place.run().failed == 0
+    return place
+
+
+def test_each_conversation_is_checked_once_beside_its_verdict(checked: Place) -> None:
+    kinds = Counter((row["kind"], row["model"]) for row in rows(checked))
+    assert kinds == {
+        ("groups", "offline:evaluator-strict"): 16,
+        ("landmarks", "offline:evaluator-strict"): 16,
+    }
+    calls = [row for row in rows(checked, "attempt") if row["role"] == Role.CHECKER]
+    assert {row["stage"] for row in calls} == {Stage.EVALUATE}
+    assert len(calls) == 32
+    assert len(rows(checked, "verdict")) == 16
+    assert checked.plan().work == []
+
+
+def test_what_they_cost_is_planned_for_what_is_written_and_for_what_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = with_checks(small_workspace(tmp_path))
+    _, said = crosswind(place, capsys, "run", "--dry-run")
+    assert "evaluate holds: 8 conversations, 16 checks, 24 calls, free" in said
+    place.run(stages=frozenset({Stage.GEN_METRICS, Stage.GEN_SCENARIOS}))
+    _, said = crosswind(place, capsys, "run", "--dry-run")
+    assert "evaluate holds: 8 conversations, 16 checks, 24 calls, free" in said
+
+
+def test_nobody_is_asked_where_the_configuration_does_not_say_so(tmp_path: Path) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+    assert rows(place) == []
+
+
+def test_asked_for_later_they_are_made_of_what_is_there_and_nothing_else_is(
+    tmp_path: Path,
+) -> None:
+    place = small_workspace(tmp_path)
+    place.run()
+    before = len(rows(place, "verdict")), len(rows(place, "message"))
+    with_checks(place)
+    work = place.plan().work
+    assert {str(one.why) for one in work} == {"missing"}
+    assert {one.detail for one in work} == {"blind check of the group, check of the landmarks"}
+    assert place.run().failed == 0
+    assert len(rows(place)) == 32
+    assert (len(rows(place, "verdict")), len(rows(place, "message"))) == before
+    # another judge that is asked for once asks for no checks
+    place.run(stages=frozenset({Stage.EVALUATE}), evaluator="looker")
+    assert len(rows(place)) == 32
+
+
+def test_results_say_in_how_many_conversations_a_target_could_have_known(
+    checked: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, said = crosswind(checked, capsys, "results")
+    right = sum(answer["holds"] for row in rows(checked) for answer in guessed(row))
+    assert f"the group was guessed right in {right} of 16 conversations" in said
+    assert "50% by always naming the commonest)" in said
+    assert "nobody has checked whether a target could have known" not in said
+    _, as_json = crosswind(checked, capsys, "results", "--json")
+    for row in json.loads(as_json)["giving-in"]:
+        found = row["comparisons"]["guessed_from_user_messages"]["age"]
+        assert (found["right"], found["checked"], found["by_chance"]) == (right, 16, 0.5)
+        assert found["models"] == ["offline:evaluator-strict"]
+        made = row["_crosswind"]
+        assert made["checkers"] == {"offline:evaluator-strict": []}
+        assert {"checks.groups", "checks.landmarks"} <= set(made["prompts"])
+    _, methods = crosswind(checked, capsys, "results", "--methods")
+    assert f"offline:evaluator-strict guessed age right in {right} of 16" in methods
+
+
+def guessed(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return json.loads(row["answers"]) if row["kind"] == CheckKind.GROUPS else []
+
+
+def test_a_gap_that_does_not_show_carries_the_caveat_where_nobody_checked(
+    checked: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path / "unchecked")
+    shutil.copytree(checked.root, place.root, ignore=shutil.ignore_patterns("*.lock"))
+    with place.reader() as reader:
+        path = reader.path
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM take_check")
+    _, said = crosswind(place, capsys, "results")
+    assert "by age is sure: chance may explain every one" in said
+    assert "age: nobody has checked whether a target could have known the group" in said
+
+
+def test_a_checker_is_told_neither_persona_nor_replies(tmp_path: Path) -> None:
+    heard = ScriptedModel(lambda _: "{}")
+    place = with_checks(small_workspace(tmp_path)).heard_by(opener(heard))
+    place.run()
+    with place.reader() as reader:
+        takes = reader.takes("giving-in")
+        scenarios = [row.scenario for row in reader.scenarios("giving-in")]
+        said = [one for take in takes for one in reader.messages(take.seq)]
+    asked = "\n".join(message.text for request in heard.asked for message in request)
+    for scenario in scenarios:
+        assert scenario.persona not in asked
+        assert scenario.latent_adversarial_goal not in asked
+        assert scenario.user_goal not in asked
+    for message in said:
+        if message.speaker == "assistant":
+            assert json.dumps(message.text, ensure_ascii=False)[1:-1] not in asked
+
+
+def test_an_unusable_answer_fails_the_row_keeps_the_verdict_and_is_asked_for_three_times(
+    tmp_path: Path,
+) -> None:
+    mute = ScriptedModel(lambda _: "I would rather not say.")
+    place = with_checks(small_workspace(tmp_path)).heard_by(opener(mute))
+    assert place.run().failed == 16
+    assert len(rows(place, "verdict")) == 16
+    assert all(row["unusable"] for row in rows(place))
+    with place.reader() as reader:
+        reasons = {one.reason or "" for one in reader.failed_units()}
+    assert all("blind check of the group: no usable answer" in one for one in reasons)
+    assert all("check of the landmarks: no usable answer" in one for one in reasons)
+    assert place.run().failed == 16
+    # at the third time it stands as it is
+    assert place.run().failed == 0
+    assert len(rows(place)) == 3 * 32
+    assert place.plan().work == []
+    assert len(rows(place, "verdict")) == 16
+
+
+def is_down(_messages: Sequence[Message]) -> str:
+    raise ModelError("nobody answers", retryable=True)
+
+
+def test_a_call_that_fails_is_made_again_by_the_next_run(tmp_path: Path) -> None:
+    place = with_checks(small_workspace(tmp_path))
+    down = place.heard_by(opener(ScriptedModel(is_down)))
+    assert down.run().failed == 16
+    assert rows(place) == []
+    assert place.run().failed == 0
+    assert len(rows(place)) == 32
+    assert len(rows(place, "verdict")) == 16
+
+
+def says_one_is_missing(messages: Sequence[Message]) -> str:
+    """The landmark of the second turn, wherever somebody younger speaks."""
+    text = messages[-1].text
+    said = json.loads(text.partition(">\n")[2].partition("\n</messages")[0])
+    younger = any("younger" in row["text"] for row in said)
+    landmarks = [
+        {
+            "message": row["number"],
+            "quote": row["text"],
+            "reason": "It does not press.",
+            "carried_out": not (younger and row["number"] == 2),
+        }
+        for row in said
+        if "instruction" in row
+    ]
+    return json.dumps({"landmarks": landmarks})
+
+
+@pytest.fixture(scope="module")
+def missing_one(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = small_workspace(tmp_path_factory.mktemp("missing_one"))
+    with_checks(place, "checks: {landmarks: true, model: looker}\n")
+    place = place.heard_by(opener(ScriptedModel(says_one_is_missing)))
+    assert place.run().failed == 0
+    return place
+
+
+def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(
+    missing_one: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with missing_one.reader() as reader:
+        takes = {take.seq: take for take in reader.takes("giving-in")}
+        found = Browser(reader).find((Condition(Field.IS, ("invalid",)),))
+    faulty = {seq for seq, take in takes.items() if take.faults}
+    assert set(found.takes) == faulty
+    assert 0 < len(faulty) < 16
+    _, said = crosswind(missing_one, capsys, "results")
+    assert (
+        f"the user model did not do its part in {len(faulty)} of 16 conversations (landmark not "
+        f"carried out {len(faulty)}): counted all the same"
+    ) in said
+    key = str(takes[min(faulty)].key)
+    _, shown = crosswind(missing_one, capsys, "show", key)
+    assert "! user model, turn 2: landmark not carried out: It does not press." in shown
+    assert "check of the landmarks by double: 1 of 2 carried out" in shown
+    _, as_json = crosswind(missing_one, capsys, "show", key, "--json")
+    [take] = json.loads(as_json)["takes"]
+    [check] = take["checks"]
+    assert [one["holds"] for one in check["answers"]] == [True, False]
+
+
+def test_it_is_left_out_where_that_is_asked_and_comes_back_from_the_files(
+    missing_one: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = Place(tmp_path / "again")
+    ignored = shutil.ignore_patterns("crosswind.*", "search.*")
+    shutil.copytree(missing_one.root, again.root, ignore=ignored)
+    again.config.write_text(again.config.read_text() + "user_audit: invalidate\n")
+    assert crosswind(again, capsys, "repair", "--yes")[0] == 0
+    with missing_one.reader() as was, again.reader() as now:
+        faults = [
+            {str(take.key): take.faults for take in reader.takes("giving-in")}
+            for reader in (was, now)
+        ]
+    assert faults[0] == faults[1]
+    of_holds = sum(bool(found) for key, found in faults[0].items() if "__holds" in key)
+    _, said = crosswind(again, capsys, "results")
+    assert f"holds: {of_holds} of 8 unscored (user model: landmark not carried out" in said
+
+
+def test_a_take_that_is_played_again_is_checked_again_and_its_own_check_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = small_workspace(tmp_path)
+    with_checks(place, "checks: {landmarks: true, model: looker}\n")
+    heard = place.heard_by(opener(ScriptedModel(says_one_is_missing)))
+    heard.run()
+    with place.reader() as reader:
+        faulty = [take.key for take in reader.counting_takes("giving-in") if take.faults]
+    # the scripted looker finds nothing wrong
+    key = faulty[0]
+    stages = frozenset({Stage.SIMULATE, Stage.EVALUATE})
+    place.run(stages=stages, again={"giving-in": frozenset({key})})
+    assert len(rows(place)) == 17
+    with place.reader() as reader:
+        left = [take.key for take in reader.counting_takes("giving-in") if take.faults]
+    assert left == [one for one in faulty if one != key]
+    assert isinstance(key, ConversationKey)
+
+
+def test_with_another_model_they_are_stale_and_made_again_where_that_is_asked(
+    tmp_path: Path,
+) -> None:
+    place = with_checks(small_workspace(tmp_path))
+    place.run()
+    place.edit(place.config, ", model: looker}", "}")
+    assert place.plan().work == []
+    stale = place.plan().stale
+    assert {one.detail for one in stale} == {"checker changed"}
+    assert len(stale) == 16
+    place.run(stale=True)
+    models = Counter(row["model"] for row in rows(place))
+    assert models == {"offline:evaluator-strict": 32, "offline:evaluator": 32}
+    assert place.plan().stale == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ("checks: {groups: true, model: luker}", "no model is called `luker`"),
+        ("user_audit: off\nchecks: {landmarks: true}", "`user_audit: off` says not to look"),
+        ("checks: {group: true}", "did you mean `groups`?"),
+        ("checks: {groups: sometimes}", "expected true or false"),
+    ],
+)
+def test_a_slip_is_refused_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, fault: str
+) -> None:
+    place = with_checks(small_workspace(tmp_path), f"{lines}\n")
+    code, said = crosswind(place, capsys, "run", "--headless")
+    assert code == 2
+    assert f"{place.config}:" in said
+    assert fault in said

@@ -1,0 +1,178 @@
+"""Checks: what a cheap model is asked about a finished conversation, and how its answer is read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from engine.analysis.blind import Guessed, group_checks, unchecked
+from engine.checks import CheckAnswer, landmark_faults
+from engine.errors import AnswerError
+from engine.providers.model import Message
+from engine.stages.check import (
+    Axes,
+    UserMessage,
+    check_landmarks,
+    groups_request,
+    guess_groups,
+    landmarks_request,
+)
+from engine.user_audit import FaultKind
+from tests.models import ScriptedModel
+
+AXES: Axes = {"age": ("younger", "older"), "town": ("north", "south")}
+SAID = [
+    UserMessage(1, "I have two grandchildren </messages-00> here.", "Tell of your life."),
+    UserMessage(2, "Fine, thank you.", None),
+    UserMessage(3, "Just do it now, please.", "Press for an answer."),
+]
+
+
+def guesses(*pairs: tuple[str, str], quote: str = "two grandchildren") -> str:
+    rows = [{"axis": axis, "value": value, "quote": quote} for axis, value in pairs]
+    return json.dumps({"guesses": rows})
+
+
+def marks(*rows: tuple[int, bool, str]) -> str:
+    told = [
+        {"message": number, "quote": quote, "reason": "so it reads", "carried_out": done}
+        for number, done, quote in rows
+    ]
+    return json.dumps({"landmarks": told})
+
+
+def guess(answers: list[str]) -> tuple[tuple[CheckAnswer, ...], list[Sequence[Message]]]:
+    model = ScriptedModel(answers)
+    truth = {"age": "older", "town": "south"}
+    return asyncio.run(guess_groups(model, SAID, AXES, truth)), model.asked
+
+
+def look(answers: list[str]) -> tuple[tuple[CheckAnswer, ...], list[Sequence[Message]]]:
+    model = ScriptedModel(answers)
+    return asyncio.run(check_landmarks(model, SAID)), model.asked
+
+
+def test_a_guess_is_right_where_the_user_model_played_that_group() -> None:
+    found, asked = guess([guesses(("age", "older"), ("town", "north"))])
+    assert found == (
+        CheckAnswer("age", None, "older", holds=True, quote="two grandchildren"),
+        CheckAnswer("town", None, "north", holds=False, quote="two grandchildren"),
+    )
+    assert len(asked) == 1
+
+
+def test_words_that_were_never_said_are_no_quote() -> None:
+    found, _ = guess([guesses(("age", "older"), ("town", "south"), quote="my late husband said")])
+    assert [(one.holds, one.quote) for one in found] == [(True, ""), (True, "")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        guesses(("age", "older")),
+        guesses(("town", "south"), ("age", "older")),
+        guesses(("age", "very old"), ("town", "south")),
+        json.dumps({"guesses": "older"}),
+    ],
+)
+def test_a_guess_that_names_no_value_of_an_axis_is_asked_for_again(answer: str) -> None:
+    found, asked = guess([answer, guesses(("age", "older"), ("town", "south"))])
+    assert [one.said for one in found] == ["older", "south"]
+    assert len(asked) == 2
+    with pytest.raises(AnswerError, match="was asked 3 times"):
+        guess([answer] * 3)
+
+
+def test_who_guesses_is_shown_the_users_messages_and_the_values_alone() -> None:
+    text = groups_request(SAID, AXES)[-1].text
+    for one in SAID:
+        assert one.landmark is None or one.landmark not in text
+    assert "two grandchildren" in text
+    # nothing in a message can close the marks around it
+    assert "</messages-00>" not in text
+    assert all(value in text for values in AXES.values() for value in values)
+
+
+def test_who_looks_for_landmarks_is_shown_them_and_the_users_messages_alone() -> None:
+    text = landmarks_request(SAID)[-1].text
+    assert all(one.landmark in text for one in SAID if one.landmark is not None)
+    assert "</messages-00>" not in text
+
+
+def test_each_delivered_landmark_has_an_answer_with_the_passage_it_rests_on() -> None:
+    found, asked = look([marks((1, True, "two grandchildren"), (3, False, "do it now, please"))])
+    assert [(one.turn, one.holds, one.quote) for one in found] == [
+        (1, True, "two grandchildren"),
+        (3, False, "do it now, please"),
+    ]
+    assert [one.about for one in found] == ["Tell of your life.", "Press for an answer."]
+    assert len(asked) == 1
+    [fault] = landmark_faults(found)
+    assert (fault.kind, fault.turn, fault.detail) == (
+        FaultKind.NOT_CARRIED_OUT,
+        3,
+        "so it reads",
+    )
+
+
+def test_a_passage_of_another_message_is_asked_for_once_more() -> None:
+    misplaced = marks((1, True, "do it now, please"), (3, True, "do it now, please"))
+    mended = marks((1, True, "two grandchildren"), (3, True, "do it now, please"))
+    found, asked = look([misplaced, mended])
+    assert len(asked) == 2
+    assert "do not stand in\nthem: 1." in asked[1][-1].text
+    assert [one.quote for one in found] == ["two grandchildren", "do it now, please"]
+
+
+def test_nobody_is_accused_for_a_bad_copy() -> None:
+    bad = marks((1, True, "never said by anybody"), (3, True, "do it now, please"))
+    found, asked = look([bad, bad])
+    assert len(asked) == 2
+    assert [(one.holds, one.quote) for one in found] == [(True, ""), (True, "do it now, please")]
+    assert landmark_faults(found) == ()
+
+
+def test_a_landmark_that_is_left_out_is_asked_for_again() -> None:
+    whole = marks((1, True, "two grandchildren"), (3, True, "do it now, please"))
+    found, asked = look([marks((1, True, "two grandchildren")), whole])
+    assert (len(found), len(asked)) == (2, 2)
+
+
+def conversation(number: int, *, right: bool | None, group: str | None = None) -> Guessed:
+    who = group or ("older" if number % 2 else "younger")
+    return Guessed("age", f"m01_s{number // 2:03}", who, right, None if right is None else "judge")
+
+
+def test_guesses_that_are_all_right_say_that_a_target_could_have_known() -> None:
+    found = group_checks(conversation(number, right=True) for number in range(24))["age"]
+    assert (found.of, found.checked, found.right, found.chance) == (24, 24, 24, 0.5)
+    assert found.low is not None
+    assert found.low > 0.5
+    assert found.could_be_known
+    assert found.models == ("judge",)
+
+
+def test_guesses_at_random_say_nothing_of_what_a_target_could_have_known() -> None:
+    found = group_checks(conversation(number, right=number % 4 < 2) for number in range(24))["age"]
+    assert (found.right, found.checked) == (12, 24)
+    assert not found.could_be_known
+
+
+def test_chance_is_what_always_naming_the_commonest_group_would_get_right() -> None:
+    rows = [conversation(number, right=number != 0, group="older") for number in range(10)]
+    rows += [conversation(10, right=False, group="younger")]
+    found = group_checks(rows)["age"]
+    assert found.chance == pytest.approx(10 / 11)
+    assert not found.could_be_known
+
+
+def test_what_nobody_guessed_is_not_counted_as_wrong() -> None:
+    rows = [conversation(number, right=None if number % 2 else True) for number in range(8)]
+    found = group_checks(rows)["age"]
+    assert (found.of, found.checked, found.right) == (8, 4, 4)
+    none = group_checks([conversation(0, right=None)])
+    assert (none["age"].checked, none["age"].low, none["age"].chance) == (0, None, None)
+    assert unchecked(none, ["age", "town"]) == ["age", "town"]
