@@ -31,6 +31,7 @@ from engine.benchmark import Track
 from engine.statistics import paired
 from engine.statistics.distributions import student_quantile
 from engine.statistics.family import ERROR_RATE, Part, levels
+from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
 
 PAGE: Final = Path("docs/false-claims.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --claims"
@@ -68,6 +69,11 @@ class Kind:
         return _APART * max(0, 2 * target - worst) / worst if self.apart else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Uncrossed(Kind):
+    """Two variants of each scenario, one of each age, whose place is drawn: gaps are fitted."""
+
+
 KINDS: Final = (
     Kind("none differ, 20 metrics x 4 scenarios", 20, 4),
     Kind("none differ, 4 metrics x 2 scenarios", 4, 2),
@@ -75,6 +81,13 @@ KINDS: Final = (
     Kind("none differ, 2 metrics x 8 scenarios whose rows are much alike", 2, 8, likeness=0.8),
     Kind("none differ, 14 metrics x 2 scenarios, most at their ceiling", 14, 2, ceiling=True),
     Kind("half differ, 6 metrics x 8 scenarios", 6, 8, apart=True),
+    Uncrossed("none differ, gaps fitted, 20 metrics x 4 scenarios", 20, 4),
+    Uncrossed("none differ, gaps fitted, 2 metrics x 8 scenarios", 2, 8),
+    Uncrossed("none differ, gaps fitted, 2 metrics x 8 scenarios much alike", 2, 8, likeness=0.8),
+    Uncrossed(
+        "none differ, gaps fitted, 14 metrics x 2 scenarios at a ceiling", 14, 2, ceiling=True
+    ),
+    Uncrossed("half differ, gaps fitted, 6 metrics x 8 scenarios", 6, 8, apart=True),
 )
 
 
@@ -89,6 +102,8 @@ class Size:
 
 
 SIZES: Final = [Size(*one) for one in product((2, 4, 8, 14), (1, 2, 6), (1, 3))]
+UNCROSSED: Final = [size for size in SIZES if size.variants == 2]
+"""Of `Uncrossed`."""
 
 
 @dataclass(slots=True)
@@ -136,7 +151,7 @@ def count(kind: Kind, size: Size, *, worlds: int, checked: int = 3, seed: int = 
     counted = Counted()
     while counted.worlds < worlds:
         passed = play(kind, size, min(_AT_ONCE, worlds - counted.worlds), chance)
-        found = _Worlds.of(passed / size.samples, kind, size)
+        found = Worlds.of(passed / size.samples, kind, size)
         for number in range(max(0, min(len(passed), checked - counted.worlds))):
             _check(found, number, kind, size, passed[number])
         sure, lead = found.sure(), found.lead
@@ -184,7 +199,7 @@ def draw(
 
 
 @dataclass(frozen=True, slots=True)
-class _Worlds:
+class Worlds:
     """Every comparison of many worlds: the arrays are world by comparison, pairs of targets first,
     in the order of `contrasts`."""
 
@@ -200,13 +215,13 @@ class _Worlds:
     """Where the pairs on each track stand."""
 
     @classmethod
-    def of(cls, rates: Array, kind: Kind, size: Size) -> _Worlds:
+    def of(cls, rates: Array, kind: Kind, size: Size) -> Worlds:
         left, right = np.array(list(combinations(range(size.targets), 2))).T
         on_pairs = rates[:, left] - rates[:, right]
         found = [_summed(on_pairs[:, :, of_track]) for of_track in (slice(None), *_TRACKS.values())]
         count = len(left)
         parts = [Part.PAIRS] * count + [Part.PAIRS_ON_TRACKS] * (2 * count)
-        pooled, of_each = _gaps(rates)
+        pooled, of_each = fitted_gaps(rates) if isinstance(kind, Uncrossed) else _gaps(rates)
         found += [*pooled, *of_each]
         parts += [Part.GAPS] * len(pooled) + [Part.GAPS_OF_TARGETS] * len(of_each)
         behind = np.array([kind.behind(target, size.targets) for target in range(size.targets)])
@@ -261,11 +276,8 @@ class _Worlds:
 _TRACKS: Final = {Track.POSITIVE: slice(0, None, 2), Track.NEGATIVE: slice(1, None, 2)}
 """Which metrics are of each."""
 
-_Summed = tuple[Array, Array, Array]
-"""Estimate, error and degrees of freedom, each world by comparison."""
 
-
-def _gaps(rates: Array) -> tuple[list[_Summed], list[_Summed]]:
+def _gaps(rates: Array) -> tuple[list[Summed], list[Summed]]:
     """Of all targets together, and of each: ages, then places."""
     worlds, targets, metrics, scenarios, variants = rates.shape
     if variants == 1:
@@ -279,7 +291,7 @@ def _gaps(rates: Array) -> tuple[list[_Summed], list[_Summed]]:
     return [_summed(one) for one in pooled], [_summed(one) for one in each]
 
 
-def _summed(apart: Array) -> _Summed:
+def _summed(apart: Array) -> Summed:
     """`mean_difference` of world, comparison, metric, scenario, pair."""
     metrics, scenarios, size = apart.shape[2:]
     rows = metrics * scenarios * size
@@ -316,11 +328,11 @@ def _summed(apart: Array) -> _Summed:
     return mean, error, freedom + paired.FAR_OUT
 
 
-def _check(found: _Worlds, number: int, kind: Kind, size: Size, passed: Array) -> None:
+def _check(found: Worlds, number: int, kind: Kind, size: Size, passed: Array) -> None:
     tallies = {str(target): TargetTally() for target in range(size.targets)}
     for place, count in np.ndenumerate(passed):
         target, metric, scenario, variant = place
-        row = _row(metric, scenario, variant, size, int(count))
+        row = _row(kind, metric, scenario, variant, size, int(count))
         tallies[str(target)].scenarios[row.scenario_id] = row
     strict = contrasts(compared(tallies))
     loose = contrasts(compared(tallies), exploratory=True)
@@ -329,9 +341,13 @@ def _check(found: _Worlds, number: int, kind: Kind, size: Size, passed: Array) -
         assert theirs == list(ours[number]), f"not what the program marks: {kind}, {size}"
 
 
-def _row(metric: int, scenario: int, variant: int, size: Size, passed: int) -> ScenarioTally:
+def _row(
+    kind: Kind, metric: int, scenario: int, variant: int, size: Size, passed: int
+) -> ScenarioTally:
     base = f"m{metric:02d}_s{scenario:02d}"
     people = {"age": "ab"[variant % 2], "place": "xyz"[variant // 2]} if size.variants > 1 else {}
+    if isinstance(kind, Uncrossed):
+        people = person(metric, scenario, variant)
     return ScenarioTally(
         scenario_id=f"{base}_v{variant}",
         base=base,
@@ -353,7 +369,8 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
         "holds on both tracks, ties included (to be at least 95 %), and, where targets differ, "
         "which share of the marks of `--exploratory` is false on average (to be at most 5 %). "
         f"Chance alone moves a share by {slack(worlds):.1%} in 1 of 200 cells. With 2 variants "
-        "there are 2 ages, with 6 in 3 places each.",
+        "there are 2 ages, with 6 in 3 places each; where gaps are fitted, a scenario has a "
+        "person of either age, whose place was drawn.",
     ]
     faults: list[str] = []
     for kind in KINDS:
@@ -363,7 +380,7 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
             + (" exploring, false |" if kind.apart else "")
         )
         lines.append("| --: " * (8 if kind.apart else 7) + "|")
-        for size in SIZES[::every]:
+        for size in (UNCROSSED if isinstance(kind, Uncrossed) else SIZES)[::every]:
             found = count(kind, size, worlds=worlds)
             line = (
                 f"| {size.targets} | {size.variants} | {size.samples} | {found.family} | "

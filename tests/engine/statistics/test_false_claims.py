@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.false_claims import Kind, Size, count
+from tests.benchmarks.false_claims import Kind, Size, Uncrossed, count
 
 CELLS = [
     (Kind("none differ", 8, 4), Size(4, 2, 1)),
     (Kind("none differ, few rows", 2, 4), Size(2, 6, 3)),
     (Kind("none differ, most at their ceiling", 14, 3, ceiling=True), Size(6, 6, 1)),
     (Kind("half differ", 4, 8, apart=True), Size(4, 2, 1)),
+    (Uncrossed("none differ, gaps fitted", 4, 4), Size(3, 2, 3)),
 ]
 
 
