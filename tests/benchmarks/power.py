@@ -1,0 +1,121 @@
+"""How often the difference that `run --dry-run` names is marked, when two targets truly differ by
+it: `python -m tests.benchmarks.coverage --power [--worlds N] [--write]`.
+
+Worlds are drawn as the plan assumes: a common pass rate, rows of one base scenario as alike as is
+said, targets that pass and fail independently. The others of several targets are all alike, between
+the two that differ. `--write` keeps the table in docs/power.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from itertools import product
+from math import comb, sqrt
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from engine.statistics.family import Part, levels
+from engine.statistics.power import POWER, Assumed, Plan, smallest_difference
+from tests.benchmarks.false_claims import Kind, Size, Worlds
+
+PAGE: Final = Path("docs/power.md")
+COMMAND: Final = "python -m tests.benchmarks.coverage --power"
+TARGETS: Final = (2, 5, 14)
+PLANS: Final = (
+    Plan(metrics=4, scenarios=8, variants=1, samples=1),
+    Plan(metrics=4, scenarios=8, variants=2, samples=2),
+    Plan(metrics=10, scenarios=4, variants=2, samples=1),
+    Plan(metrics=20, scenarios=4, variants=1, samples=1),
+    Plan(metrics=20, scenarios=4, variants=6, samples=1),
+    Plan(metrics=2, scenarios=30, variants=2, samples=1),
+)
+_NEAR: Final = 0.03
+"""By how much a share may fall short of 80 %, beside chance."""
+
+
+def named(plan: Plan, targets: int) -> float | None:
+    """What `--dry-run` says of all metrics, before anything is played."""
+    return smallest_difference(plan, level=levels(_family(plan, targets))[Part.PAIRS])
+
+
+def _family(plan: Plan, targets: int) -> Counter[Part]:
+    pairs, gaps = comb(targets, 2), {1: 0, 2: 1, 6: 4}[plan.variants]
+    return Counter(
+        {
+            Part.PAIRS: pairs,
+            Part.PAIRS_ON_TRACKS: 2 * pairs,
+            Part.GAPS: gaps,
+            Part.GAPS_OF_TARGETS: gaps * targets,
+        }
+    )
+
+
+def marked(plan: Plan, targets: int, difference: float, *, worlds: int, seed: int = 1) -> float:
+    """In which share of worlds the first target is marked as better than the second."""
+    chance = np.random.default_rng([seed, targets, *f"{plan}".encode()])
+    assumed = Assumed()
+    rates = np.full(targets, assumed.rate)
+    rates[:2] += difference / 2, -difference / 2
+    alike = (1 - assumed.correlation) / assumed.correlation
+    size = Size(targets, plan.variants, plan.samples)
+    kind = Kind("planned", plan.metrics, plan.scenarios)
+    found = 0
+    for start in range(0, worlds, 50):
+        shape = (min(50, worlds - start), targets, plan.metrics, plan.scenarios, 1)
+        by_target = rates[None, :, None, None, None]
+        odds = chance.beta(by_target * alike, (1 - by_target) * alike, shape)
+        odds = np.repeat(odds, plan.variants, axis=4)
+        passed = chance.binomial(plan.samples, odds) / plan.samples
+        compared = Worlds.of(passed, kind, size)
+        found += int((compared.sure()[:, 0] & (compared.estimate[:, 0] > 0)).sum())
+    return found / worlds
+
+
+def table(worlds: int) -> tuple[list[str], list[str]]:
+    """The lines of a Markdown page, and what is marked too seldom."""
+    assumed, slack = Assumed(), 2.6 * sqrt(POWER * (1 - POWER) / worlds)
+    lines = [
+        "# Power",
+        "",
+        f"What `{COMMAND} --worlds {worlds}` printed: `crosswind run --dry-run` names the smallest "
+        "difference between two targets that is marked ✓ 4 times out of 5, among all that the "
+        "results will compare. Where two targets truly differ by it, as a plan assumes (pass rates "
+        f"about {assumed.rate:.0%}, an intra-class correlation of {assumed.correlation:g}, targets "
+        f"that pass and fail independently), it was marked in so many of {worlds:,} drawn worlds. "
+        f"Chance alone moves a share by {slack:.1%} in 1 of 200 cells. Two rates that lie far "
+        "apart vary less than two in the middle between them, so that large differences are "
+        "marked more often than is promised.",
+        "",
+        "| metrics | scenarios | variants | samples | targets | difference | marked |",
+        "| --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    faults: list[str] = []
+    for plan, targets in product(PLANS, TARGETS):
+        difference = named(plan, targets)
+        assert difference is not None
+        share = marked(plan, targets, difference, worlds=worlds)
+        line = (
+            f"| {plan.metrics} | {plan.scenarios} | {plan.variants} | {plan.samples} | {targets} | "
+            f"{difference * 100:.0f} points | {share:.1%} |"
+        )
+        lines.append(line)
+        sys.stderr.write(f"{line}\n")
+        if share < POWER - _NEAR - slack:
+            faults.append(f"{plan}, {targets} targets: marked in {share:.1%}, too seldom")
+    return lines, faults
+
+
+def report(worlds: int, *, write: bool) -> int:
+    """Print the table, or keep it; 1 where a share falls short of 80 %."""
+    lines, faults = table(worlds)
+    text = "\n".join([*lines, ""])
+    if write:
+        PAGE.write_text(text)
+    else:
+        sys.stdout.write(text)
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    return int(bool(faults))
