@@ -402,8 +402,9 @@ class Analysis:
     judges: Sequence[JudgeInfo]
     headline_rule: str
     """How several verdicts on one conversation become the one that counts, in a sentence."""
-    correlation: float
-    """How alike the rows of one base scenario are (intra-class), pooled over the run."""
+    correlation: float | None
+    """How alike the rows of one base scenario are (intra-class), pooled over the run; None where
+    that cannot be told: each base scenario counts as one row then."""
     scripted_models: Sequence[str] = ()
     """The labels of those that took part: they are no language models."""
     others: Sequence[ServedByOthers] = ()

@@ -22,28 +22,38 @@ from engine.user_audit import FaultKind
 
 RATES: Final = (
     "Pass rates are means over rows, a row being what counts for one conversation. Their 95 % "
-    "intervals are Wilson's (1927) with n_e in place of n and Student's t in place of z. "
-    "n_e = p(1 − p) / V, where V is the variance of the mean over base scenarios within their "
-    "metric, with C / (C − 1) for C base scenarios, moderated (Smyth 2004, eq. 5) with the one "
-    "that is expected, p(1 − p) · deff / n, each weighted by its degrees of freedom, never below "
-    "the former, plus ¼((p − ½) / C)² for base scenarios of a kind that was not met; "
+    "intervals are Wilson's (1927) with n_e in place of n and Student's t in place of z, on f + "
+    "max(f, 4) degrees of freedom, f being the base scenarios less the metrics. n_e = p(1 − p) / "
+    "V, where V is the variance of the mean over base scenarios within their metric, with C / (C − "
+    "1) for its C base scenarios (metrics of a single one taken together), moderated (Smyth 2004, "
+    "eq. 5) with the one that is expected, p(1 − p) · deff / n less what the difference between "
+    "metrics explains, the former weighing f and the latter 4 for each metric, never below the "
+    "former, plus ¼((p − ½) / B)² for base scenarios of a kind that was not met, B being all of "
+    "them; n_e is at most what is expected at ρ = 0, and n / deff where all rows pass or all fail; "
     "deff = 1 + (m′ − 1)ρ (Kish 1965), m′ being the size-weighted mean number of rows of a base "
     "scenario and ρ their intra-class correlation, pooled over the run"
 )
 COMPARING: Final = (
-    "Targets are compared on the scenarios that both were judged on: the mean difference of their "
-    "pass rates, with Student's t and a standard error over base scenarios within their metric, "
-    "its square moderated (Smyth 2004) with the variance that such differences are expected to "
-    "have, and at least ½ / n_e², n_e being pairs / deff. Demographic gaps are taken between "
-    "variants of one base scenario: where every combination of people stands in each, between "
-    "variants that differ in one axis alone, by the same formulas; else by least squares with an "
-    "effect of each base scenario and all axes together, the errors clustered by base scenario"
+    "Targets are compared on the scenarios that both were judged on, each with its rate over "
+    "samples: the mean difference, with Student's t and a standard error over base scenarios about "
+    "the mean of their metric, which is drawn towards that of all by the weight of 2 of them. Its "
+    "square is moderated (Smyth 2004) with the variance that such differences are expected to "
+    "have, which weighs 6 degrees of freedom, and is at least ½ / n_e², n_e being pairs / deff; "
+    "the degrees of freedom are Satterthwaite's (1946) and 2 more. Demographic gaps are taken "
+    "between variants of one base scenario: where every combination of people stands in each, "
+    "between variants that differ in one axis alone, by the same formulas; else by least squares "
+    "with an effect of each base scenario and all axes together, the errors clustered by base "
+    "scenario and moderated likewise"
 )
 AGREEMENT: Final = (
     "Agreement of samples, judges and passes is given as the share of pairs of answers that agree, "
-    "Gwet's AC1 (2008) and Krippendorff's α for nominal data (2013), with Wilson's interval over "
-    "the effective number that a jackknife over base scenarios gives (Efron 1982)"
+    "Gwet's AC1 (2008) and Krippendorff's α for nominal data (2013), with Wilson's interval and "
+    "Student's t over the effective number that a jackknife over base scenarios gives (Efron "
+    "1982); for AC1 and α it is the interval of (1 + c) / 2, and the number is bounded by that of "
+    "independent scenarios (for α by twice that, and by more where scenarios were answered more "
+    "than twice)"
 )
+_ONE_ROW: Final = "so that each base scenario counts as one row"
 
 
 OF_ALL: Final = (
@@ -183,7 +193,9 @@ def _guessed(check: GroupCheck) -> str:
 
 
 def _formulas(analysis: Analysis) -> list[str]:
-    said = [f"{RATES} (ρ = {coefficient(analysis.correlation)} here)."]
+    known = analysis.correlation
+    here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
+    said = [f"{RATES} (ρ {here})."]
     family = analysis.family
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())

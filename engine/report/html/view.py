@@ -320,6 +320,9 @@ def _makers(analysis: Analysis) -> Iterator[str]:
         yield f"Behind the targets: {listed(models)}."
     if isinstance(analysis, Overall):
         return
+    if analysis.correlation is None:
+        yield "How alike rows of one base scenario are cannot be told: each counts as one row."
+        return
     yield (
         "Rows of one base scenario resemble each other: their intra-class correlation, pooled over "
         f"the run, is {analysis.correlation:.2f} (0 not at all, 1 as if they were one)."

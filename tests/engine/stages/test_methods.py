@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import sqrt
+
+import pytest
 
 from engine.analysis.methods import AGREEMENT, COMPARING, RATES, methods
 from engine.analysis.provenance import Provenance
+from engine.statistics import paired
+from engine.statistics.agreement import agreement
+from engine.statistics.clusters import Cluster
+from engine.statistics.distributions import critical, wilson
+from engine.statistics.rates import metric_rate
 from tests.engine.stages.verdicts import analysed, outcomes
 
 MADE = Provenance(
@@ -59,3 +68,71 @@ def test_of_nothing_only_that_is_said() -> None:
     unscored = methods(analysed(outcomes({"holds": "?? ??"})))
     assert "0 of 4 conversations were scored (no usable verdict 4)." in unscored[1]
     assert len(unscored) == 2
+
+
+# What the sentences say of the formulas is what is computed
+
+
+def _spread(clusters: Sequence[Cluster]) -> float:
+    """Of the mean, with C / (C - 1), of base scenarios of as many rows each."""
+    means = [one.mean for one in clusters]
+    middle, count = sum(means) / len(means), len(means)
+    return sum((mean - middle) ** 2 for mean in means) / (count - 1) / count
+
+
+def test_the_effective_number_of_a_metric_is_what_the_sentence_says() -> None:
+    clusters = [Cluster.passing(passed, 4) for passed in (4, 1, 3, 0, 2, 4)]
+    rho, rows, count = 0.2, 24, 6
+    found = metric_rate(clusters, rho)
+    assert found is not None
+    p, own = found.rate, _spread(clusters)
+    deff = 1 + (4 - 1) * rho
+    worth = rows / deff
+    drawn = (worth * p + p) / (worth + 1)
+    expected = p * (1 - p) * deff / rows * min(1.0, drawn * (1 - drawn) / (p * (1 - p)))
+    freedom = count - 1
+    moderated = (freedom * own + 4 * expected) / (freedom + 4)
+    variance = max(moderated, own) + 0.25 * ((p - 0.5) / count) ** 2
+    assert found.effective == pytest.approx(min(p * (1 - p) / variance, rows))
+    assert found.freedom == freedom + max(freedom, 4)
+    assert found.interval == wilson(p, found.effective, critical(found.freedom))
+    always = metric_rate([Cluster.passing(4, 4)] * 6, rho)
+    assert always is not None
+    assert always.effective == pytest.approx(rows / deff)
+    for said in ("f + max(f, 4) degrees", "the latter 4 for each metric", "plus ¼((p − ½) / B)²"):
+        assert said in RATES
+
+
+def test_the_weights_in_a_difference_are_those_that_the_sentence_says() -> None:
+    assert f"by the weight of {paired._BORROWED} of them" in COMPARING
+    assert f"weighs {paired._EXPECTED_FREEDOM} degrees of freedom" in COMPARING
+    assert f"degrees of freedom are Satterthwaite's (1946) and {paired.FAR_OUT} more" in COMPARING
+    assert paired._FEWEST_PAIRS == 0.5
+    assert "at least ½ / n_e²" in COMPARING
+    # nothing differs, and no likeness can be seen: each of 9 base scenarios is one pair
+    found = paired.mean_difference([[Cluster.of([0.0, 0.0])] * 9])
+    assert found is not None
+    assert found.error == pytest.approx(sqrt(0.5) / 9)
+
+
+def test_agreement_is_bounded_as_the_sentence_says() -> None:
+    answers = [(True, True)] * 9 + [(False, False)] * 9
+    found = agreement(answers)
+    assert found is not None
+    assert found.ac1 is not None
+    assert found.alpha is not None
+    # all agree, so that there is no error but the bound: n D (1 + c), D disagreeing by chance
+    by_chance = {"ac1": 0.5, "alpha": 2 * 18 * 18 / (36 * 35)}
+    for figure, worth, freedom in (
+        (found.ac1, 18 * by_chance["ac1"] * 2, 2 * 17),
+        (found.alpha, 2 * 18 * by_chance["alpha"] * 2, 17),
+    ):
+        assert figure.interval is not None
+        shares = wilson(1.0, worth, critical(freedom))
+        assert figure.interval.low == pytest.approx(2 * shares.low - 1)
+    assert "the interval of (1 + c) / 2" in AGREEMENT
+
+
+def test_where_no_likeness_can_be_told_that_is_said() -> None:
+    [_, _, formulas] = methods(analysed(outcomes({"holds": "++ ++ ++", "wavers": "-- -- --"})))
+    assert "(ρ unknown here, so that each base scenario counts as one row)" in formulas
