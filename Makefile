@@ -67,7 +67,7 @@ bench: $(STAMP) ## measure everything that has a figure, as a Markdown table; ta
 docs: $(STAMP) ## build the manual into build/manual/site, strictly
 	@$(BIN)/python -m docs.manual
 
-docs-serve: $(STAMP) ## show the manual in a browser while it is written
+docs-serve: $(STAMP) ## show the manual in a browser, with its search, while it is written
 	@$(BIN)/python -m docs.manual --serve
 
 pictures: $(STAMP) ## draw the pictures in docs/ from the real app, and record its demo
