@@ -56,13 +56,18 @@ def price_stop(progress: Progress) -> str | None:
     return found
 
 
+_COUNTED: Final = {Stage.GEN_SCENARIOS: " metrics and variants"}
+"""What the rows of a stage are, where one would take them for something else: here one is all base
+scenarios of a metric, or one rewrite."""
+
+
 def stage_line(progress: Progress, name: str, stage: Stage, turns: int) -> str | None:
     """`sycophancy simulate 24/64 · a 8/32 · b 16/32 · 1 failed · 3.2/s · 12 s left`; None where
     there was nothing to do."""
     tally = progress.stages[name, stage]
     if not tally.total:
         return None
-    parts = [f"{name} {stage} {tally.settled}/{tally.total}"]
+    parts = [f"{name} {stage} {tally.settled}/{tally.total}{_COUNTED.get(stage, '')}"]
     rate, left = 0.0, 0.0
     if stage in {Stage.SIMULATE, Stage.EVALUATE}:
         for target, one in progress.targets_of(name).items():
