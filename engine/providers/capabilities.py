@@ -154,9 +154,8 @@ def lesson(
     if failure.cause is not Cause.STATUS or not teaches:
         return None
     # the request that a server shows has the names of all that is in it, and blames none of them
-    beside = failure.message if broke_on_form else _beside_the_request(failure.message)
-    shows_request = beside != failure.message
-    failure = replace(failure, message=beside)
+    if not broke_on_form:
+        failure = replace(failure, message=_beside_the_request(failure.message))
     text = f"{failure.param} {failure.code} {failure.message}"
     about_shape = _ABOUT_SHAPE.search(text) is not None
     # what was left out already cannot be what it refuses now
@@ -173,8 +172,10 @@ def lesson(
         note = f"takes no {bound.group()} in a schema: counts and ranges are left out from now on"
         return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
-    if lower is not None and shows_request and not about_shape:
-        lower = steps[-1]  # what tells the least is answered by what every server takes
+    if lower is not None and not about_shape and not refused_pair:
+        # what names nothing is answered once, by what every server takes: a 400 is no reason to try
+        # again and again, which others do not either
+        lower = steps[-1]
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:
         note = (

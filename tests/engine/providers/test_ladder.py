@@ -133,6 +133,13 @@ def test_a_refusal_without_a_reason_is_a_guess() -> None:
     assert taught("Bad request") is None
 
 
+def test_a_refusal_without_a_reason_is_asked_differently_once_and_no_more() -> None:
+    found = taught("Bad request", shaped=True)
+    assert found is not None
+    assert found.learned.step is Step.PROMPT
+    assert taught("Bad request", shaped=True, learned=found.learned) is None
+
+
 def test_a_router_without_a_match_for_the_parameters_is_asked_for_less() -> None:
     found = taught(
         "No endpoints found that support the provided 'parameters'", status=404, shaped=True
