@@ -235,8 +235,8 @@ function conversation(talks) {
   const sides = talks.map(turnsOf);
   const last = Math.max(0, ...sides.flatMap((side) => [...side.keys()]));
   for (let turn = 1; turn <= last; turn += 1) {
-    row("turn", sides.map((side, n) => (side.has(turn)
-      ? make("section", { id: turnId(n, turn), class: "turn", tabindex: "-1", "aria-label": `Turn ${turn}` },
+    row("turns", sides.map((side, n) => (side.has(turn)
+      ? make("section", { id: turnId(n, turn), class: "turn", tabindex: "-1", "aria-label": `Turn ${turn} of ${talks[n].conv_id}` },
           make("h3", { class: "number" }, `Turn ${turn}`), side.get(turn).map(message))
       : make("p", { class: "soft" }, "It had ended."))));
   }
