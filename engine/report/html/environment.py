@@ -33,6 +33,8 @@ from engine.report.scale import RATES
 
 _MOST_PAIRS: Final = 24
 """Pairs that are shown at once; more of them are folded away, the clearest ones first."""
+_MOST_COLUMNS: Final = 14
+"""Targets that stand side by side in a table, as many as a sheet of paper is wide."""
 _FINDING_TITLES: Final = {
     Kind.SURE: "Sure",
     Kind.OPEN: "Seen, but it may be chance",
@@ -54,6 +56,7 @@ def environment() -> Environment:
     made.globals |= {
         "finding_titles": _FINDING_TITLES,
         "marks": MARKS,
+        "most_columns": _MOST_COLUMNS,
         "most_pairs": _MOST_PAIRS,
         "no_coefficient": NO_COEFFICIENT,
         "rates": RATES,
