@@ -299,7 +299,7 @@ def _notes(about: About) -> list[str]:
         notes.append(about.scripted_note)
     if about.left_out.conversations:
         notes.append(
-            f"{about.left_out.conversations} stored conversations are not part of the present "
+            f"{about.left_out.conversations:,} stored conversations are not part of the present "
             "benchmark and are not counted."
         )
     if about.left_out.targets:
@@ -307,7 +307,7 @@ def _notes(about: About) -> list[str]:
         notes.append(f"Targets no longer in the configuration: {gone}")
     for judge, count in about.other_judges.items():
         notes.append(
-            f"{count} conversations count by the verdicts of {judge}, which is no judge of the "
+            f"{count:,} conversations count by the verdicts of {judge}, which is no judge of the "
             "present configuration; `run --stale` has them judged anew."
         )
     if about.counted_otherwise:
@@ -318,7 +318,7 @@ def _notes(about: About) -> list[str]:
         )
     for judge, count in about.silent_judges.items():
         notes.append(
-            f"{count} conversations count without every verdict of {judge}, which is a judge of "
+            f"{count:,} conversations count without every verdict of {judge}, which is a judge of "
             "the present configuration; `run` asks it again."
         )
     return notes

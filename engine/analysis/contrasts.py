@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -35,6 +35,8 @@ class Pair:
     left: str
     right: str
     difference: Difference
+    rows: int
+    """Conversations of both that it rests on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,37 @@ def contrasts(found: Compared, *, exploratory: bool = False) -> Contrasts:
 def _pairs(tallies: Mapping[str, TargetTally]) -> list[Pair]:
     """Those on the widest set of metrics first."""
     answers = {track: _answers_on(tallies, track) for track in Track}
+    scored = {target: _scored(found) for target, found in tallies.items()}
     found: dict[Track | None, list[Pair]] = {track: [] for track in (None, *Track)}
     for left, right in combinations(tallies, 2):
         strata = {track: differences(on[left], on[right]) for track, on in answers.items()}
         whole = [stratum for of_track in strata.values() for stratum in of_track]
+        rows = _shared(scored[left], scored[right])
         for track, of_track in [(None, whole), *strata.items()]:
             difference = mean_difference(of_track)
             if difference is not None:
-                found[track].append(Pair(track, left, right, difference))
+                count = rows.total() if track is None else rows[track]
+                found[track].append(Pair(track, left, right, difference, count))
     if not all(found.values()):
         found.pop(None)  # one track alone is all metrics
     return [pair for listed in found.values() for pair in listed]
+
+
+def _scored(found: TargetTally) -> dict[str, tuple[Track, int]]:
+    """How many of its conversations, by scenario."""
+    return {one.scenario_id: (one.track, one.scored) for one in found.scenarios.values()}
+
+
+def _shared(
+    left: Mapping[str, tuple[Track, int]], right: Mapping[str, tuple[Track, int]]
+) -> Counter[Track]:
+    """Conversations of both on scenarios that both were scored on."""
+    rows = Counter[Track]()
+    for scenario, (track, count) in left.items():
+        _, others = right.get(scenario, (track, 0))
+        if count and others:
+            rows[track] += count + others
+    return rows
 
 
 def comparison(pair: Pair, marked: Adjusted) -> Comparison:
@@ -102,7 +124,7 @@ def comparison(pair: Pair, marked: Adjusted) -> Comparison:
         p=pair.difference.p,
         p_adjusted=marked.p,
         base_scenarios=pair.difference.clusters,
-        rows=pair.difference.pairs,
+        rows=pair.rows,
         error=pair.difference.error,
         freedom=pair.difference.freedom,
     )

@@ -233,7 +233,7 @@ class Comparison:
     """Among all of the family, by the procedure of `low` and `high`."""
     base_scenarios: int
     rows: int
-    """Scenarios (variants counted singly) that both were scored on."""
+    """Conversations of both, on scenarios (variants counted singly) that both were scored on."""
     error: float | None = None
     """Standard error of `difference`; None where there are fewer than two scenarios."""
     freedom: int = 0
@@ -265,7 +265,7 @@ class Gap:
     """All as of a `Comparison`."""
     base_scenarios: int
     rows: int
-    """Scenarios (variants counted singly), with each target, that it rests on."""
+    """Conversations that it rests on."""
 
     @property
     def sure(self) -> bool:

@@ -525,7 +525,7 @@ def _samples_of_many(split: Mapping[str, Concord], together: Sequence[Concord]) 
     pooled = next((one for one in together if one.between == "samples"), None)
     text = f"samples of {len(split)} targets disagree"
     if pooled is not None:
-        text += f" in {_share(pooled)}{_coefficients(pooled)}"
+        text += f" in {_share(pooled)}, counted with each target{_coefficients(pooled)}"
     return f"{text}; least {least}, {_share(split[least])}; most {most}, {_share(split[most])}"
 
 

@@ -224,7 +224,7 @@ def _pairs(
     """Each with the number of benchmarks that it is the mean of."""
     for of, mean in means.items():
         if mean is not None:
-            yield Pair(*of, mean), sum(one.error is not None for one in differences[of])
+            yield Pair(*of, mean, mean.pairs), sum(one.error is not None for one in differences[of])
 
 
 def _ranked(found: Overall, track: Track) -> list[str]:

@@ -39,7 +39,7 @@ class Gap:
     """None for all targets pooled."""
     difference: Difference
     rows: int
-    """Variants, each with each target, that it rests on."""
+    """Conversations that it rests on."""
 
 
 def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
@@ -72,7 +72,14 @@ def _crossed(variants: Sequence[Variant]) -> bool:
 def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
     axes = {axis for found in variants.values() for one in found for axis in one.demographic}
     rows = [
-        Row(one.metric, one.base, (played, one.metric, one.base), one.demographic, one.rate)
+        Row(
+            one.metric,
+            one.base,
+            (played, one.metric, one.base),
+            one.demographic,
+            one.rate,
+            one.scored,
+        )
         for played, found in variants.items()
         for one in found
         if one.scored and one.demographic.keys() == axes
@@ -88,10 +95,11 @@ def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> li
 
 def _paired(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
     pool: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    rows = Counter[tuple[str, str, str]]()
     for listed in variants.values():
-        _add_differences(listed, pool)
+        _add_differences(listed, pool, rows)
     return [
-        Gap(*values, target, difference, 2 * difference.pairs)
+        Gap(*values, target, difference, rows[values])
         for values, strata in sorted(pool.items())
         if (difference := mean_difference(_strata(strata)))
     ]
@@ -101,17 +109,20 @@ _ByValues = defaultdict[tuple[str, str, str], defaultdict[str, defaultdict[str, 
 """(axis, left, right) -> metric -> base scenario -> differences."""
 
 
-def _add_differences(variants: Sequence[Variant], found: _ByValues) -> None:
-    matched: defaultdict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[str, float]]
+def _add_differences(
+    variants: Sequence[Variant], found: _ByValues, rows: Counter[tuple[str, str, str]]
+) -> None:
+    matched: defaultdict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[str, Variant]]
     matched = defaultdict(dict)
     for one in variants:
         if one.scored:
             items = frozenset(one.demographic.items())
             for axis, value in one.demographic.items():
-                matched[axis, one.metric, one.base, items - {(axis, value)}][value] = one.rate
-    for (axis, metric, base, _), rates in matched.items():
-        for left, right in combinations(sorted(rates), 2):
-            found[axis, left, right][metric][base].append(rates[left] - rates[right])
+                matched[axis, one.metric, one.base, items - {(axis, value)}][value] = one
+    for (axis, metric, base, _), of in matched.items():
+        for left, right in combinations(sorted(of), 2):
+            found[axis, left, right][metric][base].append(of[left].rate - of[right].rate)
+            rows[axis, left, right] += of[left].scored + of[right].scored
 
 
 def _strata(strata: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Stratum]:

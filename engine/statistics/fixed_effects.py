@@ -25,6 +25,8 @@ class Row:
     demographic: Mapping[str, str]
     """A value on each axis; on the same axes in all rows."""
     value: float
+    scored: int = 1
+    """Conversations that it is the mean of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class Contrast:
     estimate: float
     strata: Mapping[str, Mapping[str, Worth]]
     """metric -> base scenario; those that say nothing are left out."""
-    rows: int
-    """Of those base scenarios."""
+    scored: int
+    """Conversations of those base scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class _Centred:
     base: str
     columns: Sequence[float]
     value: float
+    scored: int
 
 
 class Fit:
@@ -77,8 +80,8 @@ class Fit:
         self._freedom = len(self._rows) - len({one.within for one in rows}) - rank
 
     def difference(self, axis: str, left: str, right: str) -> tuple[Difference, int] | None:
-        """One value less another with all other axes held, and on how many rows it rests; None
-        where the rows cannot tell it from a base scenario or from other axes.
+        """One value less another with all other axes held, and on how many conversations it rests;
+        None where the rows cannot tell it from a base scenario or from other axes.
 
         The error is clustered by base scenario within the metric, and moderated as that of
         `mean_difference`.
@@ -91,7 +94,7 @@ class Fit:
         pairs = sum(one.size for stratum in ready for one in stratum)
         spread = drawn_error(ready, found.estimate, pairs)
         if spread is None or self._freedom < 1:
-            return Difference(found.estimate, None, 0, round(pairs), clusters), found.rows
+            return Difference(found.estimate, None, 0, round(pairs), clusters), found.scored
         variance = 2 * _dot(self._residuals, self._residuals) / self._freedom
         expected = expected_variance((variance + found.estimate**2) * pairs, pairs, found.estimate)
         if variance > _NOTHING:
@@ -100,7 +103,9 @@ class Fit:
         else:
             alike = max(1.0, pairs / clusters)
         error = moderated(spread, expected, pairs / alike)
-        return Difference(found.estimate, error, spread.freedom, round(pairs), clusters), found.rows
+        return Difference(
+            found.estimate, error, spread.freedom, round(pairs), clusters
+        ), found.scored
 
     def contrast(self, axis: str, left: str, right: str) -> Contrast | None:
         """What each base scenario says of one value less another.
@@ -123,16 +128,16 @@ class Fit:
         for one, residual in zip(self._rows, self._residuals, strict=True):
             x = _dot(one.columns, weights) / information
             found = sums[one.metric, one.base]
-            found[0] += 1
+            found[0] += one.scored
             found[1] += 2 * x * x
             found[2] += 2 * x * residual
         strata: dict[str, dict[str, Worth]] = defaultdict(dict)
-        rows = 0
+        scored = 0
         for (metric, base), (count, size, score) in sums.items():
             if size > _NOTHING:
                 strata[metric][base] = Worth(size, score + estimate * size)
-                rows += round(count)
-        return Contrast(estimate, strata, rows)
+                scored += round(count)
+        return Contrast(estimate, strata, scored)
 
 
 def _apart(left: float, right: float) -> float:
@@ -169,6 +174,7 @@ def _centred(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> list[_C
                 one.base,
                 [code - middle for code, middle in zip(coded, means, strict=True)],
                 one.value - mean,
+                one.scored,
             )
             for one, coded in zip(group, codes, strict=True)
         ]

@@ -163,10 +163,13 @@ def test_people_that_are_not_crossed_are_told_apart_by_all_their_rows() -> None:
 def test_crossed_people_are_fitted_as_they_are_paired() -> None:
     crossed = variants(Random(6), {"old": 0.4, "young": 0.7})
     by_pairs, _ = demographic_gaps({"a": crossed})
-    rows = [Row(one.metric, one.base, one.base, one.demographic, one.rate) for one in crossed]
+    rows = [
+        Row(one.metric, one.base, one.base, one.demographic, one.rate, one.scored)
+        for one in crossed
+    ]
     fitted = Fit(rows).difference("age", "old", "young")
     assert fitted is not None
-    assert fitted[1] == by_pairs.rows == len(crossed)
+    assert fitted[1] == by_pairs.rows == sum(one.scored for one in crossed)
     assert fitted[0].estimate == pytest.approx(by_pairs.difference.estimate)
     assert (fitted[0].pairs, fitted[0].clusters) == (60, 30)
     assert fitted[0].error == pytest.approx(by_pairs.difference.error, rel=0.1)
