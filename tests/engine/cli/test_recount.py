@@ -1,0 +1,112 @@
+"""What `results` says of an imported workspace, as data, in sentences, on the page and in the app,
+is what a recount of its files finds."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli.main import main
+from engine.config.schema import load_config
+from engine.config.workspace import Workspace
+from engine.pipeline.report import added_up
+from tests.recount.count import Counted, counted
+from tests.recount.made import Made
+from tests.recount.said import contradictions, sentences, untrue
+from tui.results.standing import says_rows
+
+KINDS = {
+    "crossed": Made(4, 4, 3),
+    "uncrossed": Made(8, 4, 3, crossed=False),
+}
+
+
+class Recounted:
+    """An imported benchmark, what the program says of it, and what is so."""
+
+    def __init__(self, root: Path, made: Made, read: Callable[[], str]) -> None:
+        def crosswind(*words: str) -> str:
+            read()
+            main([*words, "--workspace", str(self.root)])
+            return read()
+
+        self.root = root / "ours"
+        self.root.mkdir()
+        made.write(root / "theirs")
+        (self.root / "config.yaml").write_text(made.config)
+        crosswind("import", str(root / "theirs"))
+        crosswind("mirror")
+        [(self.name, self.rows)] = json.loads(crosswind("results", "--json")).items()
+        self.said = sentences(crosswind("results"))
+        crosswind("results", "--html", str(self.root / "page.html"))
+        self.page = (self.root / "page.html").read_text("utf-8")
+        folder = self.root / "benchmarks" / self.name
+        self.found: Counted = counted(folder, made.names, made.samples)
+
+    @property
+    def marked(self) -> dict[Any, bool]:
+        """Gaps, as the data has them."""
+        return {
+            (gap["axis"], gap["value"], gap["against"], whose): gap["marked"]
+            for row in self.rows
+            for whose, kind in (
+                (None, "demographics_of_all_targets"),
+                (row["target_model"], "demographics"),
+            )
+            for gap in row["comparisons"][kind]
+        }
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def recounted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Recounted:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def read() -> str:
+        return str(capture.read_global_capture().out)
+
+    root = tmp_path_factory.mktemp(str(request.param))
+    return Recounted(root, KINDS[request.param], read)
+
+
+def test_no_figure_is_contradicted(recounted: Recounted) -> None:
+    assert contradictions(recounted.found, recounted.rows) == []
+
+
+def test_every_sentence_is_so(recounted: Recounted) -> None:
+    assert len(recounted.said) > 10
+    assert untrue(recounted.found, recounted.said, recounted.marked) == []
+
+
+def test_a_sentence_with_another_number_would_be_found_out(recounted: Recounted) -> None:
+    """Of each number but the interval of what is fitted, of which a recount has no other."""
+    for sentence in recounted.said:
+        text = re.sub(r"target-\d+|\(AC1.*?\)|more in the table", "", sentence)
+        numbers = set(re.findall(r"(?<![\d.,])\d+(?![\d.,]*\d)", text))
+        for number in sorted(numbers - {"0", "8"})[:2]:
+            other = re.sub(
+                rf"(?<![\d.,-]){number}(?![\d.,]*\d)", str(int(number) + 3), sentence, count=1
+            )
+            if "[" in other and not recounted.found.crossed:
+                continue
+            assert untrue(recounted.found, [other], recounted.marked), other
+
+
+def test_the_page_and_the_app_say_the_same_sentences(recounted: Recounted) -> None:
+    items = re.findall(r"<li><span class=\"sign\"[^>]*>(.)</span>(.*?)</li>", recounted.page)
+    assert {f"{mark} {html.unescape(text)}" for mark, text in items} == set(recounted.said)
+
+    place = Workspace(recounted.root)
+    config = load_config(place.root / "config.yaml")
+    analysis = added_up(place, config, place.store_path(config), recounted.name).analysis
+    lines = ["".join(one.text for one in row.line) for row in says_rows(analysis, 100)]
+    shown = " ".join(" ".join(line.split()) for line in lines)
+    for sentence in recounted.said:
+        assert sentence in shown
