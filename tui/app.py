@@ -216,7 +216,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
                 return None if self.preferences.views.stars else ""
             case "focus_next" | "zoom":
                 alone = len(self.screen.focus_chain) < 2
-                whole = "all panes" if self.screen.maximized and action == "zoom" else None
+                zoomed = getattr(self.screen, "zoomed", None) is not None
+                whole = "all panes" if zoomed and action == "zoom" else None
                 return whole or ("" if alone else None)
             case _:
                 return None

@@ -181,6 +181,31 @@ def test_a_landmark_that_was_never_delivered_is_marked(theatre: Theatre) -> None
     theatre.perform(script, WIDE)
 
 
+@pytest.mark.parametrize("size", [(80, 24), WIDE])
+def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
+    theatre: Theatre, size: tuple[int, int]
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take, passed=False)
+        await open_on(theatre, pilot, take)
+        before = on_screen(pilot).splitlines()
+        await pilot.press("z")
+        await theatre.tick(pilot)
+        lines = on_screen(pilot).splitlines()
+        assert lines[:2] == before[:2]
+        assert str(take.key) in lines[1]
+        assert lines[-1].endswith("q back")
+        story = pilot.app.screen.query_one("#story")
+        assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 3)
+        await pilot.press("z")
+        await theatre.tick(pilot)
+        assert on_screen(pilot).splitlines()[:-1] == before[:-1]
+
+    theatre.perform(script, size)
+
+
 def test_c_goes_from_quote_to_quote_in_the_stored_text(theatre: Theatre) -> None:
     reply = "\x1b[31m" + "Filling words come first. " * 40 + "I would not   skip it. Not “now”."
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Final, Protocol
 
 from textual.screen import Screen
+from textual.widget import Widget
 
 from engine.facts import Fact
 from engine.link import Board
@@ -20,7 +21,7 @@ from tui.services.ticker import Ticker, Watching
 from tui.state.related import Subject
 from tui.state.run_status import Instant
 from tui.text.ink import Ink, Line, Piece
-from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN
+from tui.widgets.base import BREAKPOINTS_ACROSS, BREAKPOINTS_DOWN, LineView
 
 
 class Tell(Protocol):
@@ -62,6 +63,10 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     return left, [Piece(words, Ink.WARN), Piece(" ")]
 
 
+_ZOOMED: Final = "-zoomed"
+"""What a pane that is shown alone is, and what it stands in."""
+
+
 def _fitting(size: int, breakpoints: Sequence[tuple[int, str]]) -> str:
     return next(name for least, name in reversed(breakpoints) if least <= size)
 
@@ -71,12 +76,17 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
-    ALLOW_IN_MAXIMIZED_VIEW = "#header, #title, #told, #headings, KeyLine"
+    ZOOM_KEEPS: ClassVar[str] = "#header, #title, #told, #headings, KeyLine"
+    """What stays beside a pane that is shown alone."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()
         self.shell = shell
         self.watched = shell.watch
+        self.zoomed: Widget | None = None
+        """The pane that is shown alone."""
+        self._away: list[Widget] = []
+        """What gave way to it."""
 
     def on_mount(self) -> None:
         self.shell.ticker.listeners.add(self)
@@ -106,15 +116,46 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     def zoom(self) -> None:
         """The pane with the focus alone, or all of them again."""
-        if self.maximized is not None:
-            self.minimize()
+        if self.zoomed is not None:
+            self._unzoom()
         elif self.focused is not None:
-            self.maximize(self.focused, container=False)
+            self._zoom_to(self.focused)
+
+    def _zoom_to(self, pane: Widget) -> None:
+        """Textual's own way to do it takes what is shown beside the pane below it."""
+        self.zoomed = pane
+        kept = {pane, *self.query(self.ZOOM_KEEPS)}
+        for node in pane.ancestors_with_self:
+            if node is self or not isinstance(node, Widget):
+                break
+            node.add_class(_ZOOMED)
+            beside = () if node.parent is None else node.parent.children
+            inside = node.parent is not self
+            for other in set(beside) - kept - {node}:
+                is_title = inside and isinstance(other, LineView) and not other.can_focus
+                if other.display and not is_title:
+                    # at once, and not by a class: what is shown again may have the focus next
+                    other.styles.display = "none"
+                    self._away.append(other)
+
+    def _unzoom(self) -> None:
+        for other in self._away:
+            other.styles.inline.clear_rule("display")
+        for node in self.query(f".{_ZOOMED}"):
+            node.remove_class(_ZOOMED)
+        self.zoomed = None
+        self._away = []
+
+    def focus_pane(self, pane: Widget) -> None:
+        """At once: the next key is for it already. Where another is shown alone, beside it."""
+        if self.zoomed is not None and pane is not self.zoomed:
+            self._unzoom()
+        self.set_focus(pane)
 
     def on_descendant_focus(self) -> None:
         """Whoever goes to another pane wants to see it."""
-        if self.maximized is not None and self.focused is not self.maximized:
-            self.minimize()
+        if self.zoomed is not None and self.focused is not self.zoomed:
+            self._unzoom()
 
     def receive(self, facts: Sequence[Fact]) -> None:
         """Note what these facts change; draws nothing."""

@@ -255,10 +255,10 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_to_verdicts(self) -> None:
-        self.set_focus(self._table)  # at once: the next key is for it already
+        self.focus_pane(self._table)
 
     def action_to_conversation(self) -> None:
-        self.set_focus(self._talk)
+        self.focus_pane(self._talk)
 
     def on_target_board_opened(self, message: TargetBoard.Opened) -> None:
         typed = f'target:"={self._state.target_ids[message.place]}"'
