@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MainScreen:
-    """A screen that keeps its state while one is elsewhere."""
+    """A screen a key away from everywhere, that keeps its state while one is elsewhere."""
 
     key: str
     name: str
@@ -145,16 +145,16 @@ class Navigator:
         return len(self._app.screen_stack) <= 1 and not self._trail
 
     def go(self, name: str) -> None:
-        """To a place, as it was left; where one is there already, to its first screen."""
+        """To a place itself: what was opened over it is closed. What is open over the place that
+        is left stays, for `back`."""
         here = self.place
-        if name == here:
-            while len(self._app.screen_stack) > 1:
-                self._app.pop_screen()
-            return
-        # each place once: to walk back through every visit would take as many keys as the way
-        # there
-        self._trail = [each for each in self._trail if each not in {name, here}] + [here]
-        self._switch(name)
+        if name != here:
+            # each place once: to walk back through every visit would take as many keys as the way
+            # there
+            self._trail = [each for each in self._trail if each not in {name, here}] + [here]
+            self._switch(name)
+        while len(self._app.screen_stack) > 1:
+            self._app.pop_screen()
 
     def back(self) -> None:
         """One screen up, or to the place before this one. At the root, nothing."""
@@ -213,10 +213,13 @@ class Navigator:
         """Opens what a person chose among ids; nothing where they chose none."""
         if found is None:
             return
-        if found.kind == "conversation":
-            self.open_conversation(found.benchmark, ConversationKey.parse(found.id))
-        else:
-            self.open_scenario(found.benchmark, found.id)
+        match found.kind:
+            case "conversation":
+                self.open_conversation(found.benchmark, ConversationKey.parse(found.id))
+            case "metric":
+                self.open_verdicts(f'benchmark:"={found.benchmark}" metric:{found.id}')
+            case _:
+                self.open_scenario(found.benchmark, found.id)
 
     def open_search(self) -> None:
         """For words in all transcripts."""

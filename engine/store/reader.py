@@ -61,17 +61,26 @@ _TAKES: Final = (
     f" (SELECT answers FROM take_check WHERE take = t.seq AND {CHECKED_LANDMARKS}"
     f" ORDER BY seq DESC LIMIT 1) AS landmark_check {TAKES_WITH_ENDS}"
 )
-_BETWEEN: Final = "id >= ?1 AND id < ?2 GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
-IDS: Final = {
-    "metric": "SELECT benchmark, id FROM ("
-    "  SELECT benchmark, metric_id AS id FROM metric UNION ALL"
-    f"  SELECT benchmark, metric_id FROM scenario) WHERE {_BETWEEN}",
-    "scenario": "SELECT benchmark, scenario_id AS id FROM scenario s WHERE removed = 0"
-    "  AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
-    f"  AND n.scenario_id = s.scenario_id) AND {_BETWEEN}",
-    "conversation": f"SELECT benchmark, {CONV_ID} AS id FROM take WHERE {_BETWEEN}",
-}
+_IN_ORDER: Final = " GROUP BY id, benchmark ORDER BY id, benchmark LIMIT ?3"
+
+
+def _ids(condition: str) -> dict[str, str]:
+    """The question for ids of each kind."""
+    return {
+        "metric": "SELECT benchmark, id FROM ("
+        "  SELECT benchmark, metric_id AS id FROM metric UNION ALL"
+        f"  SELECT benchmark, metric_id FROM scenario) WHERE {condition}",
+        "scenario": "SELECT benchmark, scenario_id AS id FROM scenario s WHERE removed = 0"
+        "  AND seq = (SELECT max(seq) FROM scenario n WHERE n.benchmark = s.benchmark"
+        f"  AND n.scenario_id = s.scenario_id) AND {condition}",
+        "conversation": f"SELECT benchmark, {CONV_ID} AS id FROM take WHERE {condition}",
+    }
+
+
+IDS: Final = _ids("id >= ?1 AND id < ?2" + _IN_ORDER)
 """Each from an index, in its order, so that no more is read than is asked for."""
+_IDS_WITHIN: Final = _ids("instr(lower(id), ?1) > 0 AND NOT (id >= ?2 AND id < ?4)" + _IN_ORDER)
+"""Of those that begin otherwise. All ids are looked at."""
 _BEYOND: Final = "\U0010ffff"
 """Behind a prefix, what no id that begins with it comes after."""
 _BENCHMARKS: Final = (
@@ -173,6 +182,16 @@ class Reader:
             if kind != without and left:
                 rows = self.connection.all(sql, (prefix, prefix + _BEYOND, left))
                 found += [(row["benchmark"], row["id"], kind) for row in rows]
+        return found
+
+    def find_ids_within(self, part: str, limit: int = 20) -> list[tuple[str, str, str]]:
+        """As `find_ids`, of what holds `part` somewhere behind its beginning, or there in letters
+        of another size."""
+        found: list[tuple[str, str, str]] = []
+        given = (part.lower(), part)
+        for kind, sql in _IDS_WITHIN.items():
+            rows = self.connection.all(sql, (*given, limit - len(found), part + _BEYOND))
+            found += [(row["benchmark"], row["id"], kind) for row in rows]
         return found
 
     # What is wanted

@@ -40,10 +40,12 @@ def test_each_place_is_a_key_away_and_keeps_its_state(theatre: Theatre) -> None:
             await theatre.tick(pilot)
             assert where(pilot) == place.name
             assert f"{MAIN_SCREENS[0].key}-{MAIN_SCREENS[-1].key} screens" in on_screen(pilot)
-        await pilot.press("2")
-        again: object = pilot.app.screen
-        assert again is opened
-
+            # what was open over the place that one came from is a step back
+            if place.key == "1":
+                await pilot.press("q")
+                again: object = pilot.app.screen
+                assert again is opened
+                await pilot.press("1")
         await pilot.press("2")
         again = pilot.app.screen
         assert isinstance(again, LiveScreen)
@@ -189,6 +191,29 @@ def test_every_transcript_can_be_searched_from_anywhere(theatre: Theatre) -> Non
     theatre.perform(script)
 
 
+def test_an_id_is_found_by_any_part_of_it_in_letters_of_any_size(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.play(1)
+        take = await theatre.play(2)
+        await theatre.tick(pilot)
+        await pilot.press("i", *"S002_V01__STEAD")
+        await theatre.answered(pilot)
+        assert str(take.key) in on_screen(pilot)
+        assert "m01_s001_v01__" not in on_screen(pilot)
+
+        await pilot.press("ctrl+u", *"M01")
+        await theatre.answered(pilot)
+        await theatre.answered(pilot)
+        assert f"m01  metric of {BENCHMARK}" in on_screen(pilot)
+        await pilot.press("enter")
+        await theatre.answered(pilot)
+        await theatre.tick(pilot)
+        assert "metric:m01" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
 def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()
@@ -196,7 +221,7 @@ def test_an_id_that_is_not_there_is_said_and_changes_nothing(theatre: Theatre) -
         await pilot.press("i", *"nowhere", "enter")
         await theatre.answered(pilot)
         assert isinstance(pilot.app.screen, GoToScreen)
-        assert "No scenario or conversation begins so." in on_screen(pilot)
+        assert "No metric, scenario or conversation is called so." in on_screen(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, LiveScreen)
 

@@ -1,4 +1,4 @@
-"""Goes to a scenario or conversation by its id, answering while one types."""
+"""Goes to a metric, scenario or conversation by its id, answering while one types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
     ]
 
     def __init__(self, reader: Reader) -> None:
-        super().__init__("id, or its beginning")
+        super().__init__("an id, or any part of it")
         self._reader = reader
         self._found: Sequence[FoundId] = ()
         self._note = OneLine(id="note")
@@ -48,7 +48,7 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
             yield self._note
 
     def on_mount(self) -> None:
-        self._say("Type the beginning of an id, such as m01_s002.")
+        self._say("Type a part of an id, such as s002 or a target.")
 
     def on_input_changed(self, message: Input.Changed) -> None:
         self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
@@ -93,7 +93,7 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
         if found == self._found and found:
             return
         self._found = found
-        self._list.show([_line(each, len(typed.strip())) for each in found])
+        self._list.show([_line(each, typed.strip()) for each in found])
         self._say(_words(typed, len(found)))
 
     def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
@@ -102,18 +102,21 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
 
 def _words(typed: str, found: int) -> str:
     if not typed.strip():
-        return "Type the beginning of an id, such as m01_s002."
+        return "Type a part of an id, such as s002 or a target."
     if not found:
-        return "No scenario or conversation begins so."
+        return "No metric, scenario or conversation is called so."
     more = f"{found} or more, type on; " if found >= AT_MOST else ""
     return f"{more}Enter opens, Tab completes, Esc closes"
 
 
-def _line(found: FoundId, typed: int) -> Line:
+def _line(found: FoundId, typed: str) -> Line:
     name = one_line(found.id)
+    start = max(name.lower().find(typed.lower()), 0)
+    end = start + len(typed)
     return [
         Piece(" "),
-        Piece(name[:typed], Ink.ACCENT),
-        Piece(name[typed:], Ink.STRONG),
+        Piece(name[:start], Ink.STRONG),
+        Piece(name[start:end], Ink.ACCENT),
+        Piece(name[end:], Ink.STRONG),
         Piece(f"  {found.kind} of {one_line(found.benchmark)}", Ink.MUTED),
     ]

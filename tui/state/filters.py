@@ -110,13 +110,16 @@ class FoundId(NamedTuple):
     benchmark: str
     id: str
     kind: str
-    """`scenario` or `conversation`."""
+    """`metric`, `scenario` or `conversation`."""
 
 
 def find(reader: Reader, typed: str, limit: int = AT_MOST) -> list[FoundId]:
-    """Ids of things that have a screen of their own. Raises `StoreError`."""
-    prefix = typed.strip()
-    if not prefix:
+    """Ids that begin with what was typed, then those that hold it anywhere, in letters of any size.
+    Raises `StoreError`."""
+    part = typed.strip()
+    if not part:
         return []
-    found = reader.find_ids(prefix, limit, without="metric")
-    return sorted((FoundId(*each) for each in found), key=lambda each: each.id != prefix)
+    found = reader.find_ids(part, limit)
+    if len(found) < limit:
+        found += reader.find_ids_within(part, limit - len(found))
+    return sorted((FoundId(*each) for each in found), key=lambda each: each.id != part)
