@@ -218,9 +218,9 @@ class Browser:
         """Of all conversations that were judged, whatever the filter."""
         return self._store.number(f"SELECT count(*) {_COUNTING}")
 
-    def longest_scenario_id(self) -> int:
-        """In characters."""
-        return self._store.number("SELECT coalesce(max(length(scenario_id)), 0) FROM scenario")
+    def longest_id(self) -> int:
+        """Of a conversation, in characters."""
+        return self._store.number(f"SELECT coalesce(max(length({_CONV_ID})), 0) FROM take t")
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Everything that a filter holds. Raises `StoreError`."""

@@ -21,6 +21,7 @@ from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
 from tui.state.stalls import PATIENCE
+from tui.widgets.stage_strip import StageStrip
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -370,6 +371,20 @@ def test_the_pause_key_pauses_and_resumes_and_the_state_is_said(theatre: Theatre
         assert "P pause" in on_screen(pilot).splitlines()[-1]
 
     theatre.perform(script)
+
+
+def test_the_stages_are_drawn_anew_in_another_width(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        await pilot.resize_terminal(80, 40)
+        await theatre.tick(pilot)
+        strip = pilot.app.screen.query_one(StageStrip)
+        drawn = [strip.render_line(row).text.rstrip() for row in range(2)]
+        fresh = ["".join(piece.text for piece in strip.row(row)).rstrip() for row in range(2)]
+        assert drawn == fresh
+
+    theatre.perform(script, (200, 40))
 
 
 def test_paused_looks_paused(theatre: Theatre) -> None:

@@ -170,7 +170,9 @@ def test_a_line_that_says_nothing_is_explained_and_stays_to_be_mended(theatre: T
     theatre.perform(script)
 
 
-def test_rows_are_sorted_by_a_column_and_the_cursor_stays_on_its_row(theatre: Theatre) -> None:
+def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_row(
+    theatre: Theatre,
+) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await some_verdicts(theatre)
         await at_verdicts(theatre, pilot)
@@ -178,6 +180,15 @@ def test_rows_are_sorted_by_a_column_and_the_cursor_stays_on_its_row(theatre: Th
         await theatre.tick(pilot)
         assert ids(pilot) == [HELD, SECOND, FIRST, THIRD]
         assert "outcome ▴" in on_screen(pilot)
+        assert under_cursor(pilot) == HELD
+        await pilot.press("G", "s", "I")
+        await theatre.tick(pilot)
+        assert under_cursor(pilot) == THIRD
+        await pilot.press("s")
+        lines = on_screen(pilot).splitlines()
+        assert "a capital letter stays with this row" in " ".join(lines)
+        await pilot.press("O")
+        await theatre.tick(pilot)
         assert under_cursor(pilot) == THIRD
         await pilot.press("S")
         await theatre.tick(pilot)
@@ -186,6 +197,22 @@ def test_rows_are_sorted_by_a_column_and_the_cursor_stays_on_its_row(theatre: Th
         await pilot.click("Headings", offset=(16, 0))
         await theatre.tick(pilot)
         assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
+
+    theatre.perform(script)
+
+
+def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("1")
+        await theatre.judge(await theatre.play(2, "pushover"))
+        await theatre.tick(pilot)
+        await pilot.press("3")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "5 judged" in on_screen(pilot)
+        assert "new, u" not in on_screen(pilot)
 
     theatre.perform(script)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from rich.cells import cell_len
 
 from engine.store.browsing import Browser, Column, Sorting
 from tests.tui.theatre import BENCHMARK, Theatre
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
 from tui.state.verdicts import AGAIN_AFTER, VerdictsState, cells
-from tui.text.ink import Line
+from tui.text.ink import Line, shorten_middle
 
 
 def text(line: Line) -> str:
@@ -22,7 +23,7 @@ def read(theatre: Theatre, state: VerdictsState) -> list[int]:
     """What the screen does to find the rows: which they are."""
     browser = Browser(theatre.watch.reader)
     total = browser.count() if state.must_count else None
-    state.find(browser.find(state.wanted, state.sorting), total, browser.longest_scenario_id())
+    state.find(browser.find(state.wanted, state.sorting), total, browser.longest_id())
     return [] if state.found is None else list(state.found.takes)
 
 
@@ -144,3 +145,14 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
             assert f"★ {take.key}" in text(row)
 
     asyncio.run(script())
+
+
+def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:
+    ids = [f"m01_s001_v01__{'a-model-of-a-long-name-' * 9}{end}" for end in ("a", "b", "a__s1")]
+    cut = [shorten_middle(each, 48) for each in ids]
+    assert len(set(cut)) == 3
+    assert all(cell_len(each) == 48 for each in cut)
+    assert cut[2].startswith("m01_s001_v01__a-model")
+    assert cut[2].endswith("name-a__s1")
+    assert cell_len(shorten_middle("m01_s001_v01__" + "模型" * 30, 30)) == 30
+    assert shorten_middle("short", 30) == "short"

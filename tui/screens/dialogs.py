@@ -57,9 +57,20 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
-    def __init__(self, question: str | Sequence[str], offers: Sequence[ChoiceOption]) -> None:
-        """`question` is one sentence, or a few lines of which the first counts most."""
+    def __init__(
+        self,
+        question: str | Sequence[str],
+        offers: Sequence[ChoiceOption],
+        *,
+        begin: int = 0,
+        capitals: bool = False,
+    ) -> None:
+        """`question` is one sentence, or a few lines of which the first counts most. The cursor
+        begins on the offer with the number `begin`. With `capitals`, a capital letter chooses as
+        well, and is the key of what it ends with."""
         super().__init__()
+        self._begin = begin
+        self._capitals = capitals
         self._question = [question] if isinstance(question, str) else question
         self._offers = offers
 
@@ -79,12 +90,15 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.query_one(ChoiceList).focus()
+        self.query_one(ChoiceList).move_to(self._begin)
 
     def on_key(self, event: events.Key) -> None:
-        chosen = next((offer for offer in self._offers if offer.key == event.character), None)
+        typed = event.character or ""
+        wanted = typed.lower() if self._capitals else typed
+        chosen = next((offer for offer in self._offers if offer.key == wanted), None)
         if chosen is not None:
             event.stop()
-            self.dismiss(chosen)
+            self.dismiss(chosen._replace(key=typed))
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._offers[message.index])

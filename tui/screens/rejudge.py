@@ -243,7 +243,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         longest = max((len(str(subject.key)) for subject in self._subjects.values()), default=low)
         return [
             Heading("", "before → now", 23),
-            Heading("", "conversation", max(min(longest, high), low)),
+            Heading("", "conversation", max(min(longest, high), low), in_middle=True),
             Heading("", "what counts", 18),
             Heading("", "judged now by", 22),
             Heading("", "because", 0),

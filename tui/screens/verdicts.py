@@ -74,6 +74,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The rows that were gone through while one read, to come back to."""
         self._begin_at: Subject | None = None
         """What the cursor was on the last time, until it was put there."""
+        self._from_top = False
+        """Whether the next rows that are found are shown from the first on."""
         self._stars: Sequence[Subject] = ()
         """As they were drawn last."""
 
@@ -115,10 +117,13 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._own = None
 
     def on_screen_resume(self) -> None:
-        """Back from reading: the cursor goes to what was read last."""
+        """Back from reading: the cursor goes to what was read last. Whoever comes from elsewhere
+        finds what was judged meanwhile where it belongs."""
         if self._among is not None:
             self._table.go_to(self._among.row)
             self._among = None
+        elif self._state.is_behind:
+            self._find()
 
     def on_resize(self) -> None:
         self._draw_headings()
@@ -176,10 +181,16 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
     def action_sort(self) -> None:
         offers = [ChoiceOption(letter, str(column), words) for letter, column, words in SORTS]
         by_letter = {letter: column for letter, column, _ in SORTS}
-        self.app.push_screen(
-            ChoiceScreen("Sort by what?", offers),
-            lambda chosen: None if chosen is None else self.sort_by(by_letter[chosen.key]),
-        )
+        columns = list(by_letter.values())
+
+        def decided(chosen: ChoiceOption | None) -> None:
+            if chosen is not None:
+                letter = chosen.key.lower()
+                self.sort_by(by_letter[letter], stay=chosen.key != letter)
+
+        asked = ["Sort by what?", "From the first row on; a capital letter stays with this row."]
+        here = columns.index(self._state.sorting.column)
+        self.app.push_screen(ChoiceScreen(asked, offers, begin=here, capitals=True), decided)
 
     def action_reverse(self) -> None:
         sorting = self._state.sorting
@@ -263,12 +274,14 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self.refresh_bindings()
             self._find()
 
-    def sort_by(self, column: Column) -> None:
-        """In its own order; `action_reverse` turns that round."""
-        self._order(Sorting(column))
+    def sort_by(self, column: Column, *, stay: bool = False) -> None:
+        """In its own order; `action_reverse` turns that round. To `stay` is to keep the row that
+        the cursor is on in sight, wherever it comes to stand."""
+        self._order(Sorting(column), stay=stay)
 
-    def _order(self, sorting: Sorting) -> None:
+    def _order(self, sorting: Sorting, *, stay: bool = False) -> None:
         self._state.sorting = sorting
+        self._from_top = not stay
         if self._keeps_order:
             column, backwards = sorting.column.value, sorting.backwards
             self.shell.preferences.keep_views(
@@ -289,12 +302,15 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 takes = await asyncio.to_thread(browser.takes_that_count, [begin_at])
                 back_to = takes.get(begin_at)
             total = await asyncio.to_thread(browser.count) if state.must_count else None
-            longest = state.longest_id or browser.longest_scenario_id() + self._longest_tail
+            longest = await asyncio.to_thread(browser.longest_id)
         except StoreError as error:
             state.fail(error)
         else:
             state.find(found, total, longest)
         self._show_rows()
+        if self._from_top:
+            self._from_top = False
+            self._table.move_to(0)
         if back_to is not None:
             self._table.go_to(back_to)
 
@@ -321,12 +337,6 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._table.renew(rows)
         if self._table.cursor in rows:
             self._draw_detail()
-
-    @property
-    def _longest_tail(self) -> int:
-        """Cells of an id behind the scenario's: the longest target, and the sample."""
-        targets = (target.id for info in self.watched.benchmarks for target in info.targets)
-        return max(map(len, targets), default=0) + len("____s0")
 
     def _own_browser(self) -> Browser:
         if self._own is None:

@@ -100,6 +100,12 @@ class VerdictsState:
         self.longest_id = longest_id
         self.unseen.clear()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether anything was judged since that is not in the table, while the display moves."""
+        news = bool(self.unseen) or self._received > self._looked_for
+        return news and self.missed is None and self.found is not None
+
     def begin_look(self, seconds: float) -> int | None:
         """Where it is time to look for what was judged since: beyond which seq. Such a look ends
         with `end_look` or `fail`."""
@@ -144,7 +150,9 @@ class VerdictsState:
         turns = max((info.turns for info in benchmarks), default=0)
         columns = [
             Heading(Column.OUTCOME, "outcome", 10),
-            Heading(Column.ID, "conversation", max(min(self.longest_id, high), low)),
+            Heading(
+                Column.ID, "conversation", max(min(self.longest_id, high), low), in_middle=True
+            ),
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.WHO, "who", 18),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),

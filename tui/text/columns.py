@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tui.text.ink import Ink, Piece, pad
+from tui.text.ink import Ink, Piece, pad, shorten_middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Heading:
     """In cells; the last column takes what is left."""
     gap: int = 1
     """Blank cells behind it."""
+    in_middle: bool = False
+    """Whether what is too long is cut in its middle, as ids are, whose ends tell them apart."""
 
 
 Cells = Sequence[Piece]
@@ -35,7 +37,8 @@ def laid_out(
         if index in hidden or width < 1:
             continue
         wide = width if index == last else min(heading.width, width)
-        yield heading, Piece(pad(piece.text, wide) + " " * heading.gap, piece.ink)
+        text = shorten_middle(piece.text, wide) if heading.in_middle else piece.text
+        yield heading, Piece(pad(text, wide) + " " * heading.gap, piece.ink)
         width -= wide + heading.gap
 
 

@@ -88,6 +88,16 @@ def shorten(text: str, width: int) -> str:
     return "" if width < 1 else set_cell_size(text, width - 1) + "…"
 
 
+def shorten_middle(text: str, width: int) -> str:
+    """At most `width` cells; of text that is cut both ends stay."""
+    if cell_len(text) <= width or width < 3:
+        return shorten(text, width)
+    end = (width - 1) // 2
+    # from behind, so that cells are counted where they stand
+    tail = set_cell_size(text[::-1], end)[::-1]
+    return shorten(text, width - end) + tail
+
+
 def fitted(line: Line, width: int) -> list[Piece]:
     """The line, cut where it is too long."""
     pieces: list[Piece] = []

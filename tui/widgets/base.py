@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
@@ -47,6 +48,11 @@ class LineView(ScrollView, inherit_bindings=False):
         super().__init__(id=id, classes=classes)
         self._styles_by_ink: dict[Ink, Style] = {}
         self._strips: LRUCache[int, Strip] = LRUCache(STRIPS_KEPT)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """What was drawn is as wide as the view was. Textual calls this after a subclass's own."""
+        del event
+        self.redraw()
 
     def row_count(self) -> int:
         raise NotImplementedError

@@ -117,10 +117,6 @@ class KeyLine(LineView):
         self.screen.bindings_updated_signal.subscribe(self, self._renew)
         self._renew(self.screen)
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-
     def row_count(self) -> int:
         return 1
 

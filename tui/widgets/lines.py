@@ -37,7 +37,6 @@ class Lines(LineView):
 
     def on_resize(self, event: events.Resize) -> None:
         del event
-        self.redraw()
         self.measure(len(self._lines))
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -118,10 +117,6 @@ class OneLine(LineView):
             self._left, self._right = left, right
             self.redraw()
 
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
-
     def row_count(self) -> int:
         return 1
 
@@ -180,10 +175,6 @@ class SectionStrip(LineView):
                 line.append(Piece(f" {name} ", Ink.MUTED))
         used = sum(cell_len(piece.text) for piece in line)
         return [*line, Piece("─" * max(self.line_width - used, 0), Ink.RULE)]
-
-    def on_resize(self, event: events.Resize) -> None:
-        del event
-        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         for start, name in self._placed():

@@ -137,9 +137,8 @@ class TranscriptView(LineView):
         self.redraw(first, last)
         self.follow = False
         if first < self.top or last > self.top + self.page_height:
-            # a third from the top: what led to it is read with it; no blank ground below the end
-            lowest = self._document.height - self.page_height
-            self._go(min(first - self.page_height // 3, lowest))
+            # a third from the top: what led to it is read with it
+            self._go(min(first - self.page_height // 3, self._lowest))
         return number + 1
 
     def jump_to_block(self, key: Hashable) -> bool:
@@ -148,13 +147,18 @@ class TranscriptView(LineView):
         if row is None:
             return False
         self.follow = False
-        self._go(row)
+        self._go(min(row, self._lowest))
         return True
+
+    @property
+    def _lowest(self) -> int:
+        """The first row that is seen where the last one is: a jump goes no further."""
+        return self._document.height - self.page_height
 
     def action_next_rule(self) -> None:
         below = [row for row in self._document.rules() if row > self.top]
         if below:
-            self.jump(below[0])
+            self.jump(min(below[0], max(self._lowest, self.top)))
 
     def action_previous_rule(self) -> None:
         above = [row for row in self._document.rules() if row < self.top]
@@ -162,7 +166,7 @@ class TranscriptView(LineView):
 
     def action_go_end(self) -> None:
         self.follow = True
-        self._go(self._document.height - self.page_height)
+        self._go(self._lowest)
 
     def _return_to(self, place: tuple[object, int]) -> None:
         row = self._document.find(place)
