@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, repeat
 from math import sqrt
 from typing import Final
 
@@ -82,10 +82,13 @@ def flip_matrix(left: Sequence[bool | None], right: Sequence[bool | None]) -> Fl
 
 
 def agreement(
-    ratings: Iterable[Sequence[bool | None]], clusters: Iterable[Hashable] | None = None
+    ratings: Iterable[Sequence[bool | None]],
+    clusters: Iterable[Hashable] | None = None,
+    weights: Iterable[float] | None = None,
 ) -> Agreement | None:
     """Of answers on things; `clusters` names each thing's base scenario, without it each stands
-    alone. None where nothing was answered twice.
+    alone. `weights` add up to as many things as they say as much as; without them each thing is
+    one. None where nothing was answered twice.
 
     Percent and AC1: K. L. Gwet, British Journal of Mathematical and Statistical Psychology 61
     (2008) 29-48, eq. 5 and 6. Alpha, nominal: K. Krippendorff, Content Analysis (2013), chapter
@@ -93,11 +96,12 @@ def agreement(
     `_corrected`.
     """
     places: Iterable[Hashable] = count() if clusters is None else clusters
-    alike: Counter[tuple[Hashable, int, int]] = Counter()
-    for answers, place in zip(ratings, places, strict=clusters is not None):
+    alike: defaultdict[tuple[Hashable, int, int], float] = defaultdict(float)
+    worth = repeat(1) if weights is None else weights
+    for answers, place, weight in zip(ratings, places, worth, strict=False):
         given = [answer for answer in answers if answer is not None]
         if len(given) > 1:
-            alike[place, sum(given), len(given)] += 1
+            alike[place, sum(given), len(given)] += weight
     sums: dict[Hashable, _Sums] = {}
     for (place, passed, rated), things in alike.items():
         sums[place] = sums.get(place, _NOTHING) + _Sums.of(passed, rated, things)
@@ -111,7 +115,7 @@ def agreement(
         return _corrected(formula, expected, whole, left_out, limit)
 
     return Agreement(
-        things=whole.things,
+        things=round(whole.things),
         clusters=len(parts),
         percent=_share(_Sums.percent, whole, left_out),
         unanimous=_share(_Sums.all_alike, whole, left_out),
@@ -127,12 +131,12 @@ def agreement(
 class _Sums:
     """What every figure is made of, added up over things."""
 
-    things: int = 0
-    answers: int = 0
-    passed: int = 0
+    things: float = 0
+    answers: float = 0
+    passed: float = 0
     alike: float = 0.0
     """Of each thing, the share of its pairs of answers that agree."""
-    unanimous: int = 0
+    unanimous: float = 0
     share: float = 0.0
     """Of each thing, the share of its answers that pass."""
     apart: float = 0.0
@@ -141,7 +145,7 @@ class _Sums:
     """Of answers on one thing."""
 
     @classmethod
-    def of(cls, passed: int, answers: int, things: int) -> _Sums:
+    def of(cls, passed: int, answers: int, things: float) -> _Sums:
         """Of things that were each answered so often, so many of the answers passing."""
         failed = answers - passed
         pairs = answers * (answers - 1) / 2
