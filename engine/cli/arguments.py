@@ -366,6 +366,74 @@ def _validate(command: AddCommand) -> None:
     )
 
 
+def _label(command: AddCommand) -> None:
+    label = command(
+        "label",
+        "say yourself, blind, whether the behaviour is there, for a sample of conversations",
+        "You see what the evaluator sees: a transcript and a definition, and a number instead of "
+        "the id.\nThe sample is drawn over verdicts, metrics and targets; with the same seed, "
+        "others draw the\nsame one. `crosswind calibrate` says what comes of it.",
+    )
+    label.add_argument("benchmark", metavar="BENCHMARK")
+    label.add_argument(
+        "--sample", type=int, default=60, metavar="N", help="how many conversations; 60"
+    )
+    label.add_argument("--seed", default="7", metavar="WORD", help="of the draw; 7")
+    label.add_argument("--by", metavar="NAME", help="whose labels these are; your account's name")
+    label.add_argument(
+        "--new", action="store_true", help="draw another sample once this one is labelled"
+    )
+    label.add_argument(
+        "--export", dest="write", type=Path, metavar="FILE", help="write what is open as a CSV"
+    )
+    label.add_argument(
+        "--import", dest="read", type=Path, metavar="FILE", help="take in a CSV that is filled in"
+    )
+    label.add_argument("--json", action="store_true", help="how far it is, for a script")
+
+
+def _adjudicate(command: AddCommand) -> None:
+    adjudicate = command(
+        "adjudicate",
+        "decide where people who labelled the same conversation disagree",
+        "Without an id, lists them with what each said.",
+    )
+    adjudicate.add_argument("benchmark", metavar="BENCHMARK")
+    adjudicate.add_argument("id", metavar="ID", nargs="?", help="a conversation")
+    decision = adjudicate.add_mutually_exclusive_group()
+    decision.add_argument(
+        "--present", dest="decide", action="store_const", const=True, help="the behaviour is there"
+    )
+    decision.add_argument(
+        "--absent", dest="decide", action="store_const", const=False, help="it is not"
+    )
+    adjudicate.add_argument("--reason", metavar="TEXT", help="why")
+    adjudicate.add_argument("--by", metavar="NAME", help="who decides; your account's name")
+    adjudicate.add_argument("--json", action="store_true", help="the list, for a script")
+
+
+def _calibrate(command: AddCommand) -> None:
+    calibrate = command(
+        "calibrate",
+        "how far a judge can be trusted, by what people labelled",
+        "Sensitivity, specificity, agreement, and pass rates corrected for the judge's errors, "
+        "beside\nthe raw ones. Weighted by how the sample was drawn, clustered by base scenario.",
+    )
+    calibrate.add_argument("benchmark", metavar="BENCHMARK")
+    calibrate.add_argument("--judge", metavar="NAME", help="one judge, as verdicts name it")
+    calibrate.add_argument(
+        "--compare", nargs=2, metavar=("A", "B"), help="two judges on the same labels"
+    )
+    calibrate.add_argument(
+        "--width",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="of an interval: how many labels would give it; 0.1",
+    )
+    calibrate.add_argument("--json", action="store_true", help="for a script")
+
+
 def _search(command: AddCommand) -> None:
     search = command("search", "find words in every transcript")
     search.add_argument("text", metavar="TEXT", nargs="+")
@@ -476,6 +544,9 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _results,
     _site,
     _validate,
+    _label,
+    _adjudicate,
+    _calibrate,
     _search,
     _doctor,
     _mirror,

@@ -183,12 +183,13 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury, look: _Look | None = N
 def _votes(
     metric_id: str, verdicts: Sequence[Verdict], counted: Sequence[Verdict]
 ) -> tuple[Vote, ...]:
-    """That of every judge and pass which stands, whether it counts or not."""
+    """That of every judge and pass which stands, whether it counts or not; people's where they
+    count, as what they say else is what judges are held against."""
     counting = {vote.seq for vote in counted}
     return tuple(
         Vote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
         for vote in newest(verdicts)
-        if vote.metric_id == metric_id
+        if vote.metric_id == metric_id and (vote.source != HUMAN or vote.seq in counting)
     )
 
 
@@ -224,7 +225,7 @@ def _about(
         scripted=frozenset(take.key.target_id for take in takes if take.scripted),
         scripted_models=_scripted(takes, outcomes),
         scripted_note=_scripted_note(takes, outcomes),
-        headline_rule=config.jury.rule,
+        headline_rule=_rule(standing, config.jury),
         left_out=LeftOut(
             conversations=len(others),
             targets=sorted({key.target_id for key in others} - set(targets)),
@@ -256,6 +257,14 @@ def _guesses(standing: Standing, outcomes: Iterable[Outcome]) -> Iterator[Guesse
                 yield Guessed(axis, base, group, None)
             else:
                 yield Guessed(axis, base, group, answer.holds, check.model)
+
+
+def _rule(standing: Standing, jury: Jury) -> str:
+    """What counts, and what people's verdicts do where there are any."""
+    judged = (verdict for _, verdicts in standing.counting.values() for verdict in verdicts)
+    if any(verdict.source == HUMAN for verdict in judged):
+        return f"{jury.rule} {jury.people.rule}"
+    return jury.rule
 
 
 def _user_audits(

@@ -227,11 +227,11 @@ def copied_take(one: Conversation) -> dict[str, Any]:
 
 def csv_lines(conversations: Iterable[Conversation]) -> Iterator[str]:
     """The head, and a line for each verdict; lines end as RFC 4180 has it, with CR and LF."""
-    yield _csv_line(COLUMNS)
+    yield csv_line(COLUMNS)
     for one in conversations:
         for verdict in one.verdicts or (None,):
             fields = _fields(one, verdict)
-            yield _csv_line([cell(fields[column]) for column in COLUMNS])
+            yield csv_line([cell(fields[column]) for column in COLUMNS])
 
 
 def _fields(one: Conversation, verdict: Verdict | None) -> dict[str, object]:
@@ -271,7 +271,8 @@ def cell(value: object) -> str:
     return f"'{text}" if text.lstrip(" ").startswith(_DANGEROUS) else text
 
 
-def _csv_line(cells: Iterable[str]) -> str:
+def csv_line(cells: Iterable[str]) -> str:
+    """As RFC 4180 has it; cells are as `cell` makes them."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue()

@@ -19,7 +19,14 @@ from engine.store.codec import flag, read
 from engine.store.connection import Parameter
 from engine.store.reader import Reader
 from engine.store.records import VerdictRow
-from engine.store.schema import CHECKED_LANDMARKS, NEWER_FINISHED, TAKES_WITH_ENDS, TURNS, outcome
+from engine.store.schema import (
+    CHECKED_LANDMARKS,
+    NEWER_FINISHED,
+    SPEAKS,
+    TAKES_WITH_ENDS,
+    TURNS,
+    outcome,
+)
 
 
 class Field(StrEnum):
@@ -167,10 +174,6 @@ _SPLIT: Final = (
     "AND NOT EXISTS (SELECT 1 FROM verdict c WHERE c.take = t.seq AND c.judge = b.judge "
     "AND c.number = b.number AND c.seq > b.seq))"
 )
-# with `IS`, a verdict that is unscored finds those that are unscored
-_SPEAKS: Final = (
-    "coalesce((SELECT max(seq) FROM verdict WHERE take = t.seq AND passed IS v.counted), v.seq)"
-)
 _INVALID: Final = (
     "e.user_faults <> '[]' OR (SELECT answers LIKE '%\"holds\":false%' FROM take_check "
     f"WHERE take = t.seq AND {CHECKED_LANDMARKS} ORDER BY seq DESC LIMIT 1)"
@@ -181,7 +184,7 @@ _BROWSED: Final = (
     f" e.stop_reason, {TURNS} AS turns,"
     " (SELECT count(DISTINCT judge) FROM verdict WHERE take = t.seq) AS judges,"
     f" {_WHO} AS who, NOT EXISTS ({NEWER_FINISHED}) AS counts {_JUDGED}"
-    f" JOIN verdict x ON x.seq = {_SPEAKS} WHERE t.seq IN ({{}})"
+    f" JOIN verdict x ON x.seq = {SPEAKS} WHERE t.seq IN ({{}})"
 )
 _PLACE: Final = "t.benchmark, t.scenario_id, t.target, t.sample"
 _ORDER: Final[Mapping[Column, str]] = {

@@ -36,6 +36,7 @@ from engine.store.schema import (
     CHECKED_LANDMARKS,
     CONV_ID,
     NEWER_FINISHED,
+    SPEAKS,
     TAKES_WITH_ENDS,
     TURNS,
     outcome,
@@ -44,6 +45,7 @@ from engine.store.tables import (
     AttemptRow,
     CheckRow,
     Depends,
+    LabelSampleRow,
     LearnedRow,
     MessageRow,
     MetricRow,
@@ -382,11 +384,12 @@ class Reader:
         """One for each conversation whose counting take has been judged, as its newest verdict
         beyond `after` left it, oldest first."""
         rows = self.connection.all(
-            f"SELECT v.seq, v.metric_id, v.track, v.judge, v.justification, {outcome()},"
+            f"SELECT v.seq, v.metric_id, v.track, x.judge, x.justification, {outcome('x')},"
             "  t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take, e.stop_reason,"
             f"  {TURNS} AS turns "
             "FROM verdict v JOIN take t ON t.seq = v.take "
             "JOIN take_end e ON e.take = t.seq AND e.finished = 1 "
+            f"JOIN verdict x ON x.seq = {SPEAKS} "
             "WHERE v.seq > ?1 AND (?2 IS NULL OR t.benchmark = ?2) "
             "AND NOT EXISTS (SELECT 1 FROM verdict w WHERE w.take = v.take AND w.seq > v.seq) "
             f"AND NOT EXISTS ({NEWER_FINISHED}) ORDER BY v.seq LIMIT ?3",
@@ -407,6 +410,24 @@ class Reader:
     def checks_of(self, take_seqs: Iterable[int]) -> dict[int, list[CheckRow]]:
         """What checks say of each take, oldest first."""
         return self._by_take(take_seqs, "take_check", "take, seq", partial(read, CheckRow))
+
+    def label_samples(self, benchmark: str, person: str | None = None) -> list[LabelSampleRow]:
+        """What was drawn for people to label, or for one of them, oldest first."""
+        rows = self.connection.all(
+            "SELECT * FROM label_sample WHERE benchmark = ?1 AND (?2 IS NULL OR person = ?2) "
+            "ORDER BY seq",
+            (benchmark, person),
+        )
+        return [read(LabelSampleRow, row) for row in rows]
+
+    def peoples_verdicts(self, benchmark: str) -> list[Verdict]:
+        """Every verdict of a person, oldest first, whether its take counts or not."""
+        rows = self.connection.all(
+            "SELECT v.* FROM verdict v JOIN take t ON t.seq = v.take "
+            "WHERE v.source = 'human' AND t.benchmark = ? ORDER BY v.seq",
+            (benchmark,),
+        )
+        return [read(Verdict, row) for row in rows]
 
     # What was done, and what it took
 

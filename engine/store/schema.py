@@ -51,6 +51,14 @@ CHECKED_LANDMARKS: Final = f"kind = '{CheckKind.LANDMARKS}' AND unusable IS NULL
 """Of a check of landmarks that can be used."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
 
+# with `IS`, a verdict that is unscored finds those that are unscored
+SPEAKS: Final = (
+    "coalesce((SELECT seq FROM verdict WHERE take = t.seq AND passed IS v.counted"
+    " ORDER BY source = 'human', seq DESC LIMIT 1), v.seq)"
+)
+"""The verdict in whose words it is told what counts: the newest of that opinion, a judge's where
+there is one. What a person labelled is nobody's to read beside it."""
+
 
 def outcome(said: str = "v") -> str:
     """What counts, as `passed` and `unscored`; the reason is that of another verdict, if named."""

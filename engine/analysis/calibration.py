@@ -1,0 +1,385 @@
+"""A judge held against people: how far it can be trusted, and what its errors do to the rates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from engine.analysis.findings import chance, coefficient, percent, span
+from engine.benchmark import Track
+from engine.display import plural
+from engine.statistics.agreement import Agreement, agreement
+from engine.statistics.calibration import (
+    Accuracy,
+    Contest,
+    Corrected,
+    Judged,
+    Labelled,
+    RoganGladen,
+    Share,
+    accuracy,
+    effective_labels,
+    labels_for_width,
+    mcnemar,
+    prediction_powered,
+    rogan_gladen,
+)
+
+LEAST_LABELS: Final = 20
+"""Of a target, a metric or a split; of fewer only counts are told."""
+WIDTH: Final = 0.1
+"""Of an interval that is asked for where nobody asks for another."""
+
+
+class Split(StrEnum):
+    """Half of the base scenarios: on one a judge is developed, on the other it is reported."""
+
+    DEV = "dev"
+    TEST = "test"
+
+    @classmethod
+    def of(cls, benchmark: str, base: str) -> Split:
+        """Fixed by a hash of both names, so that no label ever changes sides."""
+        digest = hashlib.blake2b(f"{benchmark} {base}".encode(), digest_size=8).digest()
+        return cls.TEST if digest[0] % 2 else cls.DEV
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A conversation that counts."""
+
+    conv_id: str
+    metric_id: str
+    target: str
+    base: str
+    """Its base scenario."""
+    track: Track
+    counts: bool
+    """Whether the behaviour is present by what counts, from which the sample was drawn."""
+    present: bool | None
+    """By the judge that is looked at; None where it has not said."""
+
+    @property
+    def cluster(self) -> str:
+        return f"{self.metric_id} {self.base}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRow:
+    """One that people have labelled."""
+
+    row: JudgedRow
+    person: bool
+    """Whether people say that it is present."""
+    inclusion: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateOf:
+    """A pass rate as the judge has it and as people would, over the same conversations."""
+
+    of: str
+    """A target, or empty for all of them."""
+    conversations: int
+    labels: int
+    judged: float
+    powered: Corrected | None
+    """None of fewer than `LEAST_LABELS`."""
+    rogan_gladen: RoganGladen | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCounts:
+    """How labels and the judge fall on one metric, unweighted."""
+
+    metric_id: str
+    both_present: int
+    only_judge: int
+    only_people: int
+    both_absent: int
+
+    @property
+    def labels(self) -> int:
+        return self.both_present + self.only_judge + self.only_people + self.both_absent
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A judge against people."""
+
+    judge: str
+    labels: int
+    clusters: int
+    accuracy: Accuracy
+    agreement: Agreement | None
+    rates: Sequence[RateOf]
+    """Of all conversations, then of each target."""
+    metrics: Sequence[MetricCounts]
+    confusions: Sequence[tuple[str, bool]]
+    """Conversations on which they differ, and what people say."""
+    unjudged: int
+    """Labels on conversations of which this judge has not said anything that can be used."""
+    width: float
+    """The interval that was asked for, from end to end."""
+    labels_needed: int | None
+    """For it; None where labels alone do not reach it."""
+
+
+def calibrate(
+    rows: Sequence[JudgedRow], labels: Sequence[LabelledRow], judge: str, width: float = WIDTH
+) -> Calibration:
+    """Weights are those of the sample, brought to what the judges said of all conversations: labels
+    that nobody could give are missing at random among those of the same verdict."""
+    known = [one for one in labels if one.row.present is not None]
+    weighted = list(_weighted(rows, known))
+    of_present = [found for _, found in weighted]
+    ratings = [(one.judge, one.person) for one in of_present]
+    weights = [one.weight for one in of_present]
+    worth = effective_labels(weights) / sum(weights) if weights else 0.0
+    overall = _rate_of("", rows, weighted)
+    return Calibration(
+        judge=judge,
+        labels=len(known),
+        clusters=len({one.cluster for one in of_present}),
+        accuracy=accuracy(of_present),
+        agreement=agreement(
+            ratings, [one.cluster for one in of_present], [worth * one for one in weights]
+        ),
+        rates=[overall, *_by_target(rows, weighted)],
+        metrics=_by_metric(known),
+        confusions=[
+            (one.row.conv_id, one.person) for one in known if one.person is not one.row.present
+        ],
+        unjudged=len(labels) - len(known),
+        width=width,
+        labels_needed=None if overall.powered is None else labels_for_width(overall.powered, width),
+    )
+
+
+_Weighted = tuple[LabelledRow, Labelled]
+
+
+def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Iterator[_Weighted]:
+    for counts in (True, False):
+        stood_for = sum(row.counts is counts for row in rows)
+        of = [one for one in labels if one.row.counts is counts]
+        drawn = sum(1 / one.inclusion for one in of)
+        for one in of:
+            weight = stood_for / drawn / one.inclusion
+            yield one, Labelled(one.row.cluster, weight, bool(one.row.present), one.person)
+
+
+def _by_target(rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> Iterator[RateOf]:
+    for target in sorted({row.target for row in rows}):
+        own = [row for row in rows if row.target == target]
+        yield _rate_of(target, own, [one for one in labels if one[0].row.target == target])
+
+
+def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> RateOf:
+    """Of passing, so that metrics of both types can be put together."""
+    judged = [row for row in rows if row.present is not None]
+    population: dict[str, dict[str, Judged]] = {}
+    for row in judged:
+        clusters = population.setdefault(row.metric_id, {})
+        before = clusters.get(row.cluster, Judged(0, 0))
+        passed = row.track.passes(present=bool(row.present))
+        clusters[row.cluster] = Judged(before.size + 1, before.present + passed)
+    passing = [
+        replace(
+            found,
+            judge=one.row.track.passes(present=found.judge),
+            person=one.row.track.passes(present=found.person),
+        )
+        for one, found in labels
+    ]
+    passes = sum(row.track.passes(present=bool(row.present)) for row in judged)
+    told = len(passing) >= LEAST_LABELS
+    return RateOf(
+        of,
+        len(judged),
+        len(passing),
+        passes / len(judged) if judged else 0.0,
+        prediction_powered(population, passing) if told else None,
+        rogan_gladen(population, passing) if told else None,
+    )
+
+
+def _by_metric(labels: Sequence[LabelledRow]) -> list[MetricCounts]:
+    found = []
+    for metric in sorted({one.row.metric_id for one in labels}):
+        own = [(one.row.present, one.person) for one in labels if one.row.metric_id == metric]
+        found.append(
+            MetricCounts(
+                metric,
+                own.count((True, True)),
+                own.count((True, False)),
+                own.count((False, True)),
+                own.count((False, False)),
+            )
+        )
+    return found
+
+
+# Two judges
+
+
+@dataclass(frozen=True, slots=True)
+class JudgesCompared:
+    """Two judges on the same labels of one split."""
+
+    split: Split
+    labels: int
+    left: Share | None
+    """How often it is right."""
+    right: Share | None
+    contest: Contest
+
+
+def compare_judges(
+    benchmark: str, left: Sequence[LabelledRow], right: Sequence[LabelledRow]
+) -> list[JudgesCompared]:
+    """`left` and `right` are the same labels in the same order, each with what one judge says."""
+    found = []
+    for split in Split:
+        both = [
+            (one, other)
+            for one, other in zip(left, right, strict=True)
+            if None not in {one.row.present, other.row.present}
+            and Split.of(benchmark, one.row.base) is split
+        ]
+        found.append(
+            JudgesCompared(
+                split,
+                len(both),
+                _right([one for one, _ in both]),
+                _right([other for _, other in both]),
+                mcnemar(
+                    [one.row.present is one.person for one, _ in both],
+                    [other.row.present is other.person for _, other in both],
+                ),
+            )
+        )
+    return found
+
+
+def _right(labels: Sequence[LabelledRow]) -> Share | None:
+    return accuracy(
+        [
+            Labelled(one.row.cluster, 1 / one.inclusion, bool(one.row.present), one.person)
+            for one in labels
+        ]
+    ).right
+
+
+# In words
+
+
+def calibration_lines(one: Calibration) -> Iterator[str]:
+    """What there is to say, a line each; without labels that there are none."""
+    if not one.labels:
+        yield f"no label is about a conversation that {one.judge} has judged"
+        return
+    yield (
+        f"{one.judge} against {plural(one.labels, 'label')} on "
+        f"{plural(one.clusters, 'base scenario')}"
+    )
+    if one.labels < LEAST_LABELS:
+        yield f"fewer than {LEAST_LABELS} labels: only counts are told"
+        yield from _counts(one.metrics)
+        return
+    for name, share, among in _shares(one.accuracy):
+        if share is None:
+            yield f"{name}: no label speaks of it"
+        else:
+            ends = span(share.interval.low, share.interval.high)
+            yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"
+    yield from _agreement(one.agreement)
+    for rate in one.rates:
+        yield from _rate(rate)
+    yield _needed(one)
+    yield from _counts(one.metrics)
+
+
+def _shares(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
+    return (
+        ("sensitivity", found.sensitivity, "that people call present"),
+        ("specificity", found.specificity, "that people call absent"),
+        ("right where it says present", found.positive_value, "that it calls present"),
+        ("right where it says absent", found.negative_value, "that it calls absent"),
+        ("right", found.right, "in all"),
+    )
+
+
+def _agreement(found: Agreement | None) -> Iterator[str]:
+    if found is None:
+        return
+    figures = (("AC1", found.ac1), ("κ", found.kappa))
+    said = [
+        f"{name} {coefficient(one.value)}"
+        + (
+            ""
+            if one.interval is None
+            else f" ({coefficient(one.interval.low)} to {coefficient(one.interval.high)})"
+        )
+        for name, one in figures
+        if one is not None
+    ]
+    if said:
+        yield f"agreement beyond chance: {', '.join(said)}"
+
+
+def _rate(rate: RateOf) -> Iterator[str]:
+    who = rate.of or "all targets"
+    if rate.powered is None:
+        few = f"{plural(rate.labels, 'label')}, too few to correct"
+        yield f"{who}: {percent(rate.judged)} pass; {few}"
+        return
+    ends = span(rate.powered.interval.low, rate.powered.interval.high)
+    corrected = f"corrected for the judge's errors {percent(rate.powered.value)} {ends}"
+    yield f"{who}: {percent(rate.judged)} pass; {corrected}{_by_errors(rate.rogan_gladen)}"
+
+
+def _by_errors(found: RoganGladen | None) -> str:
+    if found is None:
+        return ""
+    if found.value is None or found.interval is None:
+        return "; Rogan-Gladen cannot correct: the judge may be no better than chance"
+    ends = span(found.interval.low, found.interval.high)
+    return f"; Rogan-Gladen {percent(found.value)} {ends}"
+
+
+def _needed(one: Calibration) -> str:
+    wide = f"an interval {percent(one.width)} wide"
+    if one.labels_needed is None:
+        return f"no number of labels gives {wide}: base scenarios alone differ by more"
+    return f"about {plural(one.labels_needed, 'label')} give {wide}"
+
+
+def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
+    for one in metrics:
+        yield (
+            f"{one.metric_id}: {plural(one.labels, 'label')}; both present {one.both_present}, "
+            f"only the judge {one.only_judge}, only people {one.only_people}, "
+            f"both absent {one.both_absent}"
+        )
+
+
+def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> Iterator[str]:
+    for one in found:
+        if one.left is None or one.right is None:
+            yield f"{one.split}: no label that both have judged"
+            continue
+        both = ((left, one.left), (right, one.right))
+        shares = (f"{name} {_of_share(share)}" for name, share in both)
+        yield (
+            f"{one.split}: {plural(one.labels, 'label')}; right: {', '.join(shares)}; only {left} "
+            f"right {one.contest.only_left}, only {right} {one.contest.only_right}, McNemar "
+            f"{chance(one.contest.p)}"
+        )
+
+
+def _of_share(share: Share) -> str:
+    return f"{percent(share.value)} {span(share.interval.low, share.interval.high)}"

@@ -1,0 +1,407 @@
+"""What people say of a sample of conversations, without knowing which they are.
+
+A person sees what the evaluator sees: a transcript and a definition. The sample is drawn from the
+conversations whose verdict counts, so that each label stands for a known number of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from engine.benchmark import ConversationKey, Metric, Speaker, Track, Utterance, When
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
+from engine.display import plural
+from engine.errors import InputError, Problem
+from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
+from engine.pipeline.judge import pressed_from
+from engine.pipeline.play import wanted_conversations
+from engine.pipeline.standing import Standing
+from engine.stages.evaluate import depends, holds
+from engine.statistics.sampling import stratified_sample
+from engine.store.reader import Reader
+from engine.store.tables import LabelItem, LabelSampleRow, MessageRow, Quote, Verdict
+
+MOST_LABELS: Final = 5_000
+LONGEST_NOTE: Final = 4_000
+"""Characters."""
+ADJUDICATION: Final = 1
+"""Number of a verdict that settles what people disagreed on, so that whoever gives it keeps the
+label that is theirs."""
+
+
+class Answer(StrEnum):
+    """What a person says of one conversation."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedConversation:
+    """A conversation that counts, and what counts for it."""
+
+    key: ConversationKey
+    take: int
+    metric: Metric
+    present: bool
+    verdicts: Sequence[Verdict]
+    """All on this take, oldest first."""
+
+    @property
+    def item(self) -> tuple[int, str]:
+        return self.take, self.metric.id
+
+
+def judged_conversations(
+    definition: Definition, config: Config, reader: Reader
+) -> list[JudgedConversation]:
+    """Those for which a verdict of the configured judges counts, people's left aside."""
+    standing = Standing.of(reader, definition.name)
+    jury = replace(config.jury, people=People.COMPARE)
+    found: list[JudgedConversation] = []
+    for one in wanted_conversations(definition, config, reader):
+        take, verdicts = standing.counting.get(one.key, (None, ()))
+        judges = [verdict for verdict in verdicts if verdict.source != HUMAN]
+        passed = what_counts(judges, jury)
+        if take is None or passed is None:
+            continue
+        present = passed is (one.metric.track is Track.POSITIVE)
+        found.append(JudgedConversation(one.key, take.seq, one.metric, present, verdicts))
+    return found
+
+
+# A sample
+
+
+def draw_sample(
+    benchmark: str,
+    judged: Sequence[JudgedConversation],
+    *,
+    size: int,
+    seed: str,
+    person: str,
+    account: str,
+) -> LabelSampleRow:
+    """A sample over verdicts, metrics and targets; with the same seed the same for everybody, in
+    an order of each person's own. Raises `InputError` where there is nothing to draw from."""
+    if not judged:
+        raise InputError(
+            Problem(
+                f"{benchmark} has no conversation with a verdict that counts",
+                hint="`crosswind run` plays and judges them",
+            )
+        )
+    strata: dict[tuple[str, ...], list[JudgedConversation]] = defaultdict(list)
+    for one in judged:
+        verdict = Answer.PRESENT if one.present else Answer.ABSENT
+        strata[verdict.value, one.metric.id, one.key.target_id].append(one)
+    drawn = stratified_sample(strata, size, f"{benchmark} {seed}")
+    Random(f"{benchmark} {seed} {person}").shuffle(drawn)
+    items = (LabelItem(*one.thing.item, one.stratum, one.inclusion) for one in drawn)
+    return LabelSampleRow(
+        benchmark=benchmark, person=person, account=account, seed=seed, items=tuple(items)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """How far a person has come with a sample."""
+
+    sample: LabelSampleRow
+    given: Mapping[int, Verdict]
+    """By number (1-based), of those that were answered and not taken back."""
+    replaced: frozenset[int]
+    """Numbers of conversations that have been played again since, or are no longer asked for."""
+
+    @property
+    def open(self) -> list[int]:
+        """Numbers that wait for an answer, in order."""
+        done = self.given.keys() | self.replaced
+        return [number for number in range(1, len(self.sample.items) + 1) if number not in done]
+
+    @property
+    def is_done(self) -> bool:
+        return not self.open
+
+    def item(self, number: int) -> LabelItem:
+        """Raises `InputError` for a number that is not in the sample."""
+        if not 1 <= number <= len(self.sample.items):
+            of = plural(len(self.sample.items), "conversation")
+            raise InputError(Problem(f"there is no number {number} in this sample of {of}"))
+        return self.sample.items[number - 1]
+
+
+def labelling(
+    reader: Reader, benchmark: str, person: str, judged: Iterable[JudgedConversation]
+) -> Labelling | None:
+    """A person's newest sample; None where none was drawn."""
+    samples = reader.label_samples(benchmark, person)
+    if not samples:
+        return None
+    sample = samples[-1]
+    numbers = {(item.take, item.metric_id): n for n, item in enumerate(sample.items, 1)}
+    given: dict[int, Verdict] = {}
+    for verdict in reader.peoples_verdicts(benchmark):
+        number = numbers.get((verdict.take, verdict.metric_id))
+        if number is None or verdict.label_sample != sample.seq:
+            continue
+        given.pop(number, None)
+        if verdict.unscored != WITHDRAWN:
+            given[number] = verdict
+    current = {one.item for one in judged}
+    gone = frozenset(number for item, number in numbers.items() if item not in current)
+    return Labelling(sample, given, gone - given.keys())
+
+
+def check_person(samples: Iterable[LabelSampleRow], person: str, account: str) -> None:
+    """Raises `InputError` where somebody else on another account labels by this name."""
+    for sample in samples:
+        if sample.person == person and sample.account != account:
+            raise InputError(
+                Problem(
+                    f"labels by {person!r} were given by {sample.account}, and this is {account}",
+                    hint="`--by NAME` takes another name; the same person goes on there",
+                )
+            )
+
+
+# What a person sees, and says
+
+
+@dataclass(frozen=True, slots=True)
+class BlindItem:
+    """One conversation as the evaluator sees it."""
+
+    number: int
+    definition: str
+    messages: Sequence[MessageRow]
+    """Whole turns."""
+
+
+def blind_item(one: Labelling, number: int, reader: Reader, definition: Definition) -> BlindItem:
+    """Raises `InputError` for a number without a conversation to be labelled."""
+    item = one.item(number)
+    metric = _metric(definition, item.metric_id)
+    messages = reader.messages(item.take)
+    return BlindItem(number, metric.definition.strip(), messages[: len(messages) // 2 * 2])
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLabel:
+    """What a person says of one number."""
+
+    answer: Answer
+    replies: tuple[int, ...] = ()
+    """Turns (1-based) of the replies that show the behaviour."""
+    note: str = ""
+    confidence: int | None = None
+    """1 to 3."""
+    seconds: float | None = None
+
+
+def label_verdict(
+    one: Labelling,
+    number: int,
+    said: GivenLabel,
+    *,
+    reader: Reader,
+    definition: Definition,
+    jury: Jury,
+) -> Verdict:
+    """The row that stores it. Raises `InputError` for an answer that contradicts itself."""
+    item = one.item(number)
+    metric = _metric(definition, item.metric_id)
+    messages = reader.messages(item.take)
+    messages = messages[: len(messages) // 2 * 2]
+    replies = {row.turn: row.text for row in messages if row.speaker is Speaker.TARGET}
+    if strange := [turn for turn in said.replies if turn not in replies]:
+        there = plural(len(replies), "reply", "replies")
+        raise InputError(Problem(f"number {number} has {there}, and no reply {strange[0]}"))
+    marks = tuple(turn in said.replies for turn in sorted(replies))
+    present, unscored = _present(said, metric, marks, messages, number)
+    return Verdict(
+        take=item.take,
+        metric_id=metric.id,
+        track=metric.track,
+        judge=one.sample.person,
+        source=HUMAN,
+        number=0,
+        present=present,
+        passed=None if present is None else metric.track.passes(present=present),
+        unscored=unscored,
+        justification=said.note[:LONGEST_NOTE],
+        quotes=tuple(Quote(replies[turn], turn) for turn in sorted(said.replies)),
+        marks=marks,
+        depends=_depends(metric, messages),
+        jury=jury,
+        label_sample=one.sample.seq,
+        stratum=item.stratum,
+        inclusion=item.inclusion,
+        confidence=said.confidence,
+        seconds=said.seconds,
+    )
+
+
+def withdrawn(label: Verdict, jury: Jury) -> Verdict:
+    """The row that takes a label back."""
+    return replace(
+        label,
+        seq=0,
+        at=None,
+        present=None,
+        passed=None,
+        unscored=WITHDRAWN,
+        quotes=(),
+        marks=None,
+        justification="",
+        jury=jury,
+    )
+
+
+def _present(
+    said: GivenLabel,
+    metric: Metric,
+    marks: Sequence[bool],
+    messages: Sequence[MessageRow],
+    number: int,
+) -> tuple[bool | None, str | None]:
+    """Whether the behaviour counts as present, and why there is no answer where there is none."""
+    match said.answer:
+        case Answer.CANNOT_TELL:
+            return None, CANNOT_TELL
+        case Answer.ABSENT:
+            if any(marks):
+                raise InputError(
+                    Problem(f"number {number} is absent, but replies are marked as showing it")
+                )
+            return False, None
+    if not any(marks):
+        raise InputError(
+            Problem(
+                f"number {number} is present, but no reply is marked",
+                hint="mark the replies that show the behaviour",
+            )
+        )
+    if metric.when is When.ANYWHERE:
+        return True, None
+    return holds(metric.when, marks, pressed_from(messages)), None
+
+
+def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:
+    said = [Utterance(row.speaker, row.text) for row in messages]
+    known = depends(metric, "", said)
+    return {name: known[name] for name in ("metric definition", "transcript")}
+
+
+def _metric(definition: Definition, metric_id: str) -> Metric:
+    found = next((one for one in definition.metrics if one.id == metric_id), None)
+    if found is None:
+        raise InputError(Problem(f"{metric_id} is no longer in benchmark.yaml", definition.path))
+    return found
+
+
+# What it comes to
+
+
+@dataclass(frozen=True, slots=True)
+class SettledLabel:
+    """What people say of one conversation, as one answer."""
+
+    of: JudgedConversation
+    present: bool
+    stratum: str
+    inclusion: float
+    people: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """All labels of a benchmark."""
+
+    settled: Sequence[SettledLabel]
+    disputed: Sequence[tuple[JudgedConversation, Sequence[Verdict]]]
+    """Conversations on which people disagree, and nobody has decided, with what each says."""
+    cannot_tell: int
+    """Conversations of which everybody who labelled them cannot tell."""
+    replaced: int
+    """Labels on conversations that have been played again since."""
+    earlier_definition: int
+    """Conversations that count here, whose label was given under a definition before today's."""
+    people: Mapping[str, int]
+    """How many conversations each has labelled."""
+
+
+def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) -> Labels:
+    """`given` are all verdicts of people, oldest first."""
+    current = {one.item: one for one in judged}
+    newest: dict[tuple[int, str], dict[tuple[str, bool], Verdict]] = defaultdict(dict)
+    for verdict in given:
+        if verdict.inclusion is not None or verdict.adjudicates:
+            newest[verdict.take, verdict.metric_id][verdict.judge, verdict.adjudicates] = verdict
+    settled: list[SettledLabel] = []
+    disputed: list[tuple[JudgedConversation, Sequence[Verdict]]] = []
+    cannot_tell = replaced = earlier = 0
+    people: Counter[str] = Counter()
+    for item, by_voter in newest.items():
+        labels = [one for one in by_voter.values() if one.unscored != WITHDRAWN]
+        own = [one for one in labels if not one.adjudicates]
+        if item not in current:
+            replaced += bool(own)
+            continue
+        people.update(one.judge for one in own)
+        decided = [one for one in labels if one.adjudicates and one.present is not None]
+        answers = {one.present for one in decided[-1:] or own} - {None}
+        if len(answers) > 1:
+            disputed.append((current[item], own))
+        elif not own:
+            continue
+        elif not answers:
+            cannot_tell += 1
+        else:
+            [present] = answers
+            first = own[0]
+            today = _defined(current[item].metric)
+            earlier += all(one.definition != today for one in own)
+            settled.append(
+                SettledLabel(
+                    current[item],
+                    bool(present),
+                    first.stratum or "",
+                    first.inclusion or 1.0,
+                    sorted(one.judge for one in own),
+                )
+            )
+    settled.sort(key=lambda one: str(one.of.key))
+    disputed.sort(key=lambda one: str(one[0].key))
+    return Labels(settled, disputed, cannot_tell, replaced, earlier, dict(sorted(people.items())))
+
+
+def _defined(metric: Metric) -> str:
+    return depends(metric, "", ())["metric definition"]
+
+
+def adjudication(
+    of: JudgedConversation, *, present: bool, reason: str, by: str, reader: Reader, jury: Jury
+) -> Verdict:
+    """The row that settles what people disagreed on."""
+    return Verdict(
+        take=of.take,
+        metric_id=of.metric.id,
+        track=of.metric.track,
+        judge=by,
+        source=HUMAN,
+        number=ADJUDICATION,
+        present=present,
+        passed=of.metric.track.passes(present=present),
+        justification=reason[:LONGEST_NOTE],
+        depends=_depends(of.metric, reader.messages(of.take)),
+        jury=jury,
+        adjudicates=True,
+    )

@@ -1,0 +1,99 @@
+"""A sample as a table to fill in elsewhere: what the evaluator sees, and empty cells."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from engine.benchmark import Speaker
+from engine.errors import InputError, Problem
+from engine.files import open_regular
+from engine.report.conversation import cell, csv_line
+from engine.store.tables import MessageRow
+
+GIVEN: Final = ("answer", "replies", "confidence", "note")
+"""What a person fills in."""
+COLUMNS: Final = ("sample", "number", "definition", "transcript", *GIVEN)
+_MOST_BYTES: Final = 1 << 28
+_LONGEST_CELL: Final = 1 << 24
+_DELIMITERS: Final = ",;\t"
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRow:
+    """One line of a table that came back."""
+
+    line: int
+    """Of the file, 1-based."""
+    sample: str
+    number: str
+    answer: str
+    replies: str
+    confidence: str
+    note: str
+
+
+def sheet_lines(
+    sample: int, items: Iterable[tuple[int, str, Sequence[MessageRow]]]
+) -> Iterator[str]:
+    """The head, and a line for each number with its definition and messages."""
+    yield csv_line(COLUMNS)
+    for number, definition, messages in items:
+        said = "\n\n".join(
+            f"[{row.turn}] {'ASSISTANT' if row.speaker is Speaker.TARGET else 'USER'}: {row.text}"
+            for row in messages
+        )
+        yield csv_line([str(sample), str(number), cell(definition), cell(said), "", "", "", ""])
+
+
+def read_sheet(path: Path) -> list[SheetRow]:
+    """Lines of which the answer is filled in. Raises `InputError`."""
+    try:
+        with open_regular(path) as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
+    if len(content) > _MOST_BYTES:
+        raise InputError(Problem(f"is larger than {_MOST_BYTES >> 20} MB", path))
+    text = _decoded(content, path)
+    csv.field_size_limit(_LONGEST_CELL)
+    first = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=first.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        lacking = [name for name in ("sample", "number", "answer") if name not in _head(reader)]
+        if lacking:
+            expected = ", ".join(COLUMNS)
+            raise InputError(
+                Problem(f"has no column `{lacking[0]}`", path, 1, hint=f"expected {expected}")
+            )
+        return [row for row in _rows(reader) if row.answer]
+    except csv.Error as error:
+        raise InputError(Problem(f"is no table: {error}", path, reader.line_num)) from error
+
+
+def _head(reader: csv.DictReader[str]) -> Sequence[str]:
+    return reader.fieldnames or ()
+
+
+def _rows(reader: csv.DictReader[str]) -> Iterator[SheetRow]:
+    for row in reader:
+        values = {name: (row.get(name) or "").strip() for name in ("sample", "number", *GIVEN)}
+        yield SheetRow(line=reader.line_num, **values)
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    """UTF-8, or UTF-16 with a mark, as spreadsheets write it."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "utf-16" if marked else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        hint = "save it as CSV UTF-8"
+        raise InputError(Problem("is not UTF-8 from here on", path, line, hint=hint)) from error

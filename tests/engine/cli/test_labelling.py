@@ -1,0 +1,349 @@
+"""People label blind, decide where they disagree, and a judge is held against them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.analysis.calibration import Split
+from engine.cli.main import main
+from engine.jury import People
+from tests.engine.small_workspace import Place, small_workspace
+
+Crosswind = Callable[..., tuple[int, str, str]]
+Cells = Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """16 conversations, judged."""
+    place = small_workspace(tmp_path_factory.mktemp("labels"))
+    place.run()
+    return place
+
+
+@pytest.fixture
+def place(played: Place, tmp_path: Path) -> Place:
+    shutil.copytree(played.root, tmp_path / "w")
+    return Place(tmp_path / "w")
+
+
+@pytest.fixture
+def crosswind(place: Place, capsys: pytest.CaptureFixture[str]) -> Crosswind:
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([*words, "--workspace", str(place.root)])
+        found = capsys.readouterr()
+        return code, found.out, found.err
+
+    return call
+
+
+@pytest.fixture
+def sheet(crosswind: Crosswind, tmp_path: Path) -> Path:
+    path = tmp_path / "ann.csv"
+    words = ("--by", "Ann", "--sample", "12", "--export", str(path))
+    code, out, err = crosswind("label", "giving-in", *words)
+    assert (code, err) == (0, "")
+    assert "Ann has labelled 0 of 12 conversations of giving-in (seed 7)" in out
+    return path
+
+
+def cells_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+
+
+def fill(path: Path, answer: Callable[[int, Cells], Mapping[str, str]]) -> Path:
+    """Each line with what a person says of its number; in place."""
+    rows = cells_of(path)
+    for row in rows:
+        row |= answer(int(row["number"]), row)
+    out = io.StringIO()
+    table = csv.DictWriter(out, list(rows[0]))
+    table.writeheader()
+    table.writerows(rows)
+    path.write_text(out.getvalue(), "utf-8")
+    return path
+
+
+def by_number(number: int, _row: Cells) -> Mapping[str, str]:
+    present = {"answer": "present", "replies": "1 2", "confidence": "3", "note": "I read it."}
+    return present if number % 3 else {"answer": "absent"}
+
+
+def take_in(crosswind: Crosswind, path: Path, by: str = "Ann") -> tuple[int, str, str]:
+    return crosswind("label", "giving-in", "--by", by, "--import", str(path))
+
+
+def test_a_person_sees_what_the_evaluator_sees_and_no_more(sheet: Path, place: Place) -> None:
+    rows = cells_of(sheet)
+    assert [int(row["number"]) for row in rows] == list(range(1, 13))
+    text = sheet.read_text("utf-8-sig")
+    secret = json.dumps(place.json("scenarios.json"))
+    for word in ("m01", "m02", "Leaves the decision", "Avoid flattery", "holds", "wavers", "v01"):
+        assert word not in text
+    assert "positive" not in text
+    assert "negative" not in text
+    assert all(mark["instruction"] not in text for mark in _landmarks(json.loads(secret)))
+    definitions = Counter(row["definition"] for row in rows)
+    assert len(definitions) == 2
+    assert all(row["transcript"].startswith("[1] USER: ") for row in rows)
+    assert sheet.stat().st_mode & 0o777 == 0o600
+
+
+def _landmarks(scenarios: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return [mark for scenario in scenarios for mark in scenario["landmarks"]]
+
+
+def test_labels_are_taken_in_once_and_go_on_where_they_stopped(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    half = fill(sheet, lambda number, row: by_number(number, row) if number <= 5 else {})
+    code, out, _ = take_in(crosswind, half)
+    assert code == 0
+    assert "Ann has labelled 5 of 12" in out
+    with place.reader() as reader:
+        before = len(reader.peoples_verdicts("giving-in"))
+    assert take_in(crosswind, half)[0] == 0
+    with place.reader() as reader:
+        given = reader.peoples_verdicts("giving-in")
+    assert len(given) == before == 5
+    assert {one.judge for one in given} == {"Ann"}
+    assert all(one.inclusion is not None and one.inclusion <= 1 for one in given)
+    assert {one.confidence for one in given if one.present} == {3}
+    rest = sheet.with_name("rest.csv")
+    crosswind("label", "giving-in", "--by", "Ann", "--export", str(rest))
+    assert [int(row["number"]) for row in cells_of(rest)] == list(range(6, 13))
+
+
+def test_labels_count_nowhere_until_the_configuration_says_so(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    def told() -> tuple[Any, str]:
+        found = json.loads(crosswind("results", "--json")[1])["giving-in"]
+        rules = {row["scored"].pop("rule") for row in found}
+        [rule] = rules
+        return [{**row, "_crosswind": None} for row in found], rule
+
+    before, rule = told()
+    assert "People" not in rule
+    take_in(crosswind, fill(sheet, by_number))
+    assert told() == (before, f"{rule} {People.COMPARE.rule}")
+    place.edit(place.config, "user_model:", "people: overrule\nuser_model:")
+    after, overruled = told()
+    assert overruled.endswith(People.OVERRULE.rule)
+    assert after != before
+
+
+def test_another_person_with_the_same_seed_labels_the_same_in_another_order(
+    crosswind: Crosswind, sheet: Path
+) -> None:
+    other = sheet.with_name("ben.csv")
+    words = ("--by", "Ben", "--sample", "12", "--export", str(other))
+    crosswind("label", "giving-in", *words)
+    mine, theirs = cells_of(sheet), cells_of(other)
+    key = ("definition", "transcript")
+    assert [[row[name] for name in key] for row in mine] != [
+        [row[name] for name in key] for row in theirs
+    ]
+    assert sorted([row[name] for name in key] for row in mine) == sorted(
+        [row[name] for name in key] for row in theirs
+    )
+
+
+def test_what_people_disagree_on_is_listed_and_decided(crosswind: Crosswind, sheet: Path) -> None:
+    assert "nothing to decide" in crosswind("adjudicate", "giving-in")[1]
+    other = sheet.with_name("ben.csv")
+    crosswind("label", "giving-in", "--by", "Ben", "--sample", "12", "--export", str(other))
+    absent = {"answer": "absent"}
+    yes = {"answer": "p", "replies": "1,2", "note": "it says so"}
+    take_in(crosswind, fill(sheet, lambda *_: absent))
+    odd = cells_of(other)[0]["transcript"]
+    take_in(
+        crosswind, fill(other, lambda _, row: yes if row["transcript"] == odd else absent), "Ben"
+    )
+    _, out, _ = crosswind("adjudicate", "giving-in")
+    conversation, ann, ben = out.splitlines()
+    assert (ann, ben) == ("  Ann: absent", "  Ben: present (reply 1, 2): it says so")
+    assert "1 conversation left out: people disagree" in crosswind("calibrate", "giving-in")[1]
+    code, _, err = crosswind("adjudicate", "giving-in", conversation, "--present")
+    assert (code, "takes `--present` or `--absent`, and `--reason`" in err) == (2, True)
+    decided = ("--present", "--reason", "The second reply.", "--by", "Cleo")
+    assert crosswind("adjudicate", "giving-in", conversation, *decided)[0] == 0
+    assert "nothing to decide" in crosswind("adjudicate", "giving-in")[1]
+    code, _, err = crosswind("adjudicate", "giving-in", conversation, *decided)
+    assert (code, "people do not disagree on" in err) == (2, True)
+    found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    assert found[0]["left_out"]["disputed"] == 0
+    assert found[0]["people"] == {"Ann": 12, "Ben": 12}
+
+
+def test_a_judge_is_held_against_the_labels(crosswind: Crosswind, sheet: Path) -> None:
+    take_in(crosswind, fill(sheet, by_number))
+    code, out, _ = crosswind("calibrate", "giving-in")
+    assert code == 0
+    assert out.startswith("offline:evaluator against 12 labels on 4 base scenarios\n")
+    assert "fewer than 20 labels: only counts are told" in out
+    assert "labelled by Ann 12" in out
+    assert People.COMPARE.rule in out
+    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    counted = sum(
+        metric[name]
+        for metric in found["metrics"]
+        for name in ("both_present", "only_judge", "only_people", "both_absent")
+    )
+    apart = sum(metric["only_judge"] + metric["only_people"] for metric in found["metrics"])
+    assert (found["labels"], counted, len(found["confusions"])) == (12, 12, apart)
+
+
+def test_with_enough_labels_shares_and_corrected_rates_are_told(
+    crosswind: Crosswind, place: Place, tmp_path: Path
+) -> None:
+    place.edit(place.config, "num_samples: 1", "num_samples: 2")
+    place.run()
+    path = tmp_path / "all.csv"
+    crosswind("label", "giving-in", "--by", "Ann", "--sample", "32", "--export", str(path))
+    assert len(cells_of(path)) == 32
+    take_in(crosswind, fill(path, by_number))
+    _, out, _ = crosswind("calibrate", "giving-in")
+    assert "against 32 labels on 4 base scenarios" in out
+    for word in ("sensitivity ", "specificity ", "right where it says present ", "AC1 ", "κ "):
+        assert f"\n{word}" in out or word in out
+    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    # every conversation is labelled: what people said is the rate
+    present = sum(metric["both_present"] + metric["only_people"] for metric in found["metrics"][:1])
+    absent = sum(metric["only_judge"] + metric["both_absent"] for metric in found["metrics"][1:])
+    overall = found["rates"][0]
+    assert overall["powered"]["value"] == pytest.approx((present + absent) / 32)
+    assert [rate["of"] for rate in found["rates"]] == ["", "holds", "wavers"]
+    assert "holds: " in out
+    assert "16 labels, too few to correct" in out
+
+
+def test_two_judges_are_compared_on_both_halves_of_the_scenarios(
+    crosswind: Crosswind, sheet: Path
+) -> None:
+    take_in(crosswind, fill(sheet, by_number))
+    same = ("--compare", "offline:evaluator", "offline:evaluator")
+    _, out, _ = crosswind("calibrate", "giving-in", *same)
+    assert "develop a judge on dev, report test" in out
+    splits = json.loads(crosswind("calibrate", "giving-in", *same, "--json")[1])["splits"]
+    assert [one["split"] for one in splits] == ["dev", "test"]
+    assert sum(one["labels"] for one in splits) == 12
+    assert {one["contest"]["p"] for one in splits} == {1.0}
+    code, _, err = crosswind("calibrate", "giving-in", "--judge", "nobody")
+    assert code == 2
+    assert "no judge 'nobody' has judged this: offline:evaluator has" in err
+
+
+def test_a_scenario_never_changes_sides() -> None:
+    sides = Counter(Split.of("giving-in", f"m01_s{number:03}") for number in range(1000))
+    assert min(sides.values()) > 440
+    assert Split.of("giving-in", "m01_s001") is Split.of("giving-in", "m01_s001")
+
+
+def test_a_conversation_that_was_played_again_is_left_out(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    take_in(crosswind, fill(sheet, by_number))
+    with place.reader() as reader:
+        first = reader.peoples_verdicts("giving-in")[0]
+        key = next(take.key for take in reader.takes("giving-in") if take.seq == first.take)
+    assert crosswind("simulate", str(key), "--yes")[0] == 0
+    _, out, _ = crosswind("calibrate", "giving-in")
+    assert "against 11 labels" in out
+    assert "1 label left out: the conversation was played again" in out
+
+
+def test_what_the_files_hold_brings_labels_back(
+    crosswind: Crosswind, sheet: Path, place: Place
+) -> None:
+    take_in(crosswind, fill(sheet, by_number))
+    before = crosswind("calibrate", "giving-in", "--json")[1]
+    assert crosswind("mirror")[0] == 0
+    for path in place.root.glob("crosswind.db*"):
+        path.unlink()
+    assert crosswind("repair", "--yes")[0] == 0
+    assert json.loads(crosswind("calibrate", "giving-in", "--json")[1]) == json.loads(before)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ({"answer": "maybe"}, "answer: found 'maybe', expected `present`, `absent`, `cannot tell`"),
+        ({"answer": "present"}, "number 1 is present, but no reply is marked"),
+        ({"answer": "absent", "replies": "1"}, "number 1 is absent, but replies are marked"),
+        ({"answer": "present", "replies": "9"}, "number 1 has 2 replies, and no reply 9"),
+        ({"answer": "present", "replies": "x"}, "replies: found 'x', expected a whole number"),
+        ({"answer": "absent", "confidence": "4"}, "confidence: found 4, expected 1, 2 or 3"),
+        ({"answer": "absent", "number": "99"}, "there is no number 99 in this sample of 12"),
+        ({"answer": "absent", "number": "2"}, "number 2 stands in line"),
+        ({"answer": "absent", "sample": "1"}, "sample: found '1', expected "),
+    ],
+)
+def test_a_line_that_cannot_be_is_named_and_nothing_is_taken_in(
+    crosswind: Crosswind, sheet: Path, place: Place, cells: Cells, said: str
+) -> None:
+    def answer(number: int, _row: Cells) -> Cells:
+        return cells if number == 1 else {"answer": "absent"}
+
+    code, _, err = take_in(crosswind, fill(sheet, answer))
+    assert code == 2
+    assert said in err
+    assert f"{sheet}:" in err
+    with place.reader() as reader:
+        assert reader.peoples_verdicts("giving-in") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a;b\n1;2\n", "has no column `sample`"),
+        ("sample,number,answer\n1,1,pr\xe9sent\n".encode("latin-1"), "is not UTF-8 from here on"),
+        (b"", "has no column `sample`"),
+    ],
+)
+def test_a_file_that_is_no_such_table_is_refused(
+    crosswind: Crosswind, sheet: Path, content: bytes, said: str
+) -> None:
+    sheet.write_bytes(content)
+    code, _, err = take_in(crosswind, sheet)
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_table_of_another_spreadsheet_is_read(crosswind: Crosswind, sheet: Path) -> None:
+    rows = cells_of(fill(sheet, by_number))
+    lines = [";".join(("sample", "number", "answer", "replies"))]
+    lines += [f"{row['sample']};{row['number']};{row['answer']};{row['replies']}" for row in rows]
+    sheet.write_text("\r\n".join(lines), "utf-16")
+    assert "labelled 12 of 12" in take_in(crosswind, sheet)[1]
+
+
+def test_nobody_goes_on_under_the_name_of_another(
+    crosswind: Crosswind, sheet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cli.labelling._account", lambda: "other@elsewhere")
+    code, _, err = take_in(crosswind, sheet)
+    assert code == 2
+    assert "labels by 'Ann' were given by" in err
+
+
+def test_without_labels_or_verdicts_the_next_step_is_said(
+    crosswind: Crosswind, place: Place
+) -> None:
+    code, _, err = crosswind("calibrate", "giving-in")
+    assert (code, "nobody has labelled giving-in yet (`crosswind label" in err) == (2, True)
+    for path in place.root.glob("crosswind.db*"):
+        path.unlink()
+    shutil.rmtree(place.folder / "runs")
+    code, _, err = crosswind("label", "giving-in")
+    assert code == 2
+    assert "Traceback" not in err
