@@ -15,7 +15,7 @@ from engine.errors import InputError
     ("words", "said"),
     [
         (["rnu"], "did you mean `crosswind run`?"),
-        (["frobnicate"], "see `crosswind --help`"),
+        (["xyzzy"], "see `crosswind --help`"),
         (["run", "--headles"], "did you mean --headless?"),
         (["show"], "missing: ID"),
         (["search", "x", "--limit", "many"], "--limit"),
