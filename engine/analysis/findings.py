@@ -396,7 +396,7 @@ def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Fi
         )
     for check in checks.values():
         if check.checked:
-            yield Finding(Kind.OPEN if check.could_be_known else Kind.CAUTION, _guessed(check))
+            yield Finding(Kind.CAUTION, _guessed(check))
 
 
 def _guessed(check: GroupCheck) -> str:

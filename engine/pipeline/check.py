@@ -120,12 +120,6 @@ class CheckPlanner:
         return not _was_asked_often(asking, rows)
 
 
-def newest_checks(rows: Iterable[CheckRow]) -> list[CheckRow]:
-    """Of each kind the newest that can be used and had something to ask about, of one take."""
-    found = {row.kind: row for row in rows if row.unusable is None}
-    return [row for row in found.values() if row.answers]
-
-
 def _newest(kind: CheckKind, rows: Iterable[CheckRow]) -> CheckRow | None:
     """That can be used."""
     found = [row for row in rows if row.kind is kind and row.unusable is None]

@@ -12,7 +12,6 @@ from engine.benchmark import ConversationKey, Role, Stage
 from engine.config.schema import Config
 from engine.identity import digest
 from engine.jury import counting
-from engine.pipeline.check import newest_checks
 from engine.pipeline.standing import Standing
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
@@ -62,7 +61,7 @@ def provenances(
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for key in standing.counting.keys() & asked:
         take, verdicts = standing.counting[key]
-        checks = newest_checks(standing.checks.get(take.seq, ()))
+        checks = standing.newest_checks(take.seq)
         found[key.target_id].add(take, counting(verdicts, config.jury), checks)
     served = reader.served_names(benchmark)
     program, configuration = version("crosswind"), digest(config.public())

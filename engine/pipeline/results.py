@@ -28,14 +28,21 @@ from engine.jury import (
     what_counts,
     why_unscored,
 )
-from engine.pipeline.check import newest_checks
 from engine.pipeline.order import changed_words
 from engine.pipeline.others import served_by_others
 from engine.pipeline.play import Wanted, wanted_conversations
 from engine.pipeline.provenance import provenances
 from engine.pipeline.staleness import StaleFinder
 from engine.pipeline.standing import Standing
-from engine.scripted import EVALUATOR, TARGET, USER, all_scripts, is_script, scripts_in_words
+from engine.scripted import (
+    CHECKER,
+    EVALUATOR,
+    TARGET,
+    USER,
+    all_scripts,
+    is_script,
+    scripts_in_words,
+)
 from engine.stages.aggregate import as_rows
 from engine.stages.evaluate import ANSWERED
 from engine.store.mirror_rows import JsonObject
@@ -217,14 +224,15 @@ def _about(
     asked = {one.key for one in outcomes}
     others = standing.counting.keys() - asked
     takes = [take for key, take in standing.newest.items() if key in asked]
+    checkers = {check.model for take in takes for check in standing.newest_checks(take.seq)}
     return About(
         benchmark=definition.name,
         title=definition.title,
         metrics=[MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
         targets=targets,
         scripted=frozenset(take.key.target_id for take in takes if take.scripted),
-        scripted_models=_scripted(takes, outcomes),
-        scripted_note=_scripted_note(takes, outcomes),
+        scripted_models=_scripted(takes, outcomes, checkers),
+        scripted_note=_scripted_note(takes, outcomes, checkers),
         headline_rule=_rule(standing, config.jury),
         left_out=LeftOut(
             conversations=len(others),
@@ -248,7 +256,7 @@ def _guesses(standing: Standing, outcomes: Iterable[Outcome]) -> Iterator[Guesse
         if one.key not in standing.counting:
             continue
         take, _ = standing.counting[one.key]
-        found = newest_checks(standing.checks.get(take.seq, ()))
+        found = standing.newest_checks(take.seq)
         check = next((row for row in found if row.kind is CheckKind.GROUPS), None)
         answers = {} if check is None else {answer.about: answer for answer in check.answers}
         for axis, group in one.demographic.items():
@@ -327,13 +335,16 @@ def _silent_judges(outcomes: Iterable[Outcome], jury: Jury) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _scripted_note(takes: Sequence[StoredTake], outcomes: Sequence[Outcome]) -> str | None:
+def _scripted_note(
+    takes: Sequence[StoredTake], outcomes: Sequence[Outcome], checkers: Iterable[str]
+) -> str | None:
     targets = {take.key.target_id: is_script(take.model) for take in takes}
     judges = {vote.judge: is_script(vote.judge) for one in outcomes for vote in one.votes}
     parts = {
         USER: any(is_script(take.user_model) for take in takes),
         **{f"{TARGET} {name}": script for name, script in sorted(targets.items())},
         **{f"{EVALUATOR} {name}": script for name, script in sorted(judges.items())},
+        **{f"{CHECKER} {name}": is_script(name) for name in sorted(checkers)},
     }
     if all_scripts(parts):
         return "Scripted models took part; they are not language models."
@@ -341,7 +352,10 @@ def _scripted_note(takes: Sequence[StoredTake], outcomes: Sequence[Outcome]) -> 
     return None if words is None else f"{words[0].upper()}{words[1:]}."
 
 
-def _scripted(takes: Iterable[StoredTake], outcomes: Iterable[Outcome]) -> list[str]:
-    labels = {label for take in takes for label in (take.user_model, take.model)}
+def _scripted(
+    takes: Iterable[StoredTake], outcomes: Iterable[Outcome], checkers: Iterable[str]
+) -> list[str]:
+    labels = {*checkers}
+    labels |= {label for take in takes for label in (take.user_model, take.model)}
     labels |= {vote.judge for one in outcomes for vote in one.votes}
     return sorted(label for label in labels if label.startswith(f"{OFFLINE}:"))

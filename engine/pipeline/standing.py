@@ -40,6 +40,11 @@ class Standing:
             checks=dict(checks),
         )
 
+    def newest_checks(self, take: int) -> list[CheckRow]:
+        """Of each kind the newest that can be used and had something to ask about."""
+        found = {row.kind: row for row in self.checks.get(take, ()) if row.unusable is None}
+        return [row for row in found.values() if row.answers]
+
     @property
     def judged(self) -> Iterator[ConversationKey]:
         for key, (_, verdicts) in self.counting.items():

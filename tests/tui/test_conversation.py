@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, StopReason, Track
+from engine.checks import CheckAnswer, CheckKind
 from engine.link import EngineState
 from engine.store.browsing import Browser
-from engine.store.tables import MessageRow, Quote, TakeEndRow, Verdict
+from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
 from engine.user_audit import FaultKind, UserFault
 from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
@@ -114,11 +116,20 @@ def test_what_the_user_model_did_wrong_stands_below_the_end(theatre: Theatre) ->
         await theatre.write(
             TakeEndRow(take=take.seq, stop_reason=reason, user_faults=(fault, fault))
         )
+        answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
+        made = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
+        await theatre.write(replace(made, answers=(), unusable="it said nothing"))
+        await theatre.write(made)
         await open_on(theatre, pilot, take)
         line = (
             "fault of the user model, turn 2: message repeated: says again what was said in turn 1"
         )
         assert told(pilot).count(line) == 2
+        missed = "fault of the user model, turn 1: landmark not carried out: It asks for less."
+        assert missed in told(pilot)
+        # the newest of a kind replaces those before it
+        assert "check check of the landmarks by small: 0 of 1 carried out" in told(pilot)
+        assert "it said nothing" not in told(pilot)
 
     theatre.perform(script, WIDE)
 

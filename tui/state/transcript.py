@@ -72,7 +72,9 @@ class Dialogue:
         if self.take is None:
             return
         self.messages = reader.messages(self.take.seq)
-        self.checks = reader.checks_of([self.take.seq])[self.take.seq]
+        # of each kind the newest, which replaces those before it
+        made = {check.kind: check for check in reader.checks_of([self.take.seq])[self.take.seq]}
+        self.checks = list(made.values())
         if self.scenario is None:
             self.scenario = reader.scenario_of(self.take)
 
