@@ -500,7 +500,8 @@ class Reader:
             "WHERE benchmark = ? AND served IS NOT NULL AND outcome = 'answer'",
             (benchmark,),
         ):
-            found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
+            with self.connection.readable():
+                found.setdefault((Role(row["role"]), row["model"]), set()).add(row["served"])
         return found
 
     def unmetered(self, benchmark: str, stage: Stage, target: str | None = None) -> int:
@@ -545,7 +546,8 @@ class Reader:
         """What that is made of: each role that was called."""
         spent = f"total({plausible('cost_usd')})"
         rows = self.connection.all(f"SELECT role, {spent} AS spent FROM attempt GROUP BY role")
-        return {Role(row["role"]): float(row["spent"]) for row in rows}
+        with self.connection.readable():
+            return {Role(row["role"]): float(row["spent"]) for row in rows}
 
     def unpriced_calls(self) -> dict[str, int]:
         """By the label of the model: answers of which nobody knows what they cost."""
@@ -581,7 +583,8 @@ class Reader:
             "WHERE benchmark = ?1 AND stage = ?2 AND (?3 IS NULL OR target = ?3)",
             (benchmark, stage.value, target),
         )
-        return sorted((Role(row["role"]), row["model"]) for row in rows)
+        with self.connection.readable():
+            return sorted((Role(row["role"]), row["model"]) for row in rows)
 
     def answered_by(self, benchmark: str, stage: Stage) -> dict[str, str]:
         """The label of the model that gave the last answer for each row of work, by its id."""
