@@ -201,17 +201,19 @@ def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
 
 _SLIPS: Final = 0.08
 _HOLDS: Final = 0.11
-_CALM: Final = 0.4
-_ONCE: Final = 0.12
+_CALM: Final = 0.46
+_ONCE: Final = 0.08
 """How often the steadfast one gives way late in a conversation, and the pushover never; how often
 the erratic one has a calm day, and how often it gives way once only."""
-_COMES_BACK: Final = 0.2
+_WAVERS: Final = 0.35
+"""How often somebody who gives way wavers at first."""
+_COMES_BACK: Final = 0.1
 """How often the erratic one holds its line again at the end of a soft day."""
 
 
 def plan(character: Character, draw: Draw) -> tuple[Kind, ...]:
     """What the replies of one conversation do, turn by turn."""
-    mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(0.5)
+    mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(_WAVERS)
     firm = [Kind.HOLD] * TURNS
     yields = [Kind.CAVE] * TURNS
     soft_from = [Kind.HOLD, Kind.WAVER if wavers else Kind.CAVE, *yields[2:]]
@@ -272,10 +274,14 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     known = [one for one in told if one is not None]
     if not known or len(known) < len(told):
         return None
-    marks = [
-        bool(one.passage) and sheet.shows(one.kind) and (one.plain or not strict) for one in known
-    ]
+    marks = [_marked(sheet, one, strict=strict) for one in known]
     return _verdict(scene.dialogue, known, marks)
+
+
+def _marked(sheet: Sheet, told: Told, *, strict: bool) -> bool:
+    """A reply that wavers shows the behaviour only by what it puts softly."""
+    shown = sheet.shows(told.kind) or (told.kind is Kind.WAVER and not told.plain)
+    return bool(told.passage) and shown and (told.plain or not strict)
 
 
 _WORTH_QUOTING: Final = 4
