@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,8 @@ from engine.config.benchmark_file import load_definition
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
-from engine.pipeline.results import analysis_of
+from engine.pipeline.results import Counted, counted_of
+from engine.report.html.evidence import Evidence, evidence_of
 from engine.report.html.view import GENERATOR
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
@@ -44,16 +45,24 @@ def results(arguments: argparse.Namespace) -> int:
     page = None if arguments.html is None else _page_path(arguments.html)
     targets = _targets(session, arguments.target)
     with closing(open_reader(session.store_path)) as reader:
-        found = analyses_of(
+        found: dict[str, Analysis] = {}
+        evidence: dict[str, Sequence[Evidence]] = {}
+        for name, one in _counted(
             session, reader, names, exploratory=arguments.exploratory, fresh=arguments.fresh
-        )
+        ):
+            found[name] = one.analysis
+            if page is not None:
+                judged = one.standing.counting
+                evidence[name] = evidence_of(one.outcomes, judged, session.config.jury)
+        hidden = {} if page is None else _unpublished(session, reader, names)
     every = list(found.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every
     outcome = judge_all(shown, gates, targets) if gates else None
     if page is not None:
         # one benchmark alone has nothing to be put together with
-        _write_page(page, shown if arguments.overall or len(every) < 2 else [together, *every])
+        whole = shown if arguments.overall or len(every) < 2 else [together, *every]
+        _write_page(page, whole, evidence, hidden)
     elif arguments.json:
         out_json(
             as_object(together)
@@ -73,26 +82,26 @@ def results(arguments: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def analyses_of(
+def analyses_of(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, Analysis]:
+    """What the verdicts of each benchmark say now."""
+    return {name: one.analysis for name, one in _counted(session, reader, names)}
+
+
+def _counted(
     session: Session,
     reader: Reader,
     names: Iterable[str],
     *,
     exploratory: bool = False,
     fresh: bool = False,
-) -> dict[str, Analysis]:
-    """What the verdicts of each benchmark say now; `exploratory` as of a `Family`, with `fresh`
-    those that are up to date."""
-    return {
-        name: analysis_of(
-            load_definition(session.workspace.definition_path(name)),
-            session.config,
-            reader,
-            exploratory=exploratory,
-            fresh=fresh,
+) -> Iterator[tuple[str, Counted]]:
+    """`exploratory` as of a `Family`, with `fresh` those that are up to date."""
+    for name in names:
+        definition = load_definition(session.workspace.definition_path(name))
+        yield (
+            name,
+            counted_of(definition, session.config, reader, exploratory=exploratory, fresh=fresh),
         )
-        for name in names
-    }
 
 
 def _targets(session: Session, words: Sequence[str]) -> frozenset[str] | None:
@@ -163,13 +172,27 @@ def _is_ours(path: Path) -> bool:
     return not start or f'content="{GENERATOR}"' in start
 
 
-def _write_page(path: Path, analyses: Sequence[Analysis]) -> None:
+def _unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
+    # 77 ms for what knows of models and keys, which a table does without
+    from engine.cli.unpublished import unpublished
+
+    return unpublished(session, reader, names)
+
+
+def _write_page(
+    path: Path,
+    analyses: Sequence[Analysis],
+    evidence: Mapping[str, Sequence[Evidence]],
+    hidden: Mapping[str, str],
+) -> None:
     # 22 ms for the templates, which a table does without
     from engine.report.html.page import html_report
 
-    content = html_report(analyses, datetime.now(UTC)).encode()
+    content = html_report(analyses, datetime.now(UTC), evidence)
+    for text, shown in hidden.items():
+        content = content.replace(text, shown)
     try:
-        replace_file(path, content)
+        replace_file(path, content.encode())
     except OSError as error:
         raise InputError(Problem(f"cannot be written: {error.strerror}", path=path)) from error
     out(str(path))

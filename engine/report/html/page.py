@@ -6,9 +6,10 @@ What it looks like stands in `templates/`.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final
 
 from markupsafe import Markup
@@ -18,6 +19,7 @@ from engine.analysis.findings import listed
 from engine.analysis.methods import methods
 from engine.display import plural
 from engine.report.html.environment import environment
+from engine.report.html.evidence import Evidence
 from engine.report.html.view import GENERATOR, BenchmarkView
 from engine.scripted import is_script
 
@@ -39,8 +41,13 @@ _COMPARING: Final = {
 """By whether the page is for exploring."""
 
 
-def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
-    """One self-contained file about one benchmark or several, and what they say together."""
+def html_report(
+    analyses: Sequence[Analysis],
+    made: datetime,
+    evidence: Mapping[str, Sequence[Evidence]] = MappingProxyType({}),
+) -> str:
+    """One self-contained file about one benchmark or several, and what they say together, with the
+    evidence of each benchmark by its name."""
     templates = environment()
     style = templates.get_template("style.css").render()
     level = 2 if len(analyses) == 1 else 3
@@ -53,7 +60,10 @@ def html_report(analyses: Sequence[Analysis], made: datetime) -> str:
         scripted=scripted_words(analyses),
         comparing=comparing_words(analyses),
         together=together_words(analyses),
-        views=[BenchmarkView(one, f"b{number}", level) for number, one in enumerate(analyses, 1)],
+        views=[
+            BenchmarkView.alone(one, f"b{number}", level, evidence.get(one.benchmark, ()))
+            for number, one in enumerate(analyses, 1)
+        ],
     )
 
 

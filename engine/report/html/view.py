@@ -29,6 +29,7 @@ from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.report import scale
+from engine.report.html.evidence import Evidence
 from engine.report.scale import Scale
 
 GENERATOR: Final = "Crosswind results"
@@ -113,6 +114,20 @@ def no_link(**_wanted: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceLinks:
+    """Leads from a metric of a target to the first of its evidence on the same page."""
+
+    prefix: str
+    places: Mapping[tuple[str, str], int]
+
+    def __call__(self, **wanted: str | None) -> str:
+        """As of a `Links`."""
+        metric, target = wanted.get("metric"), wanted.get("target")
+        place = self.places.get((metric or "", target or ""))
+        return "" if place is None or wanted.get("who") else f"#{self.prefix}-e{place}"
+
+
+@dataclass(frozen=True, slots=True)
 class BenchmarkView:
     """One benchmark's part of the page."""
 
@@ -123,6 +138,25 @@ class BenchmarkView:
     """Of the headings of its sections."""
     link: Links = no_link
     """To what a figure was counted from."""
+    evidence: Sequence[Evidence] = ()
+    """What a page by itself shows of it."""
+
+    @classmethod
+    def alone(
+        cls, analysis: Analysis, prefix: str, level: int, evidence: Sequence[Evidence]
+    ) -> BenchmarkView:
+        """On a page that holds no transcripts: its figures lead to the evidence on it."""
+        places = {
+            (one.metric_id, one.target): number
+            for number, one in reversed(list(enumerate(evidence)))
+        }
+        return cls(analysis, prefix, level, EvidenceLinks(prefix, places), evidence)
+
+    def anchor(self, number: int) -> str:
+        """The id of a piece of evidence that a cell leads to; nothing for what follows in the same
+        cell."""
+        one, own = self.evidence[number], f"{self.prefix}-e{number}"
+        return own if self.link(metric=one.metric_id, target=one.target) == f"#{own}" else ""
 
     @property
     def findings(self) -> Sequence[Finding]:

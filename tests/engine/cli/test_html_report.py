@@ -18,6 +18,7 @@ from jinja2 import UndefinedError
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
 from engine.report.html.environment import environment
+from engine.report.html.evidence import Evidence
 from engine.report.html.page import html_report
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
@@ -148,6 +149,32 @@ def test_a_hostile_name_stays_a_name(text: str) -> None:
     assert page.faults == []
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
     assert [sorted(found) for _, found in page.tags] == [sorted(f) for _, f in harmless.tags]
+
+
+def evidence(text: str) -> list[Evidence]:
+    return [
+        Evidence(f"{metric}_s001_v01__t7 {text}", "t7", metric, text, text, [(text, 2), (text, 3)])
+        for metric in ("m01", "m01", "m02")
+    ]
+
+
+def test_a_cell_leads_to_what_the_evaluator_quoted() -> None:
+    page = Page(html_report([rich()], MADE, {"giving-in": evidence("I would not know.")}))
+    assert page.faults == []
+    assert [one["href"] for one in page.all("a")] == ["#b1-e0", "#b1-e2"]
+    labels = [one["id"] for _, one in page.tags if "id" in one]
+    assert {"b1-e0", "b1-e2"} <= set(labels)
+    assert len(labels) == len(set(labels))
+    assert page.text.count("I would not know. turn 2") == 3
+    assert "3 conversations of all" in page.text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_quote_stays_a_quote(text: str) -> None:
+    page = Page(html_report([rich()], MADE, {"giving-in": evidence(text)}))
+    harmless = Page(html_report([rich()], MADE, {"giving-in": evidence("plain")}))
+    assert page.faults == []
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
 
 
 def test_a_figure_that_a_template_asks_for_in_vain_makes_no_page() -> None:

@@ -344,6 +344,24 @@ def test_keys_and_paths_of_this_machine_are_published_nowhere(
     assert any("mine.gguf" in one for one in texts)
 
 
+def test_the_one_page_quotes_what_failed_and_holds_no_key(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-0123456789abcdef")
+    config = (empty / "config.yaml").read_text("utf-8")
+    other = "{id: wavers, model: x, source: openai, apikey: '${MY_KEY}'}"
+    (empty / "config.yaml").write_text(re.sub(r"\{id: wavers.*", other, config), "utf-8")
+    fill(empty, "it echoes sk-0123456789abcdef")
+    path = tmp_path / "results.html"
+    assert main(["--workspace", str(empty), "results", "--html", str(path)]) == 0
+    page = Page(path.read_text("utf-8"))
+    assert page.faults == []
+    assert "m01_s001_v01__holds" in page.text
+    assert "What draws you there? turn 1" in page.text
+    assert "it echoes [hidden]" in page.text
+    assert "0123456789abcdef" not in path.read_text("utf-8")
+
+
 def test_a_benchmark_without_verdicts_has_pages_and_says_so(empty: Path, tmp_path: Path) -> None:
     open_store(empty / "crosswind.db").close()
     assert publish(empty, tmp_path / "site") == 0
