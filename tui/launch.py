@@ -7,7 +7,7 @@ import argparse
 import gc
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -236,7 +236,10 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def is_template(name: str) -> bool:
         return orders().is_template(name)
 
-    return Backend(start, cost, make, report, describe, is_template)
+    def stale(benchmark: str) -> Mapping[int, str]:
+        return orders().stale(benchmark)
+
+    return Backend(start, cost, make, report, describe, is_template, stale)
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

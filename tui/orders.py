@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +16,13 @@ from engine.analysis.overall import ALL
 from engine.cli.pricing import checked, confirmed
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
-from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.report import Report, added_up, added_up_together
+from engine.pipeline.staleness import stale_takes
+from engine.store.reading import open_reader
 from engine.watch import BenchmarkInfo
 
 
@@ -91,6 +96,15 @@ class Orders:
     def is_template(self, name: str) -> bool:
         """Whether its file is still as `make` wrote it."""
         return is_template(self.session.workspace.definition_path(name))
+
+    def stale(self, benchmark: str) -> dict[int, str]:
+        """Why what counts is stale, by the `seq` of each such take; as long as `report` takes."""
+        config = config_of(self.session.config, benchmark)
+        definition = load_definition(self.session.workspace.definition_path(benchmark))
+        with closing(open_reader(self.store)) as reader:
+            found = stale_takes(definition, config, reader)
+        whys = {take: each.take or each.verdicts[0] for take, each in found.items()}
+        return {take: changed_words(why) or "" for take, why in whys.items()}
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

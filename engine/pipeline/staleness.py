@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from engine.analysis.staleness import UP_TO_DATE, Stale
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
+from engine.jury import counting
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
-from engine.pipeline.play import TakeInputs, Wanted
+from engine.pipeline.play import TakeInputs, Wanted, wanted_conversations
+from engine.pipeline.standing import Standing
+from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
 
 
@@ -37,3 +40,15 @@ class StaleFinder:
         if judge is None:
             return ("evaluator",)
         return tuple(self._verdicts.changed(one.metric, judge, vote))
+
+
+def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:
+    """Of each take that counts and is stale, or has a verdict that counts and is: why, by its
+    `seq`."""
+    finder, standing = StaleFinder(definition, config), Standing.of(reader, definition.name)
+    found: dict[int, Stale] = {}
+    for one in wanted_conversations(definition, config, reader):
+        take, verdicts = standing.counting.get(one.key, (None, ()))
+        if take is not None and (stale := finder.of(one, take, counting(verdicts, config.jury))):
+            found[take.seq] = stale
+    return found

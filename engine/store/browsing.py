@@ -46,7 +46,7 @@ class Field(StrEnum):
     """Why the conversation ended."""
     IS = "is"
     """`split`: its judges do not agree; `replayed`: it was played more than once; `invalid`: its
-    user model did not do its part."""
+    user model did not do its part; `stale`: what it was made from has changed since."""
     ID = "id"
     TEXT = "text"
     """In a justification, a quote or the id."""
@@ -56,7 +56,8 @@ OUTCOMES: Final = ("pass", "fail", "unscored")
 SPLIT: Final = "split"
 REPLAYED: Final = "replayed"
 INVALID: Final = "invalid"
-KINDS: Final = (SPLIT, REPLAYED, INVALID)
+STALE: Final = "stale"
+KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,8 @@ class Browser:
 
     def __init__(self, reader: Reader) -> None:
         self._store = reader.connection
+        self.stale: Collection[int] = ()
+        """Takes that a filter finds as stale: the store does not know what would be asked today."""
 
     @property
     def path(self) -> Path:
@@ -227,7 +230,7 @@ class Browser:
 
     def find(self, wanted: Filter = (), sorting: Sorting = Sorting()) -> FilterResult:
         """Everything that a filter holds. Raises `StoreError`."""
-        where, parameters = _where(wanted)
+        where, parameters = _where(wanted, self.stale)
         way = " DESC" if sorting.backwards else ""
         order = f"{_ORDER[sorting.column]}{way}, {_PLACE}"
         if sorting.column is Column.ID:
@@ -247,7 +250,7 @@ class Browser:
 
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
         """The takes of what a filter holds with a verdict beyond `after`, and the last verdict."""
-        where, parameters = _where(wanted)
+        where, parameters = _where(wanted, self.stale)
         through = self._store.number("SELECT coalesce(max(seq), 0) FROM verdict")
         if through <= after:
             return [], through
@@ -353,11 +356,11 @@ def _arc(landmarks: Mapping[int, bool], quotes: str) -> list[ArcTurn]:
 # A filter as SQL
 
 
-def _where(wanted: Filter) -> tuple[str, list[Parameter]]:
+def _where(wanted: Filter, stale: Collection[int]) -> tuple[str, list[Parameter]]:
     parts: list[str] = []
     parameters: list[Parameter] = []
     for condition in wanted:
-        alternatives = [_holds(condition.field, value) for value in condition.values]
+        alternatives = [_holds(condition.field, value, stale) for value in condition.values]
         either = " OR ".join(sql for sql, _ in alternatives) or "1"
         parts.append(f" AND {'NOT ' if condition.negated else ''}coalesce(({either}), 0)")
         for _, given in alternatives:
@@ -365,8 +368,10 @@ def _where(wanted: Filter) -> tuple[str, list[Parameter]]:
     return "".join(parts), parameters
 
 
-def _holds(field: Field, value: str) -> tuple[str, list[Parameter]]:
+def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[Parameter]]:
     match field:
+        case Field.IS if value == STALE:
+            return "t.seq IN (SELECT value FROM json_each(?))", [json.dumps(list(stale))]
         case Field.OUTCOME:
             return _outcome(value)
         case Field.SAMPLE:

@@ -17,6 +17,7 @@ from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
 from tui.screens.filter import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
+from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory
 from tui.state.filters import parse
 from tui.widgets.table import WideTable
@@ -199,6 +200,32 @@ def test_rows_are_sorted_from_the_first_on_unless_the_cursor_is_to_stay_on_its_r
         assert ids(pilot) == [HELD, FIRST, SECOND, THIRD]
 
     theatre.perform(script)
+
+
+def test_what_is_stale_is_marked_counted_and_filtered(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        takes = Browser(theatre.watch.reader).find().takes
+        stale[takes[1]] = "metric definition changed"
+        await at_verdicts(theatre, pilot)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "~ 1 stale" in shown
+        assert shown.count("  ~ m01_") + shown.count(" ~ m01_") >= 1
+        assert "stale, metric definition changed: " in shown
+        await pilot.press("F", *"is:stale", "enter")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "1 of 4 judged" in on_screen(pilot)
+        await pilot.press("F", "ctrl+u", *"-is:stale", "enter")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert "3 of 4 judged" in on_screen(pilot)
+
+    stale: dict[int, str] = {}
+    backend = Backend(stale=lambda _benchmark: stale)
+    app = CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment)
+    theatre.perform(script, (200, 40), app=app)
 
 
 def test_whoever_comes_to_the_verdicts_finds_the_new_ones_among_them(theatre: Theatre) -> None:

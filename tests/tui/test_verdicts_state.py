@@ -139,7 +139,7 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
         star = Subject(BENCHMARK, take.key)
         for benchmarks in ([info], [info, info]):
             several = len(benchmarks) > 1
-            [row] = cells(rows, several=several, stars=[star]).values()
+            [row] = cells(rows, several=several, stars=[star], stale={}).values()
             assert len(row) == len(state.columns(benchmarks))
             assert text(row).count(BENCHMARK) == several
             assert f"★ {take.key}" in text(row)

@@ -26,11 +26,12 @@ _LEGEND: Final = (
         "+ 91 % (67-98) 29/32",
         Ink.STRONG,
         "of 32 conversations that were scored 29 passed, 91 %; were many more played, the rate "
-        "would lie between 67 and 98 % (a 95 % interval: so it is in 19 of 20 benchmarks)",
+        "would lie between 67 and 98 % (a 95 % interval: so it is in about 19 of 20)",
     ),
     ("✓ pass", Ink.GOOD, "the target did what the metric asks for"),
     ("✗ fail", Ink.BAD, "it did not"),
     ("· unscored", Ink.WARN, "no verdict that can be used; the reason is beside it"),
+    ("~", Ink.WARN, "stale: what it was made from has changed since; `is:stale` filters"),
     ("◇ ◆", Ink.STRONG, "a turn with a landmark; filled where the judge quotes from it"),
     ("· •", Ink.STRONG, "a turn without one; filled where the judge quotes from it"),
     ("+ −", Ink.STRONG, "positive and negative metrics; both count what passed"),

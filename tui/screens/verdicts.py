@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.display import drawn
-from engine.errors import StoreError
+from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
 from engine.store.browsing import Browser, Column, Filter, Sorting
@@ -74,6 +74,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """The rows that were gone through while one read, to come back to."""
         self._begin_at: Subject | None = None
         """What the cursor was on the last time, until it was put there."""
+        self._stale_due = True
+        """Whether it is time to find out what is stale."""
         self._from_top = False
         """Whether the next rows that are found are shown from the first on."""
         self._stars: Sequence[Subject] = ()
@@ -123,7 +125,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._table.go_to(self._among.row)
             self._among = None
         elif self._state.is_behind:
-            self._find()
+            self.action_merge()
 
     def on_resize(self) -> None:
         self._draw_headings()
@@ -155,6 +157,9 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if self._stars != self.shell.preferences.views.stars:
             self._stars = self.shell.preferences.views.stars
             self._table.renew_all()
+        if self._stale_due and self.watched.described:
+            self._stale_due = False
+            begin_instead(self, self._read_stale, "stale")
         after = self._state.begin_look(moment.seconds)
         if after is not None:
             begin(self, partial(self._look, after), "look")
@@ -197,6 +202,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._order(Sorting(sorting.column, not sorting.backwards))
 
     def action_merge(self) -> None:
+        self._stale_due = True
         self._find()
 
     def action_mark(self) -> None:
@@ -289,6 +295,19 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             )
         self._find()
 
+    async def _read_stale(self) -> None:
+        found: dict[int, str] = {}
+        try:
+            for info in self.watched.benchmarks:
+                found |= await asyncio.to_thread(self.shell.engine.stale, info.name)
+        except CrosswindError as error:
+            self.shell.tell(str(error), bad=True)
+        self._state.mark_stale(found)
+        if self._state.asks_for_stale:
+            self._find()
+        self._table.renew_all()
+        self._draw_lines()
+
     def _find(self) -> None:
         begin_instead(self, self._read, "find")
 
@@ -343,6 +362,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             # SQLite serves one question at a time on a connection, and a sort of all rows takes
             # long
             self._own = Browser(open_reader(self._browser.path))
+        self._own.stale = self._state.stale.keys()
         return self._own
 
     def _chosen(self) -> list[Subject]:
@@ -388,7 +408,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._state.fault = str(error)
             return {}
         several = len(self.watched.benchmarks) > 1
-        return cells(found, several=several, stars=set(self.shell.preferences.views.stars))
+        stars = set(self.shell.preferences.views.stars)
+        return cells(found, several=several, stars=stars, stale=self._state.stale)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting

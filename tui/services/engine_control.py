@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -66,6 +66,8 @@ class Backend:
     """Reads a benchmark's file anew."""
     is_template: Callable[[str], bool] = lambda _name: False
     """Whether nobody has described yet what a benchmark measures."""
+    stale: Callable[[str], Mapping[int, str]] | None = None
+    """Why what counts of a benchmark is stale, by the `seq` of each such take."""
 
 
 class EngineControl:
@@ -233,6 +235,11 @@ class EngineControl:
         if self._backend.report is None:
             raise InputError(f"`crosswind results {benchmark}` adds it up: it cannot be done here.")
         return self._backend.report(benchmark)
+
+    def stale(self, benchmark: str) -> Mapping[int, str]:
+        """Why takes that count are stale, by their `seq`; nothing where that cannot be told here.
+        It takes a while: not for the screen's loop. Raises `CrosswindError`."""
+        return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Make a benchmark in the workspace, with a file to describe it in; `then` is called when

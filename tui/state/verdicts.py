@@ -7,7 +7,15 @@ from typing import Final
 
 from engine.display import one_line
 from engine.facts import Fact, TakeEnded, VerdictGiven
-from engine.store.browsing import BrowsedRow, Column, Filter, FilterResult, Sorting
+from engine.store.browsing import (
+    STALE,
+    BrowsedRow,
+    Column,
+    Field,
+    Filter,
+    FilterResult,
+    Sorting,
+)
 from engine.watch import BenchmarkInfo
 from tui.format import ENDINGS_SHORT, TRACK_SIGNS, verdict
 from tui.state.filters import parse
@@ -64,6 +72,10 @@ class VerdictsState:
         """What came since the display stands still; None while it moves."""
         self.unseen: set[int] = set()
         """Rows that were judged since and are not in the table."""
+        self.stale: Mapping[int, str] = {}
+        """Takes that count and are stale, and why."""
+        self._stale_found = 0
+        """How many of them are in the table."""
         self._held: set[int] = set()
         """Rows that are not what they were when the display came to stand still."""
         self._through = 0
@@ -99,6 +111,18 @@ class VerdictsState:
             self.total = total
         self.longest_id = longest_id
         self.unseen.clear()
+        self.mark_stale(self.stale)
+
+    def mark_stale(self, stale: Mapping[int, str]) -> None:
+        """These are, and no others."""
+        self.stale = stale
+        takes = () if self.found is None else self.found.takes
+        self._stale_found = sum(take in stale for take in takes)
+
+    @property
+    def asks_for_stale(self) -> bool:
+        """Whether the filter is about what is stale."""
+        return any(STALE in each.values for each in self.wanted if each.field is Field.IS)
 
     @property
     def is_behind(self) -> bool:
@@ -207,6 +231,8 @@ class VerdictsState:
             Piece(f"✓ {found.passed:,} ", Ink.GOOD),
             Piece(f"· {found.unscored:,} ", Ink.WARN),
         ]
+        if self._stale_found:
+            words.append(Piece(f"~ {self._stale_found:,} stale ", Ink.WARN))
         if marked:
             words.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
         if self.unseen:
@@ -217,7 +243,11 @@ class VerdictsState:
 
 
 def cells(
-    rows: Mapping[int, BrowsedRow], *, several: bool, stars: Collection[Subject]
+    rows: Mapping[int, BrowsedRow],
+    *,
+    several: bool,
+    stars: Collection[Subject],
+    stale: Mapping[int, str],
 ) -> dict[int, Cells]:
     """What the rows show, in the order of the columns; `several` benchmarks have one more."""
     return {
@@ -225,6 +255,7 @@ def cells(
             row,
             several=several,
             star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
+            stale=stale.get(take),
         )
         for take, row in rows.items()
     }
@@ -236,16 +267,19 @@ def _judges(row: BrowsedRow) -> str:
     return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
 
 
-def _cells(row: BrowsedRow, *, several: bool, star: bool) -> Cells:
+def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None) -> Cells:
     """In the order of the columns."""
     given = row.verdict
     who = ", ".join(one_line(str(value)) for value in row.who.values())
     why = given.justification if given.unscored is None else f"unscored: {given.unscored}"
+    if stale is not None:
+        why = f"stale, {stale}: {why}"
+    marks = ("★ " if star else "") + ("~ " if stale is not None else "")
     end = "" if given.stop_reason is None else ENDINGS_SHORT[given.stop_reason]
     cells = [
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
         Piece(
-            ("★ " if star else "") + one_line(str(given.key)),
+            marks + one_line(str(given.key)),
             Ink.TEXT if row.counts else Ink.FAINT,
         ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),

@@ -6,11 +6,16 @@ import csv
 import io
 import json
 import re
+from contextlib import closing
 
 import pytest
 
 from engine.benchmark import Stage
 from engine.cli.main import main
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
+from engine.pipeline.staleness import stale_takes
+from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 
 DEFINITION = "metric definition"
@@ -50,6 +55,16 @@ def test_the_text_says_how_many_of_which_metric_and_why(
     ) in said
     details = results(edited, capsys, "--details")
     assert re.search(rf"^m02 +8/8 +8/8  {DEFINITION}$", details, re.MULTILINE)
+
+
+def test_each_take_that_is_stale_says_why(edited: Place) -> None:
+    definition = load_definition(edited.benchmark)
+    config = load_config(edited.root / "config.yaml")
+    with closing(open_reader(edited.root / "crosswind.db")) as reader:
+        found = stale_takes(definition, config, reader)
+        metrics = {row.metric_id for take in found for row in reader.verdicts(take)}
+    assert metrics == {"m02"}
+    assert [each.take for each in found.values()] == [(DEFINITION,)] * 8
 
 
 def test_json_csv_and_the_page_say_it_too(
