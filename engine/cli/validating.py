@@ -43,7 +43,8 @@ from engine.statistics.distributions import Interval
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 
-LEGEND = "rates in per cent · [all shifts at once in 95 % of such runs] · ! sure"
+RATES = "rates in per cent"
+LEGEND = f"{RATES} · [all shifts at once in 95 % of such runs] · ! sure"
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -240,7 +241,7 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
     head = [f"{track.track.value} metrics", "before", "after", "shift", "rows", "scenarios"]
     rows = [_shift_cells(shift) for shift in (track.together, *track.shifts)]
     yield table(head, rows, right=frozenset({1, 2, 4, 5}))
-    yield LEGEND
+    yield LEGEND if track.together.interval is not None else RATES
     yield order_words(track)
     if over := _over_targets(track):
         yield f"for other targets like these: {over}"

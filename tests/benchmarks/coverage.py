@@ -8,7 +8,8 @@ worlds whether it holds the truth: 95 % of them should. Of differences the same 
 wide the interval of `_former` is, so that a gain is not one of machine or seed. With `--claims`,
 how often anything false is marked as sure (`tests/benchmarks/false_claims.py`); with `--overall`,
 what is said of several benchmarks together (`tests/benchmarks/overall_claims.py`); with `--power`,
-how often what `--dry-run` names is marked (`tests/benchmarks/power.py`).
+how often what `--dry-run` names is marked (`tests/benchmarks/power.py`); with `--validation`, what
+validation runs claim (`tests/benchmarks/validation_claims.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval, critical
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.rates import Rate, benchmark_rate, metric_rate, new_metrics_rate
-from tests.benchmarks import overall_claims, power
+from tests.benchmarks import overall_claims, power, validation_claims
 from tests.benchmarks.false_claims import PAGE, report
 
 NORMAL: Final = NormalDist()
@@ -494,16 +495,19 @@ def main() -> int:
     parser.add_argument("--kinds", action="store_true", help="print each kind as well")
     parser.add_argument("--claims", action="store_true", help="false marks and ranks instead")
     parser.add_argument("--overall", action="store_true", help="several benchmarks instead")
+    parser.add_argument("--validation", action="store_true", help="validation runs instead")
     parser.add_argument("--power", action="store_true", help="what --dry-run names instead")
     parser.add_argument(
         "--write",
         action="store_true",
         help=f"with --claims into {PAGE}, with --overall into {overall_claims.PAGE}, with --power "
-        f"into {power.PAGE}",
+        f"into {power.PAGE}, with --validation into {validation_claims.PAGE}",
     )
     asked = parser.parse_args()
     if asked.overall:
         return overall_claims.report(asked.worlds, every=asked.every, write=asked.write)
+    if asked.validation:
+        return validation_claims.report(asked.worlds, write=asked.write)
     if asked.power:
         return power.report(asked.worlds, write=asked.write)
     if asked.claims:

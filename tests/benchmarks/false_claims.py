@@ -218,7 +218,7 @@ class Worlds:
     def of(cls, rates: Array, kind: Kind, size: Size) -> Worlds:
         left, right = np.array(list(combinations(range(size.targets), 2))).T
         on_pairs = rates[:, left] - rates[:, right]
-        found = [_summed(on_pairs[:, :, of_track]) for of_track in (slice(None), *_TRACKS.values())]
+        found = [summed(on_pairs[:, :, of_track]) for of_track in (slice(None), *_TRACKS.values())]
         count = len(left)
         parts = [Part.PAIRS] * count + [Part.PAIRS_ON_TRACKS] * (2 * count)
         pooled, of_each = fitted_gaps(rates) if isinstance(kind, Uncrossed) else _gaps(rates)
@@ -288,10 +288,10 @@ def _gaps(rates: Array) -> tuple[list[Summed], list[Summed]]:
     apart += [people[..., one, :] - people[..., other, :] for one, other in places]
     pooled = [np.moveaxis(one, 1, 3).reshape(worlds, 1, metrics, scenarios, -1) for one in apart]
     each = [one[:, target : target + 1] for target in range(targets) for one in apart]
-    return [_summed(one) for one in pooled], [_summed(one) for one in each]
+    return [summed(one) for one in pooled], [summed(one) for one in each]
 
 
-def _summed(apart: Array) -> Summed:
+def summed(apart: Array) -> Summed:
     """`mean_difference` of world, comparison, metric, scenario, pair."""
     metrics, scenarios, size = apart.shape[2:]
     rows = metrics * scenarios * size

@@ -45,9 +45,10 @@ def _none(benchmark: str, width: int) -> Iterator[SheetRow]:
     texts = (
         "No validation run yet: does the order of the targets hold with another judge, another "
         "user model, or metrics that another model writes?",
+        f"crosswind validate {benchmark} --replay evaluator",
         f"crosswind validate {benchmark} --swap evaluator --with NAME",
     )
-    for text, ink in zip(texts, (Ink.MUTED, Ink.ACCENT), strict=True):
+    for text, ink in zip(texts, (Ink.MUTED, Ink.ACCENT, Ink.ACCENT), strict=True):
         yield from paragraph(text, width, ink=ink)
 
 

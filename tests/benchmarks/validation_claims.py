@@ -1,0 +1,224 @@
+"""How often a validation run says what is not so:
+`python -m tests.benchmarks.coverage --validation [--worlds N] [--write]`.
+
+Two judges (or user models) are drawn alike, each with scenarios that it takes otherwise than the
+other does, the same for all targets: no shift is true on the whole, and every ! is false. Then one
+of two targets truly changes by the bound, evenly or in a few base scenarios as a whole, and an
+order that is said to hold is said to wrongly; where nothing changes but what chance does, how often
+it is said is the power. `--write` keeps the table in docs/validation-claims.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import sqrt
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from engine.analysis.validation import Result, Side, validation_report
+from engine.analysis.validation_figures import Swap
+from engine.benchmark import ConversationKey, Role, Track
+from engine.statistics.distributions import student_quantile
+from engine.statistics.equivalence import interval_for, is_within
+from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
+from engine.statistics.paired import FAR_OUT, Difference
+from tests.benchmarks.false_claims import slack, summed
+
+PAGE: Final = Path("docs/validation-claims.md")
+COMMAND: Final = "python -m tests.benchmarks.coverage --validation"
+BOUND: Final = 0.1
+_RATE: Final = 0.65
+_AT_ONCE: Final = 50
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What both sides of a validation run are of, on each of two tracks."""
+
+    targets: int
+    metrics: int
+    scenarios: int
+    """Base scenarios of each metric."""
+    rows: int
+    """Of each base scenario and target."""
+    apart: float
+    """The part of the latent variance in which two judges differ on a base scenario."""
+
+    def __str__(self) -> str:
+        return (
+            f"| {self.targets} | {self.metrics} | {self.scenarios} | {self.rows} | {self.apart:g} |"
+        )
+
+
+RUNS: Final = [
+    Run(targets, *size, rows, apart)
+    for targets, size, rows, apart in product(
+        (2, 14), ((1, 3), (1, 8), (4, 4), (10, 4)), (1, 4), (0.1, 0.4)
+    )
+]
+SIZES: Final = [
+    Run(2, 10, scenarios, rows, 0) for scenarios, rows in product((2, 4, 8, 20), (1, 4))
+]
+
+
+def play(run: Run, worlds: int, chance: np.random.Generator) -> tuple[Array, Array]:
+    """Both sides: world, target, metric, scenario, row; 1 where it passes."""
+    shape = (worlds, run.targets, run.metrics, run.scenarios, run.rows)
+    shared = (worlds, 1, *shape[2:4], 1)
+    transcript = chance.normal(0, sqrt(0.15), shared) + chance.normal(0, sqrt(0.15), shape)
+    rest = 1 - 0.3 - run.apart
+    found = []
+    for _ in range(2):
+        judge = chance.normal(0, sqrt(run.apart), shared)
+        noise = chance.normal(0, sqrt(rest), shape)
+        found.append((transcript + judge + noise < special.ndtri(_RATE)).astype(float))
+    return found[0], found[1]
+
+
+def marked(run: Run, *, worlds: int, seed: int = 1) -> float:
+    """In which share of worlds any shift is marked. The program marks the first one as well;
+    `AssertionError` where it marks otherwise."""
+    chance = np.random.default_rng([seed, *f"{run}".encode()])
+    found = 0
+    for start in range(0, worlds, _AT_ONCE):
+        tracks = [play(run, min(_AT_ONCE, worlds - start), chance) for _ in Track]
+        sure = np.concatenate([_marks(run, *sides) for sides in tracks], axis=1)
+        if not start:
+            first = [(before[0], after[0]) for before, after in tracks]
+            assert list(sure[0]) == list(_by_program(first)), f"not what the program marks: {run}"
+        found += int(sure.any(axis=1).sum())
+    return found / worlds
+
+
+def _marks(run: Run, before: Array, after: Array) -> Array:
+    """On one track: of all targets together, then of each."""
+    allowed = levels({Part.SHIFTS: 2, Part.SHIFTS_OF_TARGETS: 2 * run.targets}, SHARES_OF_SHIFTS)
+    shifts = after - before
+    shape = (len(shifts), 1, run.metrics, run.scenarios, -1)
+    together = np.moveaxis(shifts, 1, 3).reshape(shape)
+    parts = ((Part.SHIFTS, together), (Part.SHIFTS_OF_TARGETS, shifts))
+    marks = [_leaves_0_out(*summed(apart), allowed[part]) for part, apart in parts]
+    return np.concatenate(marks, axis=1)
+
+
+def _by_program(tracks: Sequence[tuple[Array, Array]]) -> Iterator[bool]:
+    sides = [
+        Side(
+            name,
+            [
+                one
+                for both, track in zip(tracks, Track, strict=True)
+                for one in _results(both[side], track)
+            ],
+        )
+        for side, name in enumerate(("one", "other"))
+    ]
+    report = validation_report(Swap("drawn", Role.EVALUATOR, "other"), *sides)
+    for track in report.tracks:
+        yield track.together.sure
+        of_target = {shift.target: shift.sure for shift in track.shifts}
+        yield from (of_target[target] for target in sorted(of_target))
+
+
+def _results(passed: Array, track: Track) -> Iterator[Result]:
+    for (target, metric, scenario, row), one in np.ndenumerate(passed):
+        name = f"{'p' if track is Track.POSITIVE else 'n'}{metric:02d}"
+        key = ConversationKey(f"{name}_s{scenario:03d}_v{row + 1:02d}", f"t{target:02d}")
+        yield Result(key, name, track, bool(one))
+
+
+def _leaves_0_out(estimate: Array, error: Array, far: Array, level: float) -> Array:
+    quantile = np.empty(far.shape)
+    for one in np.unique(far):
+        quantile[far == one] = student_quantile(1 - level / 2, float(one))
+    return np.asarray(np.abs(estimate) > quantile * error)
+
+
+def held(run: Run, change: str, *, worlds: int, seed: int = 1) -> float:
+    """In which share of worlds the difference of two targets is shown to stay within the bound."""
+    chance = np.random.default_rng([seed, *f"{run} {change}".encode()])
+    found = 0
+    for start in range(0, worlds, _AT_ONCE):
+        count = min(_AT_ONCE, worlds - start)
+        before, _ = play(run, count, chance)
+        after = before.copy()
+        if change == "chance":  # one verdict in fifty falls otherwise
+            after = np.where(chance.random(before.shape) < 0.02, 1 - before, before)
+        else:
+            first = before[:, :1]
+            shape = first.shape if change == "evenly" else (*first.shape[:4], 1)
+            after[:, :1] = np.where(chance.random(shape) < BOUND / _RATE, 0, first)
+        shifts = after - before
+        estimate, error, far = summed(shifts[:, :1] - shifts[:, 1:])
+        found += sum(
+            is_within(interval_for(Difference(*one), BOUND), BOUND)
+            for one in _differences(run, estimate[:, 0], error[:, 0], far[:, 0])
+        )
+    return found / worlds
+
+
+def _differences(
+    run: Run, estimate: Array, error: Array, far: Array
+) -> Iterator[tuple[float, float, int, int, int]]:
+    clusters = run.metrics * run.scenarios
+    for one, off, freedom in zip(estimate, error, far, strict=True):
+        yield float(one), float(off), int(freedom) - FAR_OUT, clusters * run.rows, clusters
+
+
+def table(worlds: int) -> tuple[list[str], list[str]]:
+    """The lines of a Markdown page, and what missed a bar."""
+    faults: list[str] = []
+    lines = [
+        "# What validation runs claim",
+        "",
+        f"What `{COMMAND} --worlds {worlds}` printed. Two judges that are alike on the whole "
+        f"differ on single scenarios: of {worlds:,} drawn runs of each kind, how many mark any "
+        "shift (!), which all are false (to be at most 5 %); two tracks, of so many metrics each.",
+        "",
+        "| targets | metrics | scenarios | rows | apart | any false ! |",
+        "| --: | --: | --: | --: | --: | --: |",
+    ]
+    for run in RUNS:
+        share = marked(run, worlds=worlds)
+        lines.append(f"{run} {share:.1%} |")
+        sys.stderr.write(lines[-1] + "\n")
+        if share > ERROR_RATE + slack(worlds):
+            faults.append(f"{run}: {share:.1%} carry a false !")
+    lines += [
+        "",
+        f"How often two targets' order is said to hold within {BOUND * 100:g} points: where one "
+        "truly changes by as much, evenly or in few base scenarios as a whole (to be at most 5 %), "
+        "and where nothing changes but one verdict in fifty, by chance (the more the better).",
+        "",
+        "| base scenarios | rows | evenly | in few | by chance |",
+        "| --: | --: | --: | --: | --: |",
+    ]
+    for run in SIZES:
+        shares = [held(run, one, worlds=worlds) for one in ("evenly", "in few", "chance")]
+        said = " | ".join(f"{share:.1%}" for share in shares)
+        lines.append(f"| {run.metrics * run.scenarios} | {run.rows} | {said} |")
+        sys.stderr.write(lines[-1] + "\n")
+        false = [share for share in shares[:2] if share > ERROR_RATE + slack(worlds)]
+        faults += [f"{run}: {share:.1%} are wrongly said to hold" for share in false]
+    return lines, faults
+
+
+def report(worlds: int, *, write: bool) -> int:
+    """Print the table, or keep it; 1 where a bar is missed."""
+    lines, faults = table(worlds)
+    text = "\n".join([*lines, "", f"Bars missed by more than chance allows: {len(faults)}.", ""])
+    if write:
+        PAGE.write_text(text)
+    else:
+        sys.stdout.write(text)
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    return int(bool(faults))
