@@ -71,7 +71,7 @@ docs-serve: $(STAMP) ## show the manual in a browser, with its search, while it 
 	@$(BIN)/python -m docs.manual --serve
 
 pictures: $(STAMP) ## draw the pictures in docs/ from the real app, and record its demo
-	@$(BIN)/python docs/pictures.py
+	@$(BIN)/python -m docs.pictures
 	@$(BIN)/python -m docs.recording
 
 clean: ## remove what make made

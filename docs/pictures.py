@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,19 +16,39 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Track
 from engine.cli.running import prepare_demo
-from engine.cli.session import Session
+from engine.cli.session import Session, open_session
 from engine.host import EngineThread
 from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.report import Report, added_up
 from engine.service.hosting import hosted, serve
 from engine.watch import Watch
+from tests.protocol_server.faults import Fault, always, rate
+from tests.protocol_server.server import ProtocolServer
 from tui.app import CrosswindApp
 from tui.services.engine_control import Backend
 
 DOCS = Path(__file__).parent
-SIZE = (120, 40)
-THEME = "crosswind-dark"
+SIZE = (120, 36)
+THEMES = {"": "crosswind-dark", "-light": "crosswind-light"}
+"""What stands behind a picture's name, and how it is then drawn."""
+FAILING = """\
+user_model: {{model: user, source: offline, params: {{pace: instant, seed: 7}}}}
+generator_model: {{model: generator, source: offline, params: {{pace: instant, seed: 9}}}}
+evaluator_model: {{model: evaluator, source: mine, base_url: {url}}}
+generation: {{scenarios_per_metric: 3, turns: 4}}
+targets:
+  - {{id: steadfast, model: steadfast, source: mine, base_url: {url}}}
+  - {{id: pushover, model: pushover, source: mine, base_url: {url}}}
+  - {{id: unpaid, model: erratic, source: mine, base_url: {url}}}
+"""
+FAULTS = (
+    (Fault.PAYMENT_REQUIRED, "erratic", always),
+    (Fault.CONTENT_FILTER, "evaluator", rate(0.15, 3)),
+    (Fault.CONTEXT_FULL, "pushover", rate(0.05, 5)),
+    (Fault.BAD_REQUEST, "steadfast", rate(0.03, 7)),
+)
+"""What goes wrong, with whom and how often, for the picture of what failed."""
 PATIENCE_SECONDS = 180
 _FONT_ELSEWHERE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Where to fetch the font from: whoever looks at a picture tells nobody so. Where it is installed,
@@ -57,49 +77,66 @@ def speaking_late(watch: Watch) -> bool:
 
 
 async def draw_running(watch: Watch) -> None:
-    app = CrosswindApp(watch, theme=THEME)
+    app = CrosswindApp(watch, theme=THEMES[""])
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: verdicts(watch) >= 24 and speaking_late(watch))
-        save(app, "live")
+        await save(pilot, "live")
 
 
 async def draw_finished(session: Session, watch: Watch) -> None:
     """Every other screen, on the way that a person takes."""
+    async with opened(session, watch) as pilot:
+        await press(pilot)
+        await save(pilot, "benchmarks")
+        await press(pilot, "3")
+        await press(pilot, "F", *"outcome:fail target:pushover", "enter")
+        await save(pilot, "verdicts")
+        await press(pilot, "enter")
+        await press(pilot, "c")
+        await save(pilot, "conversation")
+        await press(pilot, "v")
+        await save(pilot, "scenario")
+        await press(pilot, "q")
+        await press(pilot, "C")
+        await save(pilot, "compare")
+        await press(pilot, "q", "q")
+        await press(pilot, "4")
+        await save(pilot, "results")
 
+
+async def draw_failed(session: Session, watch: Watch) -> None:
+    async with opened(session, watch) as pilot:
+        await press(pilot, "5")
+        await press(pilot, "enter", "down")
+        await save(pilot, "problems")
+
+
+@asynccontextmanager
+async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
     def report(benchmark: str) -> Report:
         return added_up(session.workspace, session.config, session.store_path, benchmark)
 
-    app = CrosswindApp(watch, place="Benchmarks", theme=THEME, backend=Backend(report=report))
+    backend = Backend(report=report)
+    app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)
     async with app.run_test(size=SIZE) as pilot:
-
-        async def press(*keys: str) -> None:
-            await pilot.press(*keys)
-            await pilot.pause(SETTLED_SECONDS)
-
-        await press()
-        save(app, "benchmarks")
-        await press("3")
-        await press("F", *"outcome:fail target:pushover", "enter")
-        save(app, "verdicts")
-        await press("enter")
-        await press("c")
-        save(app, "conversation")
-        await press("v")
-        save(app, "scenario")
-        await press("q")
-        await press("C")
-        save(app, "compare")
-        await press("q", "q")
-        await press("4")
-        save(app, "results")
-        await press("5")
-        save(app, "problems")
+        yield pilot
 
 
-def save(app: CrosswindApp, name: str) -> None:
-    path = DOCS / f"{name}.svg"
-    path.write_text(_FONT_ELSEWHERE.sub("", app.export_screenshot()), "utf-8")
-    sys.stderr.write(f"{path}\n")
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause(SETTLED_SECONDS)
+
+
+async def save(pilot: Pilot[None], name: str) -> None:
+    """What is on the screen, once in each theme."""
+    for suffix, theme in THEMES.items():
+        pilot.app.theme = theme
+        await pilot.pause()
+        path = DOCS / f"{name}{suffix}.svg"
+        drawn = _FONT_ELSEWHERE.sub("", pilot.app.export_screenshot())
+        path.write_text(drawn, "utf-8")
+        sys.stderr.write(f"{path}\n")
+    pilot.app.theme = THEMES[""]
 
 
 def _nothing() -> None:
@@ -115,6 +152,22 @@ def main() -> None:
         with at_work(session, prepared.order) as (engine, watch):
             engine.join()
             asyncio.run(draw_finished(session, watch))
+    with TemporaryDirectory() as folder, ProtocolServer() as server:
+        session = failing(Path(folder) / "demo", server)
+        order = Order(benchmarks=("own-judgement",))
+        with at_work(session, order) as (engine, watch):
+            engine.join()
+            asyncio.run(draw_failed(session, watch))
+
+
+def failing(folder: Path, server: ProtocolServer) -> Session:
+    """A sample workspace whose models are reached over the wire, with faults."""
+    for fault, match, when in FAULTS:
+        server.plan(fault, match, when)
+    prepare_demo(argparse.Namespace(dir=folder))
+    config = folder / "config.yaml"
+    config.write_text(FAILING.format(url=server.openai_url), "utf-8")
+    return open_session(argparse.Namespace(workspace=folder))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ DOCS: Final = Path(__file__).parents[1]
 SETTINGS: Final = DOCS / "zensical.toml"
 _KINDS: Final = (".md", ".svg", ".css")
 _PLACE: Final = re.compile(r"<!-- built: (\w+) -->.*?<!-- /built -->", re.DOTALL)
+_PICTURE: Final = re.compile(r"!\[([^\]]*)\]\(([\w-]+)\.svg\)")
 
 
 def architecture() -> str:
@@ -46,6 +47,18 @@ def filled(text: str) -> str:
     return _PLACE.sub(lambda place: BUILT[place[1]](), text)
 
 
+def in_both_themes(text: str) -> str:
+    """A page with each picture that is drawn light, too, for who reads it so."""
+
+    def both(picture: re.Match[str]) -> str:
+        if not (DOCS / f"{picture[2]}-light.svg").is_file():
+            return picture[0]
+        dark, light = f"{picture[2]}.svg#only-dark", f"{picture[2]}-light.svg#only-light"
+        return f"![{picture[1]}]({dark}) ![{picture[1]}]({light})"
+
+    return _PICTURE.sub(both, text)
+
+
 def write_pages(folder: Path) -> None:
     """All pages, pictures and settings, into a folder of ours. What did not change is not touched,
     so that whoever watches it sees what did."""
@@ -57,7 +70,7 @@ def write_pages(folder: Path) -> None:
     for name in sorted(wanted):
         content = (DOCS / name).read_bytes()
         if name.suffix == ".md":
-            content = filled(content.decode("utf-8")).encode("utf-8")
+            content = in_both_themes(filled(content.decode("utf-8"))).encode("utf-8")
         _put(pages / name, content)
     _put(folder / SETTINGS.name, SETTINGS.read_bytes())
 

@@ -24,7 +24,7 @@ from docs.manual.configuration import (
     sections,
 )
 from docs.manual.keys import bound_classes, keys_reference
-from docs.manual.pages import BUILT, DOCS, SETTINGS, filled
+from docs.manual.pages import BUILT, DOCS, SETTINGS, filled, in_both_themes
 from docs.manual.sessions import followed, worked_pages
 from docs.manual.store import store_reference
 from engine.cli.arguments import build_parser, commands_of
@@ -98,6 +98,12 @@ def test_it_is_built_strictly_with_no_dead_link_and_asks_no_other_server(tmp_pat
         assert [one for one in own if dead(page, one)] == [], page
     for picture in (*site.rglob("*.svg"), *site.rglob("*.css")):
         assert re.findall(r"url\([\"']?https?:[^)]*\)", picture.read_text("utf-8")) == [], picture
+
+
+def test_a_picture_is_light_or_dark_as_the_page_is() -> None:
+    shown = in_both_themes("![Live](live.svg) and ![a demo](demo.svg)")
+    live = "![Live](live.svg#only-dark) ![Live](live-light.svg#only-light)"
+    assert shown == f"{live} and ![a demo](demo.svg)"
 
 
 def test_every_page_stands_in_its_table_of_contents() -> None:
