@@ -221,6 +221,36 @@ def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> N
     load_config(path)
 
 
+# Commands
+
+_COMMAND: Final = re.compile(r"(?:^|[`$ ])crosswind ([a-z]+)((?: [^`\n|#]*)?)", re.MULTILINE)
+_CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+
+
+def test_every_command_that_a_page_names_is_there_and_takes_what_it_is_given() -> None:
+    parser = build_parser()
+    known = {
+        name: {option for action in command._actions for option in action.option_strings}
+        for name, command in commands_of(parser).items()
+    }
+    wrong = []
+    for page in READ_AS_FILES:
+        for code in _CODE.findall(page.read_text("utf-8")):
+            for name, rest in _COMMAND.findall(code):
+                given = set(re.findall(r"(?<!\S)--[a-z-]+", rest))
+                if name not in known or given - known[name]:
+                    wrong.append((page_name(page), name, given))
+    assert wrong == []
+
+
+def test_exit_codes_are_those_that_help_tells() -> None:
+    rows = (DOCS / "server.md").read_text("utf-8").partition("## Exit codes")[2]
+    listed = re.findall(r"^\| (\d) \| (.*) \|$", rows, re.MULTILINE)
+    told = " ".join((build_parser().epilog or "").split()).partition(" first steps")[0]
+    plain = [f"{code} {meaning}".replace("`", "").replace("; ", ", ") for code, meaning in listed]
+    assert told == "exit codes: " + " · ".join(plain)
+
+
 # Messages
 
 
