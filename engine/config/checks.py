@@ -10,9 +10,11 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from engine.benchmark import name_fault
 from engine.config.faults import doubles
 from engine.config.secrets import Secret
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
@@ -27,6 +29,8 @@ MAX_VARIANTS: Final = 1_000
 T = TypeVar("T")
 
 _OLD_WORDS: Final = {"pinpoint": "landmarks"}
+_OF_A_TARGET: Final = frozenset({"id", "system_prompt"})
+"""Keys of a target that say nothing of its model."""
 _ROLES: Final = ("user_model", "evaluator_model", "generator_model")
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _SECRET_HEADER: Final = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
@@ -82,6 +86,7 @@ def contradictions(document: YamlDocument, offline_models: Collection[str]) -> l
     ]
     problems += doubles(ids, document, "two targets have this id")
     problems += doubles(_keys(document, "models"), document, "two models have this name")
+    problems += _condition_problems(document)
     problems += _check_problems(document)
     return problems + _demographic_problems(document)
 
@@ -158,6 +163,36 @@ def _keys(document: YamlDocument, section: str) -> list[tuple[KeyPath, object]]:
     return [((section, key), key) for key in found] if isinstance(found, dict) else []
 
 
+def crossed_id(target: str, condition: str) -> str:
+    """What a target is called in a condition."""
+    return f"{target}.{condition}"
+
+
+def _condition_problems(document: YamlDocument) -> Iterator[Problem]:
+    conditions = list(_ids(document, "conditions"))
+    yield from doubles(conditions, document, "two conditions have this id")
+    first: dict[str, tuple[str, str]] = {}
+    for (_, target), (at, condition) in product(_ids(document, "targets"), conditions):
+        name = crossed_id(target, condition)
+        if fault := name_fault(name):
+            what = f"with the target `{shown(target)}` this makes a name that cannot be: {fault}"
+            yield document.problem(at, what, hint="choose a shorter one")
+        known = first.setdefault(name.casefold(), (target, condition))
+        if known[1] != condition:
+            what = (
+                f"`{shown(name)}` is the target `{shown(target)}` in this condition, and also "
+                f"`{shown(known[0])}` in `{shown(known[1])}`"
+            )
+            yield document.problem(at, what, hint="choose another id")
+
+
+def _ids(document: YamlDocument, section: str) -> Iterator[tuple[KeyPath, str]]:
+    listed = document.data.get(section)
+    for number, one in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(one, dict) and isinstance(one.get("id"), str):
+            yield (section, number, "id"), one["id"]
+
+
 def _check_problems(document: YamlDocument) -> Iterator[Problem]:
     checks = document.data.get("checks")
     if not isinstance(checks, dict):
@@ -176,7 +211,7 @@ def named_models(document: YamlDocument) -> Mapping[str, Any]:
     """What a name of a model stands for: a target by its id, or one of `models`."""
     targets, models = document.data.get("targets"), document.data.get("models")
     return {
-        target["id"]: {key: value for key, value in target.items() if key != "id"}
+        target["id"]: {key: value for key, value in target.items() if key not in _OF_A_TARGET}
         for target in (targets if isinstance(targets, list) else [])
         if isinstance(target, dict) and isinstance(target.get("id"), str)
     } | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from engine.branches import Branch
 from engine.checks import CheckKind
 from engine.config.checks import (
     contradictions,
+    crossed_id,
     current_words,
     named_models,
     nobody_called,
@@ -29,6 +30,7 @@ from engine.config.values import (
     GivenPeople,
     GivenUserAudit,
     HeaderName,
+    Listed,
     ModelNames,
     Name,
     Section,
@@ -216,6 +218,19 @@ class Target(ModelSpec):
 
     id: Name = Field(description="a short name of your choice")
     """What the target is called in ids, folders and tables. Another id is another target."""
+    system_prompt: str | None = Field(default=None, description="text; empty sends none")
+    """What this target is told before a conversation, where the scenario says nothing else; an
+    empty text sends no system prompt. Without it, what the benchmark says, or the default."""
+
+
+class Condition(Shape):
+    """A way in which every target is measured: the same model under another system prompt."""
+
+    id: Name = Field(description="a short name of your choice")
+    """What stands behind the target's id and a dot: `gpt.strict`."""
+    system_prompt: str | None = Field(default=None, description="text; empty sends none")
+    """What every target is told in it, in place of its own; an empty text sends no system prompt.
+    Without it, each target as it is."""
 
 
 class Concurrency(Shape):
@@ -357,6 +372,11 @@ class Config(Shape):
     """How validation runs are read."""
     targets: Several[Target] = Field(description="a list of the models to measure, at least one")
     """The models that are measured, each with an `id` of its own."""
+    conditions: Listed[Condition] = Field(
+        default=(), description="a list of conditions, each with an `id`"
+    )
+    """System prompts that all targets are crossed with: with two of them each target is measured
+    twice, as `<target>.<condition>`, and no more by its bare id."""
     models: Section[Mapping[Name, ModelSpec]] = Field(
         default_factory=dict, description="names, each with the keys of a model"
     )
@@ -419,7 +439,12 @@ class Config(Shape):
 
     def model_named(self, name: str) -> ModelSpec:
         """A model by its name in `models`, or a target by its id. Raises `InputError`."""
-        known = {target.id: target for target in self.targets} | dict(self.models)
+        known: dict[str, ModelSpec] = {target.id: target for target in self.targets}
+        for target in self.targets:
+            for condition in self.conditions:
+                # a target that is crossed with conditions is one model in all of them
+                known.setdefault(target.id.removesuffix(f".{condition.id}"), target)
+        known |= self.models
         if name in known:
             return known[name]
         what = f"no model is called `{shown(name)}`, expected a name in `models` or a target's id"
@@ -489,5 +514,16 @@ def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config |
         problems += [problem for problem in found if not is_borrowed(problem, written)]
     else:
         if not problems:
-            return config
+            return config.model_copy(update={"targets": tuple(_crossed(config))})
     return in_file_order(problems)
+
+
+def _crossed(config: Config) -> Iterator[Target]:
+    """Each target in each condition; as they are where there is none."""
+    for target in config.targets:
+        for one in config.conditions:
+            own = target.system_prompt if one.system_prompt is None else one.system_prompt
+            crossed = crossed_id(target.id, one.id)
+            yield target.model_copy(update={"id": crossed, "system_prompt": own})
+        if not config.conditions:
+            yield target

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec, Target
 from engine.config.secrets import Environment
 from engine.config.values import filled_in
 from engine.errors import ModelError
@@ -216,7 +216,7 @@ class Models:
         """Raises `InputError`."""
         return self.open(self.target_spec(target_id))
 
-    def target_spec(self, target_id: str) -> ModelSpec:
+    def target_spec(self, target_id: str) -> Target:
         """Of a target that is in the configuration."""
         return next(target for target in self._config.targets if target.id == target_id)
 

@@ -17,7 +17,7 @@ from engine.benchmark import (
     Utterance,
 )
 from engine.config.benchmark_file import Definition
-from engine.config.schema import Config
+from engine.config.schema import Config, Target
 from engine.errors import AnswerError, ModelError
 from engine.facts import Speech
 from engine.identity import seed_from
@@ -56,14 +56,17 @@ def wanted_conversations(
                 yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
 
 
-def setup_of(definition: Definition, config: Config, scenario: Scenario, metric: Metric) -> Setup:
+def setup_of(
+    definition: Definition, config: Config, scenario: Scenario, metric: Metric, target: Target
+) -> Setup:
     """What both sides of a conversation are told of it."""
+    own = target.system_prompt
+    usual = definition.user_context or config.default_system_prompt
     return Setup(
         scenario=scenario,
         metric=metric,
-        system_prompt=scenario.target_system_prompt
-        or definition.user_context
-        or config.default_system_prompt,
+        # what the target is told may be empty, and then is nothing
+        system_prompt=scenario.target_system_prompt or (usual if own is None else own),
         turns=config.generation.turns,
         landmarks=config.landmarks,
         perfunctory=config.perfunctory,
@@ -89,13 +92,14 @@ class TakeInputs:
         self._definition = definition
         self._config = config
         self._user_digest = model_digest(config.user_model)
+        self._targets = {target.id: target for target in config.targets}
         self._target_digests = {target.id: model_digest(target) for target in config.targets}
-        self._of_scenario: dict[int, Mapping[str, str]] = {}
+        self._of_scenario: dict[tuple[int, str | None], Mapping[str, str]] = {}
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
     def depends(self, one: Wanted) -> Mapping[str, str]:
-        """The same for every sample, and but for the target for all of a scenario, so it is worked
-        out once."""
+        """The same for every sample, and but for the target and what it is told for all of a
+        scenario, so it is worked out once."""
         key = (one.scenario.seq, one.key.target_id)
         if key not in self._depends:
             target = self._target_digests[one.key.target_id]
@@ -103,11 +107,13 @@ class TakeInputs:
         return self._depends[key]
 
     def _with_any_target(self, one: Wanted) -> Mapping[str, str]:
-        if one.scenario.seq not in self._of_scenario:
+        target = self._targets[one.key.target_id]
+        place = one.scenario.seq, target.system_prompt
+        if place not in self._of_scenario:
             scenario = one.scenario.scenario
-            setup = setup_of(self._definition, self._config, scenario, one.metric)
-            self._of_scenario[one.scenario.seq] = depends(setup, self._user_digest, "")
-        return self._of_scenario[one.scenario.seq]
+            setup = setup_of(self._definition, self._config, scenario, one.metric, target)
+            self._of_scenario[place] = depends(setup, self._user_digest, "")
+        return self._of_scenario[place]
 
 
 class ConversationPlanner:
@@ -226,7 +232,11 @@ class _Player:
         self._key = key
         wanted = playing.wanted
         self._setup = setup_of(
-            bench.definition, bench.config, wanted.scenario.scenario, wanted.metric
+            bench.definition,
+            bench.config,
+            wanted.scenario.scenario,
+            wanted.metric,
+            bench.models.target_spec(key.target_id),
         )
         self._said = [Utterance(message.speaker, message.text) for message in messages]
         self._begun = False

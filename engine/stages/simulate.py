@@ -30,7 +30,7 @@ class Setup:
     scenario: Scenario
     metric: Metric
     system_prompt: str
-    """Of the target."""
+    """Of the target; empty where it is sent none."""
     turns: int
     landmarks: bool
     """Whether the user model is told turn by turn; else it is told the whole plan at once."""
@@ -120,10 +120,11 @@ _NOTE_MARK: Final = re.compile(r"<(?=/?note-)", re.IGNORECASE)
 
 
 def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
-    """The system prompt and what was said: a target is told nothing else."""
+    """The system prompt, where there is one, and what was said: a target is told nothing else."""
     same = {Speaker.USER: Speaks.USER, Speaker.TARGET: Speaks.ASSISTANT}
+    told = [Message(Speaks.SYSTEM, setup.system_prompt)] if setup.system_prompt else []
     return [
-        Message(Speaks.SYSTEM, setup.system_prompt),
+        *told,
         *(Message(same[said.speaker], said.text) for said in spoken),
     ]
 
