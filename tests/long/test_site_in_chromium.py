@@ -307,9 +307,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, float]:
     """A site of as many conversations as are published, and the seconds it took."""
     folder = tmp_path_factory.mktemp("large")
     apart(partial(synthetic.main, [str(folder / "workspace"), "--store-only"]))
-    began = time.perf_counter()
+    began = time.process_time()  # whatever else the machine does
     assert publish(folder / "workspace", folder / "site") == 0
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     shutil.rmtree(folder / "workspace")
     first = sorted((folder / "site" / "b").iterdir())[0].name
     return Site(folder / "site", first), seconds

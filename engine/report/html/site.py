@@ -14,11 +14,13 @@ from engine.analysis.overall import overall
 from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Metric, Track
 from engine.config.benchmark_file import Definition
-from engine.display import plural
+from engine.display import clean, plural
 from engine.report.html.environment import environment
 from engine.report.html.page import comparing_words, lead_words, scripted_words, together_words
 from engine.report.html.view import BenchmarkView
 
+_MOST_ROWS: Final = 400
+"""Targets of all benchmarks on the first page, of which each takes some kilobytes."""
 FOLDER: Final = "b"
 """Of the folders of benchmarks, so that their names meet no page's."""
 _GENERATOR: Final = "Crosswind site"
@@ -57,7 +59,8 @@ _METHOD: Final = Link("method", "Method", "method.html")
 
 def _transcripts(**wanted: str | None) -> str:
     """As of a `Links`, beside the page."""
-    kept = {name: value for name, value in wanted.items() if value}
+    # as the data has it that the pages are filtered by
+    kept = {name: clean(value) for name, value in wanted.items() if value}
     return f"{_TRANSCRIPTS}#{urlencode(kept, quote_via=quote)}"
 
 
@@ -190,6 +193,7 @@ def site_pages(
         "comparing": comparing_words(analyses),
         "together": "" if together is None else together_words([together]),
         "lead": lead_words(analyses, made),
+        "most_targets": max(3, _MOST_ROWS // max(1, len(published))),
     }
     for page in _own_pages(published, is_compared=together is not None):
         more = {"view": all_of_them, "scripted": scripted_words(analyses)}

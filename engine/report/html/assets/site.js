@@ -299,11 +299,17 @@ class Reader {
     return `#${wanted}`;
   }
 
+  people(wanted) {
+    // an axis may have an equals sign in its name
+    const axes = [...document.querySelectorAll("[data-axis]")].map((one) => one.dataset.axis);
+    return wanted.getAll("who").map((one) => {
+      const axis = axes.find((name) => one.startsWith(`${name}=`)) ?? "";
+      return [axis, one.slice(axis.length + 1)];
+    });
+  }
+
   fillForm(wanted) {
-    const people = new Map(wanted.getAll("who").map((one) => {
-      const at = one.indexOf("=");
-      return [one.slice(0, at), one.slice(at + 1)];
-    }));
+    const people = new Map(this.people(wanted));
     for (const one of this.form.elements) {
       if (!one.name) continue;
       one.value = (one.name === "who" ? people.get(one.dataset.axis) : wanted.get(one.name)) ?? "";
@@ -334,10 +340,7 @@ class Reader {
     const target = this.index.targets.indexOf(wanted.get("target") ?? "");
     const other = this.index.targets.indexOf(wanted.get("against") ?? "");
     const metric = this.metrics.findIndex((one) => one.value === wanted.get("metric"));
-    const people = wanted.getAll("who").map((one) => {
-      const at = one.indexOf("=");
-      return [one.slice(0, at), one.slice(at + 1)];
-    });
+    const people = this.people(wanted);
     const others = new Map();
     if (other >= 0) this.rows.forEach((row) => row.target === other && others.set(row.base, row));
     const differing = only === "samples" ? this.differing() : null;
@@ -349,7 +352,7 @@ class Reader {
       && people.every(([axis, value]) => row.people[axis] === value)
       && (!FLAGS[only] || row.flags & FLAGS[only])
       && (!differing || differing.has(`${row.scenario} ${row.target}`))
-      && (other < 0 || (row.target !== other && others.has(row.base) && others.get(row.base).outcome !== row.outcome)))
+      && (other < 0 || decidedOtherwise(row, others.get(row.base))))
       .map((row) => ({ row, other: others.get(row.base) }));
   }
 
@@ -540,6 +543,11 @@ class Reader {
     turn.focus({ preventScroll: true });
     (turn.querySelector("mark") ?? turn).scrollIntoView({ block: "center" });
   }
+}
+
+function decidedOtherwise(row, other) {
+  const isScored = other && row.outcome !== "unscored" && other.outcome !== "unscored";
+  return isScored && row.target !== other.target && row.outcome !== other.outcome;
 }
 
 function foundIn(talk, words) {
