@@ -101,13 +101,13 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
             Turn.LEVELS: f"{left} was ahead of {right}, and is level",
             Turn.PARTS: f"{left} was level with {right}, and is not",
         }[pair.turn]
-        yield from paragraph(words, width, Piece("!", Ink.WARN))
+        yield from paragraph(words, width, Piece("·", Ink.WARN))
 
 
 def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: int) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
-    said += f" {reach(known.low, known.high):<12}" if known is not None else " " * 13
+    said += f" {reach(known.low, known.high):<13}" if known is not None else " " * 14
     bar = max(width - names - cell_len(said) - 8, _LEAST_BAR)
     ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [
