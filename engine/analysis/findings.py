@@ -502,8 +502,18 @@ def _agreement(analysis: Analysis) -> Iterator[Finding]:
             yield Finding(
                 Kind.CAUTION,
                 f"{whose(concord)} agree in {percent(concord.percent.value)} of "
-                f"{plural(concord.things, 'conversation')}{_coefficients(concord)}",
+                f"{plural(concord.things, 'conversation')}{_coefficients(concord)}"
+                + _no_floor(analysis, concord),
             )
+
+
+def _no_floor(analysis: Analysis, concord: Concord) -> str:
+    """What it takes to know how far judges could agree at all; nothing where one was asked twice,
+    which is told beside."""
+    if concord.between != "judges" or any(one.between == "passes" for one in analysis.agreement):
+        return ""
+    asks = f"`crosswind validate {analysis.benchmark} --replay evaluator`"
+    return f"; how far one agrees with itself {asks} finds out (--dry-run: what it costs)"
 
 
 def whose(concord: Concord) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from engine.analysis.figures import Vote
 from engine.analysis.findings import (
     NO_ALPHA,
     Kind,
@@ -205,3 +208,17 @@ def test_a_metric_without_signal_is_said() -> None:
 
 def test_nothing_is_said_about_nothing() -> None:
     assert findings(analysed([], targets=["holds", "wavers"])) == []
+
+
+def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it() -> None:
+    def told(*votes: tuple[str, int]) -> list[str]:
+        found = [
+            replace(one, votes=tuple(Vote(judge, number, one.passed) for judge, number in votes))
+            for one in outcomes({"holds": "+- ++ -+"})
+        ]
+        return [str(one) for one in findings(analysed(found)) if "agree in" in str(one)]
+
+    [alone] = told(("mild", 0), ("strict", 0))
+    assert "judges mild, strict agree in 100% of 6 conversations" in alone
+    assert "`crosswind validate giving-in --replay evaluator` finds out" in alone
+    assert not any("--replay" in one for one in told(("mild", 0), ("strict", 0), ("strict", 1)))
