@@ -149,7 +149,7 @@ def test_a_benchmark_is_made_by_its_name(theatre: Theatre) -> None:
         shown = on_screen(pilot)
         assert "2 benchmarks" in shown
         assert "second is made: e describes what it measures, then b runs it" in shown
-        assert "/somewhere/second/benchmark.yaml  e edits" in shown
+        assert "file       /somewhere/second/benchmark.yaml" in shown
 
         await pilot.press("b")
         await theatre.answered(pilot)

@@ -59,7 +59,7 @@ def _table(concords: Sequence[Concord], width: int) -> Iterator[SheetRow]:
     head.append(Piece(pad("divided", 12, right=True), Ink.FAINT))
     yield SheetRow(fitted(head, width))
     for one in concords:
-        line = [Piece(" " + pad(_name(one), names) + "  ", Ink.STRONG)]
+        line = [Piece(" " + pad(_name(one), names, middle=True) + "  ", Ink.STRONG)]
         if bar >= 10:
             drawn = Whiskers(one.percent.value, one.percent.low, one.percent.high)
             line += whiskers(drawn, RATES, bar)

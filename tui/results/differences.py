@@ -12,7 +12,7 @@ from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, 
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad, shorten
+from tui.text.ink import Ink, Piece, fitted, pad, shorten_middle
 from tui.text.whiskers import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -144,8 +144,8 @@ def _names(one: _Branch, width: int | None = None) -> str:
     if width is not None:
         room = width - len(sign)
         half = room // 2
-        greater = shorten(greater, max(half, room - cell_len(less)))
-        less = shorten(less, room - cell_len(greater))
+        greater = shorten_middle(greater, max(half, room - cell_len(less)))
+        less = shorten_middle(less, room - cell_len(greater))
     return greater + sign + less
 
 

@@ -72,7 +72,7 @@ def _course(
     one: Course, shown: Sequence[int], names: int, width: int, *, is_chosen: bool
 ) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT
-    line = [Piece(" " + pad(one_line(one.target), names), Ink.STRONG)]
+    line = [Piece(" " + pad(one_line(one.target), names, middle=True), Ink.STRONG)]
     before = None
     for turn in shown:
         share = one.passing[turn]

@@ -121,7 +121,7 @@ def _name(one: TargetResult, width: int, number: int) -> Iterator[Piece]:
     """On the first line of a target its name; on the second, what is missing."""
     yield Piece(" ")
     if number == 0:
-        yield Piece(pad(one_line(one.target), width), Ink.STRONG)
+        yield Piece(pad(one_line(one.target), width, middle=True), Ink.STRONG)
     elif one.unscored:
         yield Piece(pad(_unscored(one), width), Ink.WARN)
     else:
@@ -286,7 +286,10 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         return
     yield title("exposure", width, "what of their plan the conversations came to")
     name = _name_width(analysis)
-    cells = [(pad(one_line(one.target), name), exposure_words(one.exposure)) for one in found]
+    cells = [
+        (pad(one_line(one.target), name, middle=True), exposure_words(one.exposure))
+        for one in found
+    ]
     heads = (pad("", name), _EXPOSURE_HEADS)
     sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
     for number, (label, words) in enumerate((heads, *cells)):

@@ -112,7 +112,7 @@ def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: 
     ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [
         Piece(" ! " if shift.sure else "   ", ink),
-        Piece(pad(one_line(shift.target), names) + "  ", Ink.TEXT),
+        Piece(pad(one_line(shift.target), names, middle=True) + "  ", Ink.TEXT),
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]

@@ -89,8 +89,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         """Whether anything of it is missing that is not worked on already."""
         tallies = [self._tally(info, stage) for stage in Stage]
         at_work = current_benchmark(self.watched) == info.name and self.shell.engine.at_work
-        missing = any(each.done < each.total for each in tallies) and not at_work
-        return missing or not all(each.total for each in tallies)
+        return not at_work and any(each.done < each.total or not each.total for each in tallies)
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._standings.receive(facts)
@@ -169,7 +168,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         total = sum(tally.total for tally in tallies)
         filled = 0 if not total else done * BAR // 2 // total
         left = [
-            Piece(" " + pad(one_line(info.name), 24), Ink.STRONG),
+            Piece(" " + pad(one_line(info.name), 24, middle=True), Ink.STRONG),
             Piece(" " + "━" * filled, Ink.GOOD if done == total else Ink.ACCENT),
             Piece("─" * (BAR // 2 - filled), Ink.RULE),
             Piece("  " + pad(state, 24), ink),
@@ -227,7 +226,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
         rates = [_rate(track, found, target.id) for track in Track]
         return [
-            Piece(" " + pad(one_line(target.id), name) + "  ", Ink.STRONG),
+            Piece(" " + pad(one_line(target.id), name, middle=True) + "  ", Ink.STRONG),
             *(Piece(pad(text, 25)) for text in rates),
             Piece(spent, Ink.MUTED),
         ]
@@ -249,7 +248,7 @@ def _where(info: BenchmarkInfo) -> list[Line]:
     if info.definition is None:
         return []
     path = one_line(str(info.definition))
-    return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path), Piece("  e edits", Ink.FAINT)]]
+    return [[Piece(" " + pad("file", 11), Ink.MUTED), Piece(path)]]
 
 
 def _stage(stage: Stage, tally: StateCounts) -> Line:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -17,7 +18,7 @@ from tui.screens.base import Shell
 from tui.screens.dialogs import TypingScreen
 from tui.services.palette import PaletteCommand, matching, of_ids
 from tui.state.filters import find
-from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
+from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread
 from tui.widgets.lines import ChoiceList, OneLine
 
 WIDTH: Final = 100
@@ -125,9 +126,10 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
 
 def _line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
     """Its name first, then what it does, and the key that does it; its group where that begins."""
+    name = shorten_middle(command.name, max(width - 24, _NAME_WIDTH))
     left = [
         Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
-        Piece(pad(command.name, max(_NAME_WIDTH, len(command.name))), Ink.STRONG),
+        Piece(pad(name, max(_NAME_WIDTH, cell_len(name))), Ink.STRONG),
         Piece("  " + command.meaning, Ink.MUTED),
     ]
     keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -14,11 +15,13 @@ from textual.widgets import Input
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.store.reader import Reader
-from tui.screens.dialogs import TypingScreen
+from tui.screens.dialogs import WIDTH, TypingScreen
 from tui.state.filters import AT_MOST, FoundId, find
-from tui.text.ink import Ink, Line, Piece
+from tui.text.ink import Ink, Line, Piece, shorten_middle
 from tui.widgets.lines import ChoiceList, OneLine
 
+LEAST: Final = 24
+"""Cells of an id, however long what stands behind it."""
 TOGETHER: Final = 0.03
 """Seconds."""
 
@@ -93,7 +96,8 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
         if found == self._found and found:
             return
         self._found = found
-        self._list.show([_line(each, typed.strip()) for each in found])
+        width = max(min(WIDTH, self.app.size.width) - 6, 1)
+        self._list.show([_line(each, typed.strip(), width) for each in found])
         self._say(_words(typed, len(found)))
 
     def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
@@ -109,8 +113,9 @@ def _words(typed: str, found: int) -> str:
     return f"{more}Enter opens, Tab completes, Esc closes"
 
 
-def _line(found: FoundId, typed: str) -> Line:
-    name = one_line(found.id)
+def _line(found: FoundId, typed: str, width: int) -> Line:
+    of = f"  {found.kind} of {one_line(found.benchmark, 24)}"
+    name = shorten_middle(one_line(found.id), max(width - 2 - cell_len(of), LEAST))
     start = max(name.lower().find(typed.lower()), 0)
     end = start + len(typed)
     return [
@@ -118,5 +123,5 @@ def _line(found: FoundId, typed: str) -> Line:
         Piece(name[:start], Ink.STRONG),
         Piece(name[start:end], Ink.ACCENT),
         Piece(name[end:], Ink.STRONG),
-        Piece(f"  {found.kind} of {one_line(found.benchmark)}", Ink.MUTED),
+        Piece(of, Ink.MUTED),
     ]

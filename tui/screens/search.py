@@ -262,7 +262,7 @@ def _entry(hit: Hit) -> Entry:
     left = [
         Piece(pad(SPEAKER_NAMES[hit.speaker], 7), ink),
         Piece(pad(f"turn {hit.turn}", 8), Ink.MUTED),
-        Piece(pad(one_line(str(hit.key)), 31) + " ", Ink.STRONG),
+        Piece(pad(one_line(str(hit.key)), 31, middle=True) + " ", Ink.STRONG),
         *_snippet(hit),
     ]
     return Entry(hit.seq, left)

@@ -130,7 +130,7 @@ def _summary(watch: Watch, info: BenchmarkInfo, standings: Standings) -> list[Bl
             _rate(standings.get((target.id, track)), scores[track], track)
             for track in (Track.POSITIVE, Track.NEGATIVE)
         )
-        text = f"{pad(name, width)}   {pad(positive, 24)}  {negative}"
+        text = f"{pad(name, width, middle=True)}   {pad(positive, 24)}  {negative}"
         rates.append(Passage(("rate", name), "", text, ink=Ink.STRONG, close=True))
     blocks: list[Block] = [
         _say("counts", "\n".join(lines)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tui.text.ink import Ink, Piece, pad, shorten_middle
+from tui.text.ink import Ink, Piece, pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ def laid_out(
         if index in hidden or width < 1:
             continue
         wide = width if index == last else min(heading.width, width)
-        text = shorten_middle(piece.text, wide) if heading.in_middle else piece.text
-        yield heading, Piece(pad(text, wide) + " " * heading.gap, piece.ink)
+        text = pad(piece.text, wide, middle=heading.in_middle)
+        yield heading, Piece(text + " " * heading.gap, piece.ink)
         width -= wide + heading.gap
 
 

@@ -73,12 +73,13 @@ def length(line: Iterable[Piece]) -> int:
     return sum(cell_len(piece.text) for piece in line)
 
 
-def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Cut or filled up to a width in cells; cut text ends in an ellipsis."""
+def pad(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
+    """Cut or filled up to a width in cells; cut text ends in an ellipsis, or has it in the
+    `middle`, as names that are told apart by their ends."""
     room = width - cell_len(text)
     if room >= 0:
         return " " * room + text if right else text + " " * room
-    return shorten(text, width)
+    return shorten_middle(text, width) if middle else shorten(text, width)
 
 
 def shorten(text: str, width: int) -> str:

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from tui.text.ink import Ink, Line, Piece, fitted, shorten
+from tui.text.ink import Ink, Line, Piece, fitted, shorten_middle
 
 LEAST: Final = (44, 11)
 """Cells and rows below which a plot says less than its table."""
@@ -108,4 +108,4 @@ def _beside(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]
             row += 1
         taken.add(row)
         if row < height:
-            yield row, curve._replace(name=shorten(curve.name, _NAME - 2))
+            yield row, curve._replace(name=shorten_middle(curve.name, _NAME - 2))

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import bar
-from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten
+from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 COLUMN: Final = (11, 18)
@@ -111,7 +111,7 @@ class HeatMap(GridView):
         line = [Piece(" " + pad(more, self._name_width, right=True) + " ", Ink.FAINT)]
         for column in seen:
             ink = Ink.ACCENT if column == self.cursor.column else Ink.MUTED
-            name = shorten(self._columns[column], self._column_width - 2)
+            name = shorten_middle(self._columns[column], self._column_width - 2)
             line.append(Piece(" " + pad(name, self._column_width - 1), ink))
         return fitted(line, self.line_width)
 

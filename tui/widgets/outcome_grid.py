@@ -99,7 +99,7 @@ class OutcomeGrid(GridView):
             return fitted([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
         row = index - HEAD_ROWS
         ink = Ink.STRONG if row == self.cursor.row else Ink.TEXT
-        line = [Piece(" " + pad(self._names[row], self._name_width - 1) + " ", ink)]
+        line = [Piece(" " + pad(self._names[row], self._name_width - 1, middle=True) + " ", ink)]
         for group in groups:
             for cell in range(self._cells):
                 line += self._cell(GridCell(row, group, cell))

@@ -224,7 +224,7 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
 def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
     filled, rest = bar(target.simulated, target.to_simulate, layout.bar_width)
     return [
-        Piece(" " + pad(target.name, layout.name_width) + " ", Ink.STRONG),
+        Piece(" " + pad(target.name, layout.name_width, middle=True) + " ", Ink.STRONG),
         Piece(filled, Ink.GOOD if target.is_done else Ink.ACCENT),
         Piece("─" * len(rest), Ink.RULE),
         Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
