@@ -131,8 +131,8 @@ def _headings(width: int) -> list[Heading]:
     """The columns that there is room for in so many cells."""
     least = [Heading("outcome", "", 10), Heading("track", "", 1)]
     if width < ROOM_FOR_WHY:
-        return [*least, Heading("conversation", "", 0, gap=0)]
-    name = Heading("conversation", "", min(max(width - 64, 27), 36))
+        return [*least, Heading("conversation", "", 0, gap=0, in_middle=True)]
+    name = Heading("conversation", "", min(max(width - 64, 27), 36), in_middle=True)
     turns = [Heading("turns", "", 9, gap=0)] if width >= ROOM_FOR_TURNS else []
     return [*least, Heading("metric", "", 5, gap=0), name, *turns, Heading("because", "", 0, gap=0)]
 
