@@ -126,10 +126,10 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
 
 def _line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
     """Its name first, then what it does, and the key that does it; its group where that begins."""
-    name = shorten_middle(command.name, max(width - 24, _NAME_WIDTH))
+    text = shorten_middle(one_line(command.name), max(width - 24, _NAME_WIDTH))
     left = [
         Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
-        Piece(pad(name, max(_NAME_WIDTH, cell_len(name))), Ink.STRONG),
+        Piece(pad(text, max(_NAME_WIDTH, cell_len(text))), Ink.STRONG),
         Piece("  " + command.meaning, Ink.MUTED),
     ]
     keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []
