@@ -31,7 +31,11 @@ class _Limit:
 
 _AC1: Final = _Limit(most=1, freedom=2, by_pairs=False)
 _ALPHA: Final = _Limit(most=2, freedom=1, by_pairs=True)
-"""And of kappa. What chance disagrees on is small at high rates, and varies with what is seen."""
+"""What chance disagrees on is small at high rates, and varies with what is seen."""
+_KAPPA: Final = _Limit(most=2, freedom=2, by_pairs=False)
+"""Below alpha where there are few answers, so that it takes more room to hold the truth."""
+_MOST_PAIRS: Final = 3
+"""Of answers on one thing: more seldom hold what their number promises with few clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def agreement(
         unanimous=_share(_Sums.all_alike, whole, left_out),
         ac1=corrected(_Sums.ac1, _Sums.ac1_expected, _AC1),
         alpha=corrected(_Sums.alpha, _Sums.alpha_expected, _ALPHA),
-        kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _ALPHA)
+        kappa=corrected(_Sums.kappa, _Sums.kappa_expected, _KAPPA)
         if len({rated for _, _, rated in alike}) == 1
         else None,
     )
@@ -188,7 +192,7 @@ class _Sums:
         """Independent pairs that one thing's are worth, if the figure of agreement is `value`: all
         of them where nothing agrees beyond chance, one where everything does. Kish's n / deff over
         the pairs of a thing, their likeness being taken as the root of the figure."""
-        pairs = self.pairs / self.things
+        pairs = min(_MOST_PAIRS, self.pairs / self.things)
         return pairs / (1 + (pairs - 1) * sqrt(max(0.0, value)))
 
     def percent(self) -> float:
