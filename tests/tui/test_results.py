@@ -32,6 +32,7 @@ from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
+from tui.results.differences import people_rows
 from tui.results.onset import course_rows
 from tui.results.standing import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.text import VerdictScope, line_of
@@ -746,3 +747,10 @@ def test_what_the_app_adds_up_of_all_benchmarks_is_what_the_command_says(tmp_pat
         for name in found.benchmarks
     ]
     assert found == overall(each)
+
+
+@pytest.mark.parametrize(("width", "over"), [(160, "24 scenarios, 96 rows"), (80, "24 (96)")])
+def test_a_gap_says_over_how_many_scenarios_and_rows(width: int, over: str) -> None:
+    lines = [line for line in text_of(people_rows(an_analysis(), HELD, width)) if " > " in line]
+    assert any(over in line for line in lines), lines
+    assert max(map(len, lines)) <= width

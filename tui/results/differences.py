@@ -32,6 +32,7 @@ class _Branch(NamedTuple):
     sure: bool
     p_adjusted: float | None
     base_scenarios: int
+    rows: int
     behind: VerdictScope
 
 
@@ -107,6 +108,7 @@ def _branch(one: Comparison | Gap, greater: str, less: str, behind: VerdictScope
         sure=one.sure,
         p_adjusted=one.p_adjusted,
         base_scenarios=one.base_scenarios,
+        rows=one.rows,
         behind=behind,
     )
 
@@ -117,7 +119,7 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
     scale = scale_of(end for one in branches for end in (one.low, one.high, one.difference))
     wide = width >= _WIDE
     right = max(cell_len(_said(one, wide=wide)) for one in branches)
-    most = min(_NAMES_AT_MOST, max(width // 3, 16))
+    most = min(_NAMES_AT_MOST, max(width // 3, 16), max(width - right - _LEAST_BAR - 8, 12))
     names = min(max(cell_len(_names(one)) for one in branches), most)
     bar = max(width - names - right - 8, _LEAST_BAR)
     yield SheetRow(fitted([Piece(" " * (names + 5)), *tick_line(scale, bar)], width))
@@ -152,11 +154,10 @@ def _names(one: _Branch, width: int | None = None) -> str:
 def _said(one: _Branch, *, wide: bool) -> str:
     p = chance(one.p_adjusted) or "no p"
     if not wide:
-        return f"{round(one.difference * 100):>3} {reach(one.low, one.high):<11} {p}"
-    return (
-        f"{_points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} "
-        f"{plural(one.base_scenarios, 'scenario')}"
-    )
+        over = f"{one.base_scenarios:,} ({one.rows:,})"
+        return f"{round(one.difference * 100):>3} {reach(one.low, one.high):<11} {p:<8} {over}"
+    over = f"{plural(one.base_scenarios, 'scenario')}, {plural(one.rows, 'row')}"
+    return f"{_points(one.difference):>9} {reach(one.low, one.high):<12} {p:<9} {over}"
 
 
 def _points(difference: float) -> str:
@@ -166,6 +167,9 @@ def _points(difference: float) -> str:
 
 def _legend(analysis: Analysis, width: int, words: str) -> Iterator[SheetRow]:
     yield SheetRow([])
-    text = f"{words}; in points, with the interval among all of the family. · ○ may be chance."
+    over = "" if width >= _WIDE else " scenarios (rows) last."
+    text = (
+        f"{words}; in points, with the interval among all of the family. · ○ may be chance.{over}"
+    )
     yield from paragraph(text, width, ink=Ink.FAINT)
     yield from paragraph(marks_mean(analysis.family), width, ink=Ink.FAINT)
