@@ -218,10 +218,10 @@ def _counted(
     pairs: Sequence[Comparison], sure: Sequence[Comparison], where: str, mark: str
 ) -> Finding:
     if not sure:
-        text = f"{where}: none of {len(pairs)} differences between targets is {mark}"
+        text = f"{where}: none of {len(pairs):,} differences between targets is {mark}"
         return Finding(Kind.OPEN, f"{text}: chance may explain every one")
     are = "is" if len(sure) == 1 else "are"
-    text = f"{where}: {len(sure)} of {len(pairs)} differences between targets {are} {mark}"
+    text = f"{where}: {len(sure):,} of {len(pairs):,} differences between targets {are} {mark}"
     return Finding(Kind.SURE, text + _leaders(pairs))
 
 

@@ -69,7 +69,8 @@ def page_of_output() -> Page:
 def results_table(analysis: Analysis, page: Page = Page(), *, details: bool = False) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
     if isinstance(analysis, Overall):
-        parts = [f"{analysis.benchmark}: {listed(analysis.benchmarks) or 'nothing is scored'}"]
+        which = listed(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
+        parts = [f"{analysis.benchmark}: {which}"]
         parts += [_leaderboard_of_all(analysis, page), *_wrapped(LEGEND_OF_ALL, page.width)]
     else:
         parts = [analysis.benchmark, _leaderboard(analysis, page), *_wrapped(LEGEND, page.width)]

@@ -243,7 +243,9 @@ class _Reader:
         more = rf"{where}: {_NAME} passes more often than {_NAME}, by {_POINTS} {_ENDS}{tail}"
         yield more, self._pair
         yield rf"{where}: {_NAME} and {_NAME} pass equally often \({_OVER}\)", self._equal
-        count = rf"{where}: (\d+|none) of (\d+) differences between targets (?:is|are) sure(.*)"
+        count = (
+            rf"{where}: ([\d,]+|none) of {_COUNT} differences between targets (?:is|are) sure(.*)"
+        )
         yield count, self._counted
         yield (
             rf"{where} alone: (\d+) of (\d+) differences? between targets may be chance "
@@ -336,7 +338,7 @@ class _Reader:
     def _counted(self, mark: str, where: str, count: str, of: str, rest: str) -> bool:
         pairs = self._on(where)
         sure = [(key, one) for key, one in pairs if one.marked]
-        if len(pairs) != int(of) or len(sure) != (0 if count == "none" else int(count)):
+        if len(pairs) != _int(of) or len(sure) != (0 if count == "none" else _int(count)):
             return False
         if (mark == "✓") is not bool(sure):
             return False

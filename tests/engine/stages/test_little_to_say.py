@@ -1,0 +1,113 @@
+"""Benchmarks of which there is little to say, or very much: every form says true sentences, marks
+nothing, and breaks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from engine.analysis.figures import Analysis, Overall
+from engine.analysis.findings import Kind, findings
+from engine.analysis.methods import methods
+from engine.analysis.overall import overall
+from engine.cli.results_table import Page, results_table
+from engine.report.html.page import html_report
+from engine.stages.aggregate import as_object, as_rows
+from engine.stages.evaluate import ANSWERED
+from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+from tui.results.agreement import agreement_rows
+from tui.results.differences import pairs_rows, people_rows
+from tui.results.one_target import target_rows
+from tui.results.standing import heat, says_rows, standing_rows
+
+MANY: Final = 100
+
+
+def one_value() -> Analysis:
+    """Of the one axis that there is."""
+    return analysed(outcomes({"a": "+ - + +", "b": "- + + -"}), metrics=METRICS[:1])
+
+
+def one_target() -> Analysis:
+    return analysed(outcomes({"a": "+- -+ ++ -+ +-"}), metrics=METRICS[:1])
+
+
+def no_verdict() -> Analysis:
+    found = outcomes({"a": "?? ??", "b": "?? ??"})
+    return analysed([replace(one, unscored="not judged yet", votes=()) for one in found])
+
+
+def cannot_tell() -> Analysis:
+    """What a judge says who always says so."""
+    found = outcomes({"a": "?? ??", "b": "?? ??"})
+    return analysed([replace(one, unscored=min(ANSWERED)) for one in found])
+
+
+def one_scenario() -> Analysis:
+    return analysed(outcomes({"a": "++++", "b": "----"}), metrics=METRICS[:1])
+
+
+def many_targets() -> Analysis:
+    alike = {f"t{n:03d}": mixed(0.5, scenarios=4, rows=2, turn=n) for n in range(MANY)}
+    return analysed(outcomes(alike), metrics=METRICS[:1])
+
+
+CASES: Final = {
+    one_value: "age: not tested",
+    one_target: "none of 1 demographic gap by age is sure",
+    no_verdict: "a: 4 of 4 unscored (not judged yet 4)",
+    cannot_tell: f"a: 4 of 4 unscored ({min(ANSWERED)} 4)",
+    one_scenario: "positive rates rest on 1 base scenario",
+    many_targets: "positive metrics: none of 4,950 differences between targets is sure",
+}
+
+
+@pytest.fixture(params=list(CASES), ids=lambda case: case.__name__)
+def case(request: pytest.FixtureRequest) -> tuple[Analysis, str]:
+    return request.param(), CASES[request.param]
+
+
+def test_nothing_is_marked_and_what_there_is_to_say_is_said(case: tuple[Analysis, str]) -> None:
+    analysis, said = case
+    found = findings(analysis)
+    assert not [one for one in found if one.kind is Kind.SURE]
+    assert any(said in one.text for one in found), [str(one) for one in found]
+    assert not any(one.tells for target in analysis.targets for one in target.ranks.values())
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
+def test_every_form_has_it_without_a_mark(case: tuple[Analysis, str], *, together: bool) -> None:
+    analysis, _ = case
+    shown = overall([analysis, replace(analysis, benchmark="again")]) if together else analysis
+    assert not [one for one in findings(shown) if one.kind is Kind.SURE]
+    for text in _forms(shown):
+        words = " ".join(text.split())
+        promise = "✓ is sure: of results like these, at most 5 % carry any false ✓"
+        assert "✓" not in words.replace(promise, ""), text
+        assert "nan" not in words.split()
+
+
+def _forms(shown: Analysis) -> Iterator[str]:
+    few = shown if len(shown.targets) < MANY else replace(shown, comparisons=shown.comparisons[:20])
+    yield results_table(few, Page(80), details=True)
+    yield results_table(few, Page(160), details=True)
+    page = html_report([few], datetime(2026, 1, 1, tzinfo=UTC))
+    yield page.partition("<main>")[2].partition('aria-labelledby="method"')[0]
+    yield from methods(shown)
+    yield str(as_object(shown) if isinstance(shown, Overall) else as_rows(few))
+    for width in (60, 120):
+        rows = [
+            *standing_rows(shown, width),
+            *says_rows(shown, width),
+            *pairs_rows(few, width),
+            *people_rows(shown, "a", width),
+            *agreement_rows(shown, width),
+        ]
+        yield "\n".join("".join(piece.text for piece in row.line) for row in rows)
+        # ✓ stands here for `every conversation is scored`
+        target_rows(shown, shown.targets[0].target, width)
+    heat(shown)
