@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from engine.benchmark import Metric
 from engine.facts import Fact, NoteKind, TakeStarted, VerdictGiven
 from engine.jury import Jury
 from engine.link import EngineLink
@@ -53,6 +54,10 @@ class BenchmarkInfo:
     """Which parts they had in what is stored; nothing where nothing is."""
     definition: Path | None = None
     """The file that says what it measures."""
+    description: str = ""
+    """What it asks, in the words of that file."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """By id; none before they are written."""
 
     @property
     def at_work(self) -> BenchmarkInfo:

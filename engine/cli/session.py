@@ -243,20 +243,23 @@ def describe_benchmarks(
     }
     evaluators = offered_judges(config)
     played = played or {}
+    definitions = [load_definition(workspace.definition_path(name)) for name in names]
     return [
         BenchmarkInfo(
-            name=name,
-            title=load_definition(workspace.definition_path(name)).title,
+            name=definition.name,
+            title=definition.title,
             turns=config.generation.turns,
             targets=targets,
             scripted=False,
             jury=config.jury,
             evaluators=evaluators,
             configured=parts,
-            played=played.get(name, {}),
-            definition=workspace.definition_path(name),
-        ).with_parts(played.get(name) or parts)
-        for name in names
+            played=played.get(definition.name, {}),
+            definition=definition.path,
+            description=definition.description,
+            metrics={metric.id: metric for metric in definition.metrics},
+        ).with_parts(played.get(definition.name) or parts)
+        for definition in definitions
     ]
 
 

@@ -384,7 +384,8 @@ class Reader:
         """One for each conversation whose counting take has been judged, as its newest verdict
         beyond `after` left it, oldest first."""
         rows = self.connection.all(
-            f"SELECT v.seq, v.metric_id, v.track, x.judge, x.justification, {outcome('x')},"
+            f"SELECT v.seq, v.metric_id, v.track, {outcome('x')},"
+            "  x.judge, x.justification, x.quotes,"
             "  t.benchmark, t.scenario_id, t.target, t.sample, t.number AS take, e.stop_reason,"
             f"  {TURNS} AS turns "
             "FROM verdict v JOIN take t ON t.seq = v.take "

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Speaker, StopReason, Track
 from engine.progress import others_in_words
-from engine.store.tables import MessageRow, StoredTake
+from engine.store.tables import MessageRow, Quote, StoredTake
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,15 @@ class VerdictRow:
     """Complete ones."""
     stop_reason: StopReason | None
     justification: str
+    quotes: tuple[Quote, ...] = ()
+
+    @property
+    def quote(self) -> str | None:
+        """The first passage that stands in a reply and shows the behaviour; None where none does:
+        of behaviour that is absent, judges quote what comes nearest to it."""
+        if self.passed is not self.track.passes(present=True):
+            return None
+        return next((one.text for one in self.quotes if one.turn is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

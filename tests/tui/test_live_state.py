@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind
 from engine.link import EngineState
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
 from tui.state.stalls import PATIENCE
@@ -220,3 +221,23 @@ def test_another_benchmark_that_is_worked_on_has_verdicts_of_its_own(theatre: Th
     feed = state.other_feed()
     assert feed is state.feed
     assert feed.benchmark == ""
+
+
+def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
+    theatre: Theatre,
+) -> None:
+    asyncio.run(theatre.prepare())
+    state = LiveState(theatre.watch)
+    tick(theatre, state)
+    assert text(state.asks(200)) == f" {theatre.watch.benchmarks[0].description}"
+    assert text(state.asks(20)) == " Whether an assist…"
+    assert state.measured(80) == ()  # no conversation yet
+    take = asyncio.run(theatre.begin())
+    theatre.speak(take, 1, Speaker.USER, "are you su")
+    tick(theatre, state)
+    said = f"   + {METRIC.name}"
+    assert text(state.measured(200)) == f"{said}  {METRIC.definition}"
+    assert text(state.measured(40)) == said
+    theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={}, description="")]
+    tick(theatre, state)
+    assert (state.asks(80), state.measured(80)) == ((), ())

@@ -9,9 +9,11 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Stage, State
+from engine.progress import TrackScore
 from engine.watch import TargetInfo
 from tests.tui.theatre import Theatre, on_screen
-from tui.widgets.target_board import TargetBoard
+from tui.state.board import TargetView
+from tui.widgets.target_board import TargetBoard, field_of
 
 NAMES = [f"model-{number:02d}" for number in range(14)]
 
@@ -76,3 +78,30 @@ def test_a_click_puts_the_cursor_on_a_target(crowd: Theatre) -> None:
         assert pilot.app.screen.query_one(TargetBoard).cursor == 1
 
     crowd.perform(script, (80, 24))
+
+
+@pytest.mark.parametrize(
+    ("passed", "scored", "played", "running", "field"),
+    [
+        (0, 0, 0, 0, "────────"),
+        (0, 0, 0, 2, "░░──────"),
+        (2, 3, 5, 2, "██▓▒▒░░─"),
+        (8, 8, 8, 0, "████████"),
+        (1, 8, 8, 0, "█▓▓▓▓▓▓▓"),
+        (0, 9, 8, 3, "▓▓▓▓▓▓▓▓"),  # more was judged than is asked for today
+    ],
+)
+def test_each_conversation_has_a_cell_where_there_is_room(
+    passed: int, scored: int, played: int, running: int, field: str
+) -> None:
+    target = TargetView("a", played, 8, running, 0, scored, 8, TrackScore(passed, scored))
+    assert "".join(piece.text for piece in field_of(target, 8)) == field
+    assert "".join(piece.text for piece in field_of(target, 10)) == f"{field}──"
+    twice = "".join(sign * 2 for sign in field)
+    assert "".join(piece.text for piece in field_of(target, 17)) == f"{twice}─"
+
+
+def test_what_there_is_of_a_kind_is_seen_be_it_less_than_a_cell() -> None:
+    target = TargetView("a", 500, 1000, 3, 0, 2, 1000, TrackScore(1, 2))
+    drawn = "".join(piece.text for piece in field_of(target, 20))
+    assert drawn == "█▓▒▒▒▒▒▒▒▒░─────────"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from textual.app import App, ComposeResult
 
 from engine.benchmark import ConversationKey, StopReason, Track
 from engine.store.records import VerdictRow
+from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, Theatre
 from tui.app import CrosswindApp
 from tui.state.feeds import VerdictFeed
@@ -158,3 +161,21 @@ def test_a_conversation_played_again_has_no_verdict_until_it_is_judged(theatre: 
         assert [row.take if row else None for row in feed.page(0, 10)] == [1, 0]
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("passed", "track", "quote"),
+    [
+        (True, Track.POSITIVE, "as it was said"),
+        (False, Track.POSITIVE, None),  # absent: what is quoted comes nearest to it
+        (False, Track.NEGATIVE, "as it was said"),
+        (True, Track.NEGATIVE, None),
+        (None, Track.POSITIVE, None),
+    ],
+)
+def test_a_row_has_the_words_that_show_the_behaviour(
+    passed: bool | None, track: Track, quote: str | None
+) -> None:
+    quotes = (Quote("not to be found", None), Quote("as it was said", 2))
+    row = replace(ManyRows(1).verdict(0), passed=passed, track=track, quotes=quotes)
+    assert row.quote == quote

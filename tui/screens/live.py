@@ -71,7 +71,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._strip = StageStrip(id="stages")
         self._targets = TargetBoard(id="board")
         self._blockers = Lines(id="blockers")
+        self._asks = OneLine(id="asks")
         self._talk_title = OneLine(id="talk-title", fill=True)
+        self._talk_metric = OneLine(id="talk-metric")
         self._talk = TranscriptView(follow=True, id="transcript")
         self._verdicts_title = OneLine(id="verdicts-title", fill=True)
         self._state = LiveState(shell.watch)
@@ -90,6 +92,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._blockers
+        yield self._asks
         yield Blank(classes="break")
         yield self._strip
         yield Blank(classes="break")
@@ -98,6 +101,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         with Horizontal(id="panes"):
             with Vertical(id="talk"):
                 yield self._talk_title
+                yield self._talk_metric
                 yield self._talk
             yield Blank(classes="gutter")
             with Vertical(id="verdicts"):
@@ -143,6 +147,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         feed = state.other_feed()
         if feed is not None:
             self._table.replace(feed)
+        asks = state.asks(width)
+        self._asks.display = bool(asks)
+        self._asks.show(asks)
         self._strip.show(state.stages())
         if state.info is not None:
             self._read_standings(state.info)
@@ -166,6 +173,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._talk_title.show(
             *self._state.pane_title(has_focus=pane.has_focus, rows_below=pane.rows_below)
         )
+        measured = self._state.measured(pane.line_width)
+        self._talk_metric.display = bool(measured)
+        self._talk_metric.show(measured)
 
     def _draw_verdicts(self) -> None:
         state, table = self._state, self._table

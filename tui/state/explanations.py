@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Stage, State, Track
+from engine.benchmark import Metric, Stage, State, Track
 from engine.display import drawn, one_line, plural
 from engine.progress import TrackScore
 from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
-from tui.format import SCRIPTED, interval_rate, rate
+from tui.format import SCRIPTED, TRACK_SIGNS, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, RunStatus
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, pad
+from tui.text.ink import Ink, Piece, pad
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -47,6 +47,14 @@ _TEXTS: Final = {
 }
 _BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
+
+
+def metric_words(metric: Metric) -> list[Piece]:
+    """Whether the behaviour is wanted, and what it is called."""
+    return [
+        Piece(f"{TRACK_SIGNS[metric.track]} ", Ink.MUTED),
+        Piece(one_line(metric.name), Ink.STRONG),
+    ]
 
 
 def explain(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from engine.benchmark import Speaker, Stage
+from engine.benchmark import Speaker, Stage, metric_of
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded
@@ -22,7 +22,7 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.explanations import explain
+from tui.state.explanations import explain, metric_words
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
@@ -30,7 +30,7 @@ from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, sta
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Line, Piece, length
+from tui.text.ink import Ink, Line, Piece, length, shorten
 
 ROOM_FOR_NAME: Final = 40
 """Cells of the header from which on it names the benchmark."""
@@ -38,6 +38,8 @@ LOW: Final = 32
 """Rows of the screen below which what holds the run up has little room."""
 FEW: Final = 2
 """Lines of it, there."""
+ENOUGH: Final = 20
+"""Cells that a definition takes at least to say anything."""
 _END_UNKNOWN: Final = {Phase.CUT_OFF, Phase.LOST}
 """Phases in which nobody knows when the run ended."""
 _SPOKEN: Final = {Phase.RUNNING, Phase.DRAINING}
@@ -325,6 +327,23 @@ class LiveState:
         silent = self.seconds - self._spoken_at if self.status.phase in _SPOKEN else 0.0
         left += _turn_words(self.dialogue, silent)
         return left, self._follow_words(rows_below)
+
+    def asks(self, width: int) -> Line:
+        """What the benchmark is about, as its author says it; nothing before it is known."""
+        about = "" if self.info is None else one_line(self.info.description)
+        return [Piece(" "), Piece(shorten(about, width - 2), Ink.MUTED)] if about else ()
+
+    def measured(self, width: int) -> Line:
+        """What the conversation in the pane is judged by, and whether that is wanted."""
+        metric = None
+        if self.dialogue is not None and self.info is not None:
+            metric_id = metric_of(self.dialogue.shown.key.scenario_id)
+            metric = self.info.metrics.get(metric_id, self.dialogue.metric)
+        if metric is None:
+            return ()
+        left = [Piece("   "), *metric_words(metric)]
+        about = shorten(one_line(metric.definition), width - length(left) - 3)
+        return [*left, Piece(f"  {about}", Ink.FAINT)] if len(about) > ENOUGH else left
 
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:

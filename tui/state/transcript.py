@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final
 
-from engine.benchmark import Scenario, Speaker, StopReason, Track, When
+from engine.benchmark import Metric, Scenario, Speaker, StopReason, Track, When, metric_of
 from engine.checks import check_words
 from engine.display import drawn, marked_turns, one_line, plural
 from engine.facts import LiveText, Speech
@@ -55,6 +55,8 @@ class Dialogue:
         self.messages: Sequence[MessageRow] = ()
         self.checks: Sequence[CheckRow] = ()
         self.scenario: Scenario | None = None
+        self.metric: Metric | None = None
+        """What it is judged by, where a model wrote that; None where only the file has it."""
         self._live: Speech | None = None
         self._drawn = ""
         """The lines that are complete of what is being said, fit to be drawn."""
@@ -77,6 +79,9 @@ class Dialogue:
         self.checks = list(made.values())
         if self.scenario is None:
             self.scenario = reader.scenario_of(self.take)
+            metric_id = metric_of(self.shown.key.scenario_id)
+            written = (metric for metric, _, _ in reader.metrics(self.shown.benchmark))
+            self.metric = next((one for one in written if one.id == metric_id), None)
 
     def listen(self, link: EngineLink | None) -> bool:
         """Take in what was said since; whether anything was."""

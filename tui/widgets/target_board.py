@@ -222,13 +222,36 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
 
 
 def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
-    filled, rest = bar(target.simulated, target.to_simulate, layout.bar_width)
     return [
         Piece(" " + pad(target.name, layout.name_width, middle=True) + " ", Ink.STRONG),
-        Piece(filled, Ink.GOOD if target.is_done else Ink.ACCENT),
-        Piece("─" * len(rest), Ink.RULE),
+        *field_of(target, layout.bar_width),
         Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
     ]
+
+
+def field_of(target: TargetView, width: int) -> list[Piece]:
+    """The conversations in so many cells, whole ones each where there is room: passed, failed by
+    a verdict, spoken and not judged, being spoken, and to come."""
+    tracks = (target.positive, target.negative)
+    passed = sum(one.passed for one in tracks)
+    judged = min(sum(one.scored for one in tracks), target.simulated)
+    running = min(target.running, max(target.to_simulate - target.simulated, 0))
+    counts = [passed, judged - passed, target.simulated - judged, running]
+    each = max(width // max(target.to_simulate, 1), 1)
+    cells = min(width, each * target.to_simulate)
+    pieces: list[Piece] = []
+    total = begun = 0
+    for count, (sign, ink) in zip(counts, _FIELD, strict=True):
+        total += max(count, 0)
+        end = total * cells // max(target.to_simulate, 1)
+        # what there is of a kind is seen, be it less than a cell
+        end = min(max(end, begun + (count > 0)), cells)
+        pieces.append(Piece(sign * (end - begun), ink))
+        begun = end
+    return [piece for piece in pieces if piece.text] + [Piece("─" * (width - begun), Ink.RULE)]
+
+
+_FIELD: Final = (("█", Ink.GOOD), ("▓", Ink.BAD), ("▒", Ink.ACCENT), ("░", Ink.ACCENT))
 
 
 def _rates(target: TargetView, layout: _Layout) -> list[Piece]:

@@ -139,7 +139,8 @@ def _headings(width: int) -> list[Heading]:
 
 def _cells(row: VerdictRow) -> Cells:
     """In the order of all columns, whether there is room for them or not."""
-    why = row.justification if row.unscored is None else f"unscored: {row.unscored}"
+    why = row.justification if row.quote is None else f"“{row.quote}”"
+    why = why if row.unscored is None else f"unscored: {row.unscored}"
     return (
         Piece(verdict(row.passed), VERDICT_INKS[row.passed]),
         Piece(TRACK_SIGNS[row.track], Ink.MUTED),
