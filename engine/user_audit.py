@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from string import punctuation
 from typing import Final
 
@@ -76,8 +77,23 @@ _TEST: Final = re.compile(
     r"|red team(?:ing)?|user model|as (?:instructed|per my instructions)"
     r"|(?:i was|i've been|i have been) (?:told|instructed) to (?:play|pretend|act))\b"
 )
-Threes = frozenset[tuple[str, ...]]
-"""Three words that stand beside each other, of all of a message."""
+_ROLE: Final = (
+    (
+        _ASSISTANT,
+        (" ai", "language model", "assist", "help you", "that request"),
+        "speaks as an assistant",
+    ),
+    (
+        _TEST,
+        (
+            *("benchmark", "test ", "play", "simulation", "evaluation", "landmark", "persona"),
+            *("goal", "red team", "user model", "instruct", "told to"),
+        ),
+        "names the test",
+    ),
+)
+"""Each expression with words of which all that it finds has one: most messages have none of them,
+and then need not be gone through letter by letter."""
 _UNBROKEN: Final = 12
 """Characters from which one word is a message: some scripts set no blanks."""
 _SPARE: Final = 3
@@ -123,7 +139,9 @@ class UserAudit:
         return tuple(sorted(found, key=lambda one: one.turn))
 
     def _role(self, turn: int, words: str) -> Iterator[UserFault]:
-        for expression, what in ((_ASSISTANT, "speaks as an assistant"), (_TEST, "names the test")):
+        for expression, hints, what in _ROLE:
+            if not any(hint in words for hint in hints):
+                continue
             matches = (found[0] for found in expression.finditer(words))
             first = next((one for one in matches if one not in self._allowed), None)
             if first is not None:
@@ -134,32 +152,47 @@ class UserAudit:
             yield UserFault(FaultKind.ROLE_BROKEN, turn, detail)
 
 
+class _Said:
+    """The words of one message. What is made of them is made once, and only where another message
+    is about as long: to make it for each pair would be nearly all of the time."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @cached_property
+    def threes(self) -> frozenset[tuple[str, ...]]:
+        return _sequences(self.words, 3)
+
+
 def _repeated(messages: Sequence[tuple[int, str]]) -> Iterator[UserFault]:
-    earlier: list[tuple[int, list[str], Threes]] = []
+    earlier: list[tuple[int, _Said]] = []
     for turn, text in messages:
         words = text.split(" ")
         if len(words) < FEWEST_WORDS and not (len(words) == 1 and len(text) >= _UNBROKEN):
             continue
-        # once for each message, not for each pair: that would be nearly all of the time
-        threes = _sequences(words, 3)
-        before = next(
-            (at for at, said, of in earlier if _alike(words, said, threes, of)),
-            None,
-        )
+        said = _Said(words)
+        before = next((at for at, other in earlier if _alike(said, other)), None)
         if before is not None:
             detail = f"says again what was said in turn {before}"
             yield UserFault(FaultKind.REPEATED, turn, detail)
-        earlier.append((turn, words, threes))
+        earlier.append((turn, said))
 
 
-def _alike(left: list[str], right: list[str], one: Threes, other: Threes) -> bool:
-    """Whether two messages are the same, by their words and the threes of these."""
-    if left == right:
+def _alike(left: _Said, right: _Said) -> bool:
+    if left.words == right.words:
         return True
-    few, many = sorted((len(left), len(right)))
+    few, many = sorted((len(left.words), len(right.words)))
     # the index of two sets is never above the ratio of their sizes, give or take words said twice
     if few < FEWEST_WORDS or few < many * ALIKE - _SPARE:
         return False
+    # a word that only one of them has stands in a three that only this one has, which has three
+    if len(left.vocabulary ^ right.vocabulary) > 3 * (1 - ALIKE) * (few + many):
+        return False
+    one, other = left.threes, right.threes
     return len(one & other) >= ALIKE * len(one | other)
 
 

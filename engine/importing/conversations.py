@@ -23,6 +23,8 @@ from engine.store.bulk import BulkRow, WholeConversation
 from engine.store.tables import AttemptRow, CheckRow, StateRow, TakeEndRow, Verdict
 from engine.user_audit import UserAudit, UserAuditMode
 
+_AUDITS: Final = 2_000
+"""So many are kept; each takes a few kilobytes."""
 ScoreKey = tuple[str, str, int]
 """The scenario's id, their name of the target, and the sample."""
 
@@ -135,6 +137,7 @@ class Conversations:
     """Where each was found first, and what was said in it."""
     _sound: set[str] = field(default_factory=set)
     """Ids that were looked at: few scenarios have many conversations."""
+    _audits: dict[str, tuple[Scenario, UserAudit]] = field(default_factory=dict)
 
     def rows(
         self,
@@ -285,12 +288,22 @@ class Conversations:
         """With what the rules say of the user model, where somebody is to look."""
         if scenario is None or self.context.user_audit is UserAuditMode.OFF:
             return takes
-        audit = UserAudit(scenario)
+        audit = self._audit(scenario)
         found = [self._looked_at(take, audit) if take.finished else take for take in takes]
         note = "conversations in which the user model did not do its part, by the rules"
         if invalid := sum(bool(take.user_faults) for take in found):
             self.context.report.notes[note] += invalid
         return found
+
+    def _audit(self, scenario: Scenario) -> UserAudit:
+        """Made once for the conversations of many targets."""
+        made, audit = self._audits.get(scenario.id, (None, None))
+        if audit is None or made is not scenario:
+            audit = UserAudit(scenario)
+            if len(self._audits) >= _AUDITS:
+                self._audits.clear()
+            self._audits[scenario.id] = scenario, audit
+        return audit
 
     def _looked_at(self, take: FileTake, audit: UserAudit) -> FileTake:
         messages = take.transcript.messages
