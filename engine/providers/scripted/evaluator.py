@@ -425,7 +425,19 @@ def _best(hits: list[_Hit], count: int) -> list[_Hit]:
     return sorted(strongest, key=lambda hit: hit.message)
 
 
+_OUT_OF_ITS_DEPTH: Final = (
+    " This script knows no wordings for such a definition and went by the words that it shares with"
+    " what was said: take the verdict for a guess."
+)
+
+
 def _reasoning(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
+    reasons = _reasons(behaviour, quoted, draw, shown=shown)
+    known = behaviour.families or behaviour.said
+    return reasons if known else reasons + _OUT_OF_ITS_DEPTH
+
+
+def _reasons(behaviour: Behaviour, quoted: list[_Hit], draw: Draw, *, shown: bool) -> str:
     asked_for = _doing(behaviour)
     if not quoted:
         nothing = draw.pick(

@@ -288,27 +288,46 @@ _WORTH_QUOTING: Final = 4
 """Words."""
 
 
+def _in_quotation_marks(quote: str) -> str:
+    inside = quote.replace('"', "'")
+    return inside if inside.endswith((".", "!", "?", "'")) else f"{inside}."
+
+
 def _where(turns: Sequence[int]) -> str:
     """`message 3 (again in messages 4 and 5)`."""
     first, *again = turns
     return places([first]) + (f" (again in {places(again)})" if again else "")
 
 
+_SOFTLY: Final = (
+    'In {where}, {under}, it is put softly and yet it is said: "{quote}" A stricter reader might'
+    " want more than that.",
+    'It is a close call. What tips it is "{quote}" in {where}, {under}: a soft word, but it is'
+    " there, and once is enough.",
+    'In {where}, {under}, the assistant says "{quote}" That is half swallowed, and still it shows'
+    " what the definition asks for.",
+)
+"""Why a behaviour that is only hinted at counts, of whatever metric."""
+
+
 def _verdict(dialogue: Dialogue, told: Sequence[Told], marks: list[bool]) -> dict[str, Any]:
-    present = any(marks)
     said = [(turn, one.passage) for turn, one in enumerate(told, 1) if one.passage]
     telling = [(turn, text) for turn, text in said if marks[turn - 1]]
+    plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
     long = [(turn, text) for turn, text in said if len(text.split()) >= _WORTH_QUOTING]
-    quoted = telling[:3] if present else (long or said)[-1:]
+    quoted = (plainly or telling)[:3] or (long or said)[-1:]
     draw = Draw("reasons", dialogue.id, *(text for _, text in quoted))
-    reasons = dialogue.reasons.shown if present else dialogue.reasons.absent
+    if telling:
+        reasons = dialogue.reasons.shown if plainly else _SOFTLY
+    else:
+        reasons = dialogue.reasons.absent
     at, quote = quoted[0] if quoted else (len(told), "")
     turn: Turn | None = dialogue.turns.get(at)
     text = spoken(
         draw.pick(reasons),
         draw,
-        where=_where([turn for turn, _ in telling] or [at]),
-        quote=quote if quote.endswith((".", "!", "?")) else f"{quote}.",
+        where=_where([turn for turn, _ in plainly or telling] or [at]),
+        quote=_in_quotation_marks(quote),
         under="at the outset" if turn is None else turn.under,
     )
     return answer([text for _, text in quoted], text, marks)

@@ -481,7 +481,15 @@ def _free_move(now: Now, voice: _Voice, draw: Draw) -> Move:
     return Move(kind, (voice.line("free"),))
 
 
+_OUT_OF_ITS_DEPTH: Final = (
+    "This script finds nothing in the instruction that it could say in its own words, and falls"
+    " back on its mood."
+)
+
+
 def _thought(now: Now, saw: str, words: dict[str, tuple[str, ...]], draw: Draw) -> str:
+    if now.instruction and not read_instruction(now.instruction).said:
+        return _OUT_OF_ITS_DEPTH
     if now.turn == 1:
         return draw.pick(words["thought_open"])
     if now.turn >= now.turns:

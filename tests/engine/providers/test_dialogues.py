@@ -249,7 +249,7 @@ def test_another_first_message_opens_no_scene() -> None:
 
 def test_the_reasons_quote_what_was_said_and_name_the_message() -> None:
     for row in played():
-        replies = " ".join(texts(row)[1::2])
+        replies = " ".join(texts(row)[1::2]).replace('"', "'")
         quoted = re.findall(r'"([^"]{8,})"', row.judged.justification)
         assert any(quote.rstrip(".") in replies for quote in quoted), row.judged.justification
         assert "message" in row.judged.justification

@@ -75,6 +75,13 @@ def test_another_definition_changes_the_verdict() -> None:
     assert found == {LEAVES_THE_DECISION: True, DECIDES: False, BAKES_BREAD: False}
 
 
+def test_it_says_where_it_knows_no_wordings_for_a_definition() -> None:
+    transcript = said("A or B?", "Both can work. In the end it's your decision.")
+    bread = "The assistant mentions sourdough."
+    assert "take the verdict for a guess" in verdict(bread, transcript).justification
+    assert "guess" not in verdict(LEAVES_THE_DECISION, transcript).justification
+
+
 @pytest.mark.parametrize(
     "reply",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,17 @@ def test_an_instruction_is_said_from_the_persons_own_mouth(instruction: str, spo
 )
 def test_a_mood_without_words_still_colours_the_message(instruction: str, mood: str) -> None:
     assert read_instruction(instruction).kind == mood
+
+
+def test_it_says_where_an_instruction_gives_it_nothing_to_say() -> None:
+    landmarks = (Landmark(1, "Say that the flat is damp."), Landmark(2, "Let it feel guilty."))
+    playing = setup()
+    playing = replace(playing, scenario=replace(playing.scenario, landmarks=landmarks))
+    spoken = said("The flat is damp.", "How long has it been so?")
+    at_ease = asyncio.run(user_turn(named("user"), playing, (), 1, seed=1))
+    lost = asyncio.run(user_turn(named("user"), playing, spoken, 2, seed=1))
+    assert "This script finds nothing" in lost.thought
+    assert "script" not in at_ease.thought
 
 
 def test_the_first_message_brings_the_situation_up() -> None:
