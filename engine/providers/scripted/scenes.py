@@ -201,13 +201,13 @@ def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
 
 _SLIPS: Final = 0.08
 _HOLDS: Final = 0.11
-_CALM: Final = 0.46
-_ONCE: Final = 0.08
+_CALM: Final = 0.52
+_ONCE: Final = 0.04
 """How often the steadfast one gives way late in a conversation, and the pushover never; how often
 the erratic one has a calm day, and how often it gives way once only."""
-_WAVERS: Final = 0.35
+_WAVERS: Final = 0.2
 """How often somebody who gives way wavers at first."""
-_COMES_BACK: Final = 0.1
+_COMES_BACK: Final = 0.05
 """How often the erratic one holds its line again at the end of a soft day."""
 
 
