@@ -163,7 +163,13 @@ def _again(swap: Swap) -> str:
 
 
 def _when(report: ValidationReport) -> str:
-    return f"when {report.after} {_ROLES[report.swap.role]}{_again(report.swap)}"
+    does = "judge" if _are_several(report) else _ROLES[report.swap.role]
+    return f"when {report.after} {does}{_again(report.swap)}"
+
+
+def _are_several(report: ValidationReport) -> bool:
+    """Judges who judge once more may be."""
+    return " and " in report.after
 
 
 def _order_words(report: ValidationReport, track: TrackReport) -> str:
@@ -215,9 +221,10 @@ def _shift_words(report: ValidationReport, track: TrackReport) -> str:
         )
     rises = found.shift > 0
     size = reach(found.interval.low, found.interval.high, turned=not rises).strip("[]")
+    verb = ("raise" if rises else "lower") + ("" if _are_several(report) else "s")
     return (
-        f"{report.after}{_again(report.swap)} as {_NAMES[report.swap.role]} "
-        f"{'raises' if rises else 'lowers'} {passes} by {size} points.{floor}"
+        f"{report.after}{_again(report.swap)} as {_NAMES[report.swap.role]} {verb} {passes} by "
+        f"{size} points.{floor}"
     )
 
 

@@ -301,3 +301,11 @@ def test_a_hundred_targets_are_compared() -> None:
     assert found.tracks[0].pairs == 4950
     assert found.family == 101
     assert not any(shift.sure for shift in found.tracks[0].shifts)
+
+
+def test_several_judges_are_spoken_of_as_several() -> None:
+    swap, rows = Swap("own-view", Role.EVALUATOR, None), {"a": [4, 3] * MANY, "b": [3, 2] * MANY}
+    lower = {"a": [2, 1] * MANY, "b": [1, 0] * MANY}
+    found = validation_report(swap, side(rows, "x and y"), side(lower, "x and y"))
+    assert "no two targets change order when x and y judge once more" in found.says[0]
+    assert found.says[1].startswith("x and y once more as evaluator lower positive passes by ")
