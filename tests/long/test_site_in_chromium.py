@@ -213,7 +213,8 @@ def test_whatever_was_said_runs_nowhere(tmp_path: Path, tab: Tab, text: str) -> 
     assert publish(place.root, tmp_path / "site") == 0
     hostile = Site(tmp_path / "site")
     for path in hostile.pages():
-        tab.open(path)
+        sizes = tab.open(path).evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert sizes[0] <= sizes[1], path
     page = tab.read(hostile, "#m01_s001_v01__holds")
     page.wait_for_selector("#talk h2")
     shown = page.locator("#talk .message > .text").first.text_content()

@@ -125,7 +125,7 @@ class _Index:
         return {
             "targets": [clean(name) for name in self.targets],
             "scenarios": [
-                [clean(name), metric, cleaned(dict(people))]
+                [clean(name), metric, _cleaned_names(people)]
                 for name, (_, metric, people) in self.scenarios.items()
             ],
             "transcripts": transcripts,
@@ -135,21 +135,28 @@ class _Index:
 
 
 def cleaned(value: Any) -> Any:
-    """The same, with nothing in its texts that steers what shows it or turns text around."""
+    """The same, with nothing in its texts that steers what shows it or turns text around; its keys
+    are ours."""
     match value:
         case str():
             return clean(value)
         case dict():
-            return {clean(key): cleaned(one) for key, one in value.items()}
+            return {key: cleaned(one) for key, one in value.items()}
         case list() | tuple():
             return [cleaned(one) for one in value]
         case _:
             return value
 
 
+def _cleaned_names(people: Mapping[str, str]) -> dict[str, str]:
+    return {clean(axis): clean(value) for axis, value in people.items()}
+
+
 def _published(one: Conversation, jury: Jury) -> dict[str, Any]:
     """As it is exported, with the evidence marked in what was said."""
     told = as_object(one)
+    if one.scenario is not None:
+        told["demographic"] = _cleaned_names(one.scenario.demographic)
     counted = counting(one.verdicts, jury)
     telling = counted or one.verdicts  # whose evidence is marked
     for said, message in zip(told["transcript"], one.messages, strict=True):

@@ -405,10 +405,11 @@ class Reader {
         if (snippet) this.found.push({ ...one, snippet });
       }
       looked += byPart.get(part).length;
-      const isDone = looked === rows.length || this.found.length >= MOST_FOUND;
-      this.say(`${this.found.length.toLocaleString("en")} found in ${looked.toLocaleString("en")} of ${plural(rows.length, "conversation")}${isDone ? "" : " …"}`);
+      const isFull = this.found.length >= MOST_FOUND;
+      const more = looked === rows.length ? "" : isFull ? "; not looked further, as that is a lot" : " …";
+      this.say(`${this.found.length.toLocaleString("en")} found in ${looked.toLocaleString("en")} of ${plural(rows.length, "conversation")}${more}`);
       this.draw();
-      if (this.found.length >= MOST_FOUND) return;
+      if (isFull) return;
     }
     if (!rows.length) this.say("0 found: no conversation is left by the other choices");
   }
