@@ -123,9 +123,10 @@ def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> N
         assert cell_len(text[row.start : row.end]) <= width
         word = text[row.start : text.find(" ", following.start)]
         assert row.indent + cell_len(word) > width or following.start == len(text)
+    grown = Wrapped("", width)
     for cut in range(0, len(text), 997):
-        grown = Wrapped(text, width, Wrapped(text[:cut], width))
-        assert rows_of(grown) == rows
+        grown = Wrapped(text[:cut], width, grown)
+        assert rows_of(Wrapped(text, width, grown)) == rows
 
 
 @pytest.mark.parametrize(
