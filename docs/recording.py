@@ -55,7 +55,7 @@ def _watch(eyes: Eyes, frames: list[Frame], seconds: float) -> None:
         next_look = time.monotonic() + EVERY_SECONDS
         while time.monotonic() < next_look:
             eyes.look()
-        rows = rows_of(eyes.grid, fore=FORE, back=BACK)
+        rows = rows_of(eyes.whole(), fore=FORE, back=BACK)
         if frames and frames[-1].rows == rows:
             frames[-1] = frames[-1]._replace(seconds=frames[-1].seconds + EVERY_SECONDS)
         else:

@@ -178,6 +178,19 @@ class Eyes:
 
     def look(self) -> None:
         self._terminal.read_some()
+        self.take()
+
+    def whole(self) -> pyte.Screen:
+        """The screen when nothing more comes for a moment: a drawing that has ended."""
+        seen = -1
+        while seen != len(self._terminal.shown):
+            seen = len(self._terminal.shown)
+            self._terminal.drain()
+        self.take()
+        return self.grid
+
+    def take(self) -> None:
+        """See what was read."""
         self._stream.feed(self._terminal.shown[self._fed :])
         self._fed = len(self._terminal.shown)
 
