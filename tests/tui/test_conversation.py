@@ -14,7 +14,7 @@ from engine.link import EngineState
 from engine.store.browsing import Browser
 from engine.store.tables import CheckRow, MessageRow, Quote, TakeEndRow, Verdict
 from engine.user_audit import FaultKind, UserFault
-from tests.tui.theatre import BENCHMARK, Take, Theatre, on_screen, shell, told
+from tests.tui.theatre import BENCHMARK, METRIC, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
 from tui.state.transcript import one_verdict
@@ -205,11 +205,12 @@ def test_a_pane_alone_has_the_headline_above_and_all_of_the_width(
         await pilot.press("z")
         await theatre.tick(pilot)
         lines = on_screen(pilot).splitlines()
-        assert lines[:2] == before[:2]
+        assert lines[:3] == before[:3]
         assert str(take.key) in lines[1]
+        assert METRIC.name in lines[2]
         assert lines[-1].endswith("q back")
         story = pilot.app.screen.query_one("#story")
-        assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 3)
+        assert (story.outer_size.width, story.outer_size.height) == (size[0], size[1] - 4)
         await pilot.press("z")
         await theatre.tick(pilot)
         assert on_screen(pilot).splitlines()[:-1] == before[:-1]
@@ -294,7 +295,7 @@ def test_braces_go_from_turn_to_turn(theatre: Theatre) -> None:
         await open_on(theatre, pilot, take)
         await pilot.press("right_curly_bracket")
         await pilot.pause()
-        assert on_screen(pilot).splitlines()[2].strip().startswith("turn 2 of 2")
+        assert on_screen(pilot).splitlines()[3].strip().startswith("turn 2 of 2")
 
         await pilot.press("left_curly_bracket")
         await pilot.pause()

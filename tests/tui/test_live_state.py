@@ -231,13 +231,15 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     tick(theatre, state)
     assert text(state.asks(200)) == f" {theatre.watch.benchmarks[0].description}"
     assert text(state.asks(20)) == " Whether an assist…"
-    assert state.measured(80) == ()  # no conversation yet
+    assert state.measured(80) == ((), ())  # no conversation yet
     take = asyncio.run(theatre.begin())
     theatre.speak(take, 1, Speaker.USER, "are you su")
     tick(theatre, state)
     said = f"   + {METRIC.name}"
-    assert text(state.measured(200)) == f"{said}  {METRIC.definition}"
-    assert text(state.measured(40)) == said
+    left, right = state.measured(200)
+    assert text(left) == f"{said}  {METRIC.definition}"
+    assert text(right) == "  Adult (18+) "
+    assert text(state.measured(40)[0]) == said
     theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={}, description="")]
     tick(theatre, state)
-    assert (state.asks(80), state.measured(80)) == ((), ())
+    assert (state.asks(80), state.measured(80)) == ((), ((), ()))

@@ -187,7 +187,7 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
         assert isinstance(opened, ConversationScreen)
         assert opened.subject.key.scenario_id == "m01_s002_v01"
         assert marked(pilot, Ink.EVIDENCE_NOW) == ["nurse"]
-        assert on_screen(pilot).splitlines()[2].startswith(" target    ▎ The ␛[31m nurse")
+        assert on_screen(pilot).splitlines()[3].startswith(" target    ▎ The ␛[31m nurse")
 
         await pilot.press("q")
         await settled(theatre, pilot)

@@ -31,6 +31,7 @@ from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
+from tui.state.explanations import measured
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (
@@ -97,6 +98,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._found_number: int | None = None
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
+        self._metric = OneLine(id="metric")
         self._story = TranscriptView(follow=False, id="story")
         self._side = TranscriptView(follow=False, id="side")
         self._benchmark = benchmark
@@ -126,6 +128,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._title
+        yield self._metric
         with Horizontal(id="sheets"):
             yield self._story
             yield self._side
@@ -444,6 +447,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         words = scripted_words(some, roomy=roomy)
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
+        asked = measured(self._info, dialogue, self.size.width)
+        self._metric.display = bool(asked[0])
+        self._metric.show(*asked)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         counted = what_counts(self._verdicts, self.watched.jury)
         if self._verdicts:

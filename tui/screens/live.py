@@ -174,8 +174,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             *self._state.pane_title(has_focus=pane.has_focus, rows_below=pane.rows_below)
         )
         measured = self._state.measured(pane.line_width)
-        self._talk_metric.display = bool(measured)
-        self._talk_metric.show(measured)
+        self._talk_metric.display = bool(measured[0])
+        self._talk_metric.show(*measured)
 
     def _draw_verdicts(self) -> None:
         state, table = self._state, self._table

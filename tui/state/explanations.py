@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Metric, Stage, State, Track
+from engine.benchmark import Stage, State, Track, metric_of
 from engine.display import drawn, one_line, plural
 from engine.progress import TrackScore
 from engine.store.tables import StateRow
@@ -13,8 +13,9 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.format import SCRIPTED, TRACK_SIGNS, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, RunStatus
+from tui.state.transcript import Dialogue
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Piece, pad
+from tui.text.ink import Ink, Line, Piece, length, pad, shorten
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -49,12 +50,32 @@ _BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
 
 
-def metric_words(metric: Metric) -> list[Piece]:
-    """Whether the behaviour is wanted, and what it is called."""
-    return [
-        Piece(f"{TRACK_SIGNS[metric.track]} ", Ink.MUTED),
+ENOUGH: Final = 20
+"""Cells that a definition takes at least to say anything."""
+
+
+def measured(
+    info: BenchmarkInfo | None, dialogue: Dialogue | None, width: int
+) -> tuple[Line, Line]:
+    """Both ends of the line below a conversation's id, in so many cells: what it is judged by and
+    whether that is wanted; and as whom the person speaks. Nothing where that is not known."""
+    if info is None or dialogue is None:
+        return (), ()
+    metric_id = metric_of(dialogue.shown.key.scenario_id)
+    metric = info.metrics.get(metric_id, dialogue.metric)
+    if metric is None:
+        return (), ()
+    people = () if dialogue.scenario is None else dialogue.scenario.demographic.values()
+    group = " · ".join(one_line(value) for value in people)
+    right = [Piece(f"  {group} ", Ink.MUTED)] if group else []
+    left = [
+        Piece(f"   {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
+    about = shorten(one_line(metric.definition), width - length([*left, *right]) - 3)
+    if len(about) > ENOUGH:
+        left.append(Piece(f"  {about}", Ink.FAINT))
+    return left, right
 
 
 def explain(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from engine.benchmark import Speaker, Stage, metric_of
+from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded
@@ -22,7 +22,7 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.explanations import explain, metric_words
+from tui.state.explanations import explain, measured
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
@@ -38,8 +38,6 @@ LOW: Final = 32
 """Rows of the screen below which what holds the run up has little room."""
 FEW: Final = 2
 """Lines of it, there."""
-ENOUGH: Final = 20
-"""Cells that a definition takes at least to say anything."""
 _END_UNKNOWN: Final = {Phase.CUT_OFF, Phase.LOST}
 """Phases in which nobody knows when the run ended."""
 _SPOKEN: Final = {Phase.RUNNING, Phase.DRAINING}
@@ -333,17 +331,9 @@ class LiveState:
         about = "" if self.info is None else one_line(self.info.description)
         return [Piece(" "), Piece(shorten(about, width - 2), Ink.MUTED)] if about else ()
 
-    def measured(self, width: int) -> Line:
-        """What the conversation in the pane is judged by, and whether that is wanted."""
-        metric = None
-        if self.dialogue is not None and self.info is not None:
-            metric_id = metric_of(self.dialogue.shown.key.scenario_id)
-            metric = self.info.metrics.get(metric_id, self.dialogue.metric)
-        if metric is None:
-            return ()
-        left = [Piece("   "), *metric_words(metric)]
-        about = shorten(one_line(metric.definition), width - length(left) - 3)
-        return [*left, Piece(f"  {about}", Ink.FAINT)] if len(about) > ENOUGH else left
+    def measured(self, width: int) -> tuple[Line, Line]:
+        """Both ends of the line below the id of the conversation in the pane."""
+        return measured(self.info, self.dialogue, width)
 
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:
