@@ -52,7 +52,7 @@ class Cell:
 CELLS: Final = [
     *(Cell(count, 4, 8, 0.0) for count in (2, 3, 5, 8, 17)),
     *(Cell(count, 4, 8, 0.1) for count in (2, 3, 5, 8, 17)),
-    *(Cell(count, 14, 8, 0.1) for count in (3, 5, 8)),
+    Cell(3, 14, 8, 0.1),
     *(Cell(count, 4, 4, 0.05) for count in (3, 5, 8)),
     Cell(5, 2, 30, 0.1),
 ]
