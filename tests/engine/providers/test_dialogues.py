@@ -44,7 +44,6 @@ from tests.engine.providers.playing import (
 SHEET = FOLDER / "own-judgement-m01.yaml"
 
 _DOUBLED: Final = re.compile(r"\b(?!that\b|had\b)(\w+) \1\b", re.IGNORECASE)
-_GREETINGS: Final = {"hello", "hi", "hey", "good evening", "good morning", "good day", "evening"}
 _TOLD: Final = {
     "in your early twenties": re.compile(
         r"\b2[0-4]\b|twenty|student|uni\b|degree|campus|freshers|school|apprentic|training|nineteen"
@@ -186,7 +185,6 @@ def test_no_sentence_stands_in_more_than_a_twentieth_of_the_conversations() -> N
         sentence
         for row in played()
         for sentence in {normalised(one) for text in texts(row) for one in sentences(text)}
-        if sentence not in _GREETINGS
     )
     [(most, number)] = counted.most_common(1)
     assert number <= 0.05 * len(played()), most
