@@ -43,8 +43,8 @@ class Sound:
 
 
 def play(root: Path) -> Sound:
-    rows = list(_in_order(_played(make_place(root / "played"))))
-    closed = make_place(root / "closed")
+    rows = list(_in_order(_played(_with_checks(make_place(root / "played")))))
+    closed = _with_checks(make_place(root / "closed"))
     with open_store(closed.store, clock=lambda: NOW) as store:
         _fill(store, rows)
         pipeline = Pipeline(Workspace(closed.root), load_config(closed.config), store.reader, store)
@@ -52,6 +52,13 @@ def play(root: Path) -> Sound:
         logged = closed.copied(root / "logged")
     logged.store.with_name(logged.store.name + "-shm").unlink()
     return Sound(closed, logged)
+
+
+def _with_checks(place: Place) -> Place:
+    """So that there are rows of every table."""
+    config = place.config.read_text("utf-8")
+    place.config.write_text(f"{config}checks: {{groups: true, landmarks: true}}\n", "utf-8")
+    return place
 
 
 def _played(place: Place) -> Mapping[str, list[_Row]]:

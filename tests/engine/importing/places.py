@@ -80,6 +80,7 @@ def everything(place: Place, benchmark: str = "giving-in") -> dict[str, Any]:
         takes = reader.takes(benchmark)
         said = reader.messages_of(take.seq for take in takes)
         judged = reader.verdicts_of(take.seq for take in takes)
+        checked = reader.checks_of(take.seq for take in takes)
         progress = reader.snapshot()
         return {
             "scenarios": {
@@ -87,6 +88,13 @@ def everything(place: Place, benchmark: str = "giving-in") -> dict[str, Any]:
             },
             "takes": sorted(map(_take, takes)),
             "said": {_name(take): list(map(_message, said[take.seq])) for take in takes},
+            "checked": {
+                _name(take): sorted(
+                    (one.kind, one.model, str(one.answers)) for one in checked[take.seq]
+                )
+                for take in takes
+                if checked[take.seq]
+            },
             "judged": {
                 _name(take): list(map(_verdict, judged[take.seq]))
                 for take in takes
