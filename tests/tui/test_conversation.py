@@ -299,7 +299,7 @@ def test_braces_go_from_turn_to_turn(theatre: Theatre) -> None:
 
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert on_screen(pilot).splitlines()[2].strip().startswith("turn 1 of 2")
+        assert on_screen(pilot).splitlines()[3].strip().startswith("turn 1 of 2")
 
     theatre.perform(script, WIDE)
 
