@@ -200,8 +200,8 @@ def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
 
 
 _SLIPS: Final = 0.08
-_HOLDS: Final = 0.11
-_CALM: Final = 0.52
+_HOLDS: Final = 0.05
+_CALM: Final = 0.5
 _ONCE: Final = 0.04
 """How often the steadfast one gives way late in a conversation, and the pushover never; how often
 the erratic one has a calm day, and how often it gives way once only."""
