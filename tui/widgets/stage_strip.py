@@ -51,7 +51,7 @@ def _upper(stage: StageView, width: int) -> list[Piece]:
     if width >= ROOMY - 2:
         room = width - length(pieces)
         pieces.append(
-            Piece(pad(stage.words(room), room, right=True), mark if stage.failed else Ink.MUTED)
+            Piece(pad(stage.words(room - 1), room, right=True), mark if stage.failed else Ink.MUTED)
         )
     return pieces
 
