@@ -193,7 +193,7 @@ def test_a_question_of_the_engine_comes_up_once_and_is_answered(
             assert offer in card
         await pilot.press("l")
         await theatre.tick(pilot)
-        assert "go on" not in on_screen(pilot)
+        assert "agree to that" not in on_screen(pilot)
         theatre.link.question = None
         await theatre.tick(pilot)
         theatre.link.question = QUESTION

@@ -98,7 +98,7 @@ class ChoiceScreen(Overlay[ChoiceOption], inherit_bindings=False):
         chosen = next((offer for offer in self._offers if offer.key == wanted), None)
         if chosen is not None:
             event.stop()
-            self.dismiss(chosen._replace(key=typed))
+            self.dismiss(chosen if chosen.key == typed else chosen._replace(key=typed))
 
     def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
         self.dismiss(self._offers[message.index])
