@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from textual.binding import Binding
@@ -130,3 +131,23 @@ def actions_by_pane(screen: Screen[object]) -> list[tuple[str, list[KeyAction]]]
         ("Everywhere", deeds([screen.app])),
     ]
     return [(title, found) for title, found in places if found]
+
+
+class PaletteGroup(StrEnum):
+    """What a command is about; in the order in which they are shown."""
+
+    HERE = "here"
+    GO = "go"
+    RUN = "run"
+    APP = "app"
+
+
+class PaletteCommand(NamedTuple):
+    """Something that can be done by its name."""
+
+    group: PaletteGroup
+    name: str
+    meaning: str
+    keys: str
+    act: Callable[[], object]
+    """May give something to wait for."""

@@ -22,8 +22,8 @@ from tui.state.related import MessageRef, RowCursor, Subject
 if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.store.reader import Reader
+    from tui.bindings import PaletteCommand
     from tui.services.engine_control import Leaving
-    from tui.services.palette import PaletteCommand
     from tui.state.filters import FoundId
     from tui.state.related import TakeRef
 

@@ -16,7 +16,7 @@ from engine.statistics.calibration import (
     Accuracy,
     Contest,
     Corrected,
-    Judged,
+    JudgedCluster,
     Labelled,
     RoganGladen,
     Share,
@@ -181,12 +181,12 @@ def _by_target(rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> Iterat
 def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> RateOf:
     """Of passing, so that metrics of both types can be put together."""
     judged = [row for row in rows if row.present is not None]
-    population: dict[str, dict[str, Judged]] = {}
+    population: dict[str, dict[str, JudgedCluster]] = {}
     for row in judged:
         clusters = population.setdefault(row.metric_id, {})
-        before = clusters.get(row.cluster, Judged(0, 0))
+        before = clusters.get(row.cluster, JudgedCluster(0, 0))
         passed = row.track.passes(present=bool(row.present))
-        clusters[row.cluster] = Judged(before.size + 1, before.present + passed)
+        clusters[row.cluster] = JudgedCluster(before.size + 1, before.present + passed)
     passing = [
         replace(
             found,

@@ -308,6 +308,10 @@ def _results(command: AddCommand) -> None:
         action="store_true",
         help="count only what is up to date: no take and no verdict that `run --stale` would redo",
     )
+    _gates(results)
+
+
+def _gates(results: argparse.ArgumentParser) -> None:
     results.add_argument(
         "--fail-under",
         metavar="TRACK=RATE",

@@ -33,9 +33,9 @@ from engine.files import replace_file
 from engine.jury import HUMAN, People, newest, what_counts
 from engine.pipeline.labels import (
     MOST_LABELS,
-    Answer,
     GivenLabel,
     JudgedConversation,
+    LabelAnswer,
     Labelling,
     Labels,
     adjudication,
@@ -47,25 +47,25 @@ from engine.pipeline.labels import (
     labelling,
     labels_of,
 )
-from engine.report.label_sheet import SheetRow, read_sheet, sheet_lines
+from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.tables import StoredRow, Verdict
 
 _LONGEST_NAME: Final = 80
-_WORDS: Final[Mapping[str, Answer]] = {
-    **{answer.value: answer for answer in Answer},
-    "p": Answer.PRESENT,
-    "yes": Answer.PRESENT,
-    "1": Answer.PRESENT,
-    "true": Answer.PRESENT,
-    "a": Answer.ABSENT,
-    "n": Answer.ABSENT,
-    "no": Answer.ABSENT,
-    "0": Answer.ABSENT,
-    "false": Answer.ABSENT,
-    "c": Answer.CANNOT_TELL,
-    "?": Answer.CANNOT_TELL,
+_WORDS: Final[Mapping[str, LabelAnswer]] = {
+    **{answer.value: answer for answer in LabelAnswer},
+    "p": LabelAnswer.PRESENT,
+    "yes": LabelAnswer.PRESENT,
+    "1": LabelAnswer.PRESENT,
+    "true": LabelAnswer.PRESENT,
+    "a": LabelAnswer.ABSENT,
+    "n": LabelAnswer.ABSENT,
+    "no": LabelAnswer.ABSENT,
+    "0": LabelAnswer.ABSENT,
+    "false": LabelAnswer.ABSENT,
+    "c": LabelAnswer.CANNOT_TELL,
+    "?": LabelAnswer.CANNOT_TELL,
 }
 
 
@@ -184,7 +184,7 @@ def _says_the_same(before: Verdict, now: Verdict) -> bool:
     )
 
 
-def _said(row: SheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int, GivenLabel]:
+def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int, GivenLabel]:
     """`seen` are the lines of the numbers before. Raises `InputError`."""
     if row.sample != str(one.sample.seq):
         raise InputError(
@@ -202,7 +202,7 @@ def _said(row: SheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int, Giv
         raise InputError(Problem(f"number {number} has been played again since: leave it empty"))
     answer = _WORDS.get(row.answer.lower())
     if answer is None:
-        expected = ", ".join(f"`{known.value}`" for known in Answer)
+        expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)
         raise InputError(Problem(f"answer: found {_short(row.answer)!r}, expected {expected}"))
     confidence = _whole(row.confidence, "confidence") if row.confidence else None
     if confidence not in {None, 1, 2, 3}:
@@ -317,7 +317,9 @@ def _tell_disputed(found: Labels, *, as_json: bool) -> None:
 
 
 def _word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)
-    return Answer.CANNOT_TELL if present is None else Answer.PRESENT if present else Answer.ABSENT
+    if present is None:
+        return LabelAnswer.CANNOT_TELL
+    return LabelAnswer.PRESENT if present else LabelAnswer.ABSENT
 
 
 # What the labels say of a judge

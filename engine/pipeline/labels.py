@@ -35,7 +35,7 @@ ADJUDICATION: Final = 1
 label that is theirs."""
 
 
-class Answer(StrEnum):
+class LabelAnswer(StrEnum):
     """What a person says of one conversation."""
 
     PRESENT = "present"
@@ -100,7 +100,7 @@ def draw_sample(
         )
     strata: dict[tuple[str, ...], list[JudgedConversation]] = defaultdict(list)
     for one in judged:
-        verdict = Answer.PRESENT if one.present else Answer.ABSENT
+        verdict = LabelAnswer.PRESENT if one.present else LabelAnswer.ABSENT
         strata[verdict.value, one.metric.id, one.key.target_id].append(one)
     drawn = stratified_sample(strata, size, f"{benchmark} {seed}")
     Random(f"{benchmark} {seed} {person}").shuffle(drawn)
@@ -197,7 +197,7 @@ def blind_item(one: Labelling, number: int, reader: Reader, definition: Definiti
 class GivenLabel:
     """What a person says of one number."""
 
-    answer: Answer
+    answer: LabelAnswer
     replies: tuple[int, ...] = ()
     """Turns (1-based) of the replies that show the behaviour."""
     note: str = ""
@@ -274,9 +274,9 @@ def _present(
 ) -> tuple[bool | None, str | None]:
     """Whether the behaviour counts as present, and why there is no answer where there is none."""
     match said.answer:
-        case Answer.CANNOT_TELL:
+        case LabelAnswer.CANNOT_TELL:
             return None, CANNOT_TELL
-        case Answer.ABSENT:
+        case LabelAnswer.ABSENT:
             if any(marks):
                 raise InputError(
                     Problem(f"number {number} is absent, but replies are marked as showing it")

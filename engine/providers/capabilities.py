@@ -157,7 +157,7 @@ def lesson(
     if not broke_on_form:
         failure = replace(failure, message=_beside_the_request(failure.message))
     text = f"{failure.param} {failure.code} {failure.message}"
-    about_shape = _ABOUT_SHAPE.search(text) is not None
+    about_shape = bool(_ABOUT_SHAPE.search(text))
     # what was left out already cannot be what it refuses now
     name = None if broke_on_form else _named(failure, set(sent) - learned.dropped)
     # a message about a schema mentions parameters by the way: only one that is named apart is meant
@@ -173,8 +173,7 @@ def lesson(
         return Adaptation(replace(learned, dropped=learned.dropped | {BOUNDS}), note, certain=True)
     lower = next_step(learned.step, steps)
     if lower is not None and not about_shape and not refused_pair:
-        # what names nothing is answered once, by what every server takes: a 400 is no reason to try
-        # again and again, which others do not either
+        # what names nothing is answered once, by what every server takes
         lower = steps[-1]
     could_be_shape = failure.status in _OF_A_SHAPE or about_shape or refused_pair
     if shaped and lower is not None and could_be_shape:

@@ -25,7 +25,7 @@ _DELIMITERS: Final = ",;\t"
 
 
 @dataclass(frozen=True, slots=True)
-class SheetRow:
+class LabelSheetRow:
     """One line of a table that came back."""
 
     line: int
@@ -51,7 +51,7 @@ def sheet_lines(
         yield csv_line([str(sample), str(number), cell(definition), cell(said), "", "", "", ""])
 
 
-def read_sheet(path: Path) -> list[SheetRow]:
+def read_sheet(path: Path) -> list[LabelSheetRow]:
     """Lines of which the answer is filled in. Raises `InputError`."""
     try:
         with open_regular(path) as file:
@@ -81,10 +81,10 @@ def _head(reader: csv.DictReader[str]) -> Sequence[str]:
     return reader.fieldnames or ()
 
 
-def _rows(reader: csv.DictReader[str]) -> Iterator[SheetRow]:
+def _rows(reader: csv.DictReader[str]) -> Iterator[LabelSheetRow]:
     for row in reader:
         values = {name: (row.get(name) or "").strip() for name in ("sample", "number", *GIVEN)}
-        yield SheetRow(line=reader.line_num, **values)
+        yield LabelSheetRow(line=reader.line_num, **values)
 
 
 def _decoded(content: bytes, path: Path) -> str:

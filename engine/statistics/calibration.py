@@ -119,7 +119,7 @@ def _share(
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedCluster:
     """What a judge said of the conversations of one base scenario, labelled or not."""
 
     size: int
@@ -127,7 +127,7 @@ class Judged:
     """Of them, those in which the judge found the behaviour."""
 
 
-Population = Mapping[str, Mapping[str, Judged]]
+Population = Mapping[str, Mapping[str, JudgedCluster]]
 """Of each metric, its clusters by the name that labels have for them."""
 
 

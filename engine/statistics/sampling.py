@@ -12,7 +12,7 @@ _LEAST: Final = 2
 """Things drawn from each stratum, so that its own spread can be told."""
 
 _Thing = TypeVar("_Thing")
-Stratum = tuple[str, ...]
+StratumKey = tuple[str, ...]
 """What the things of a stratum share, the most important first."""
 
 
@@ -28,7 +28,7 @@ class Drawn(Generic[_Thing]):
 
 
 def stratified_sample(
-    strata: Mapping[Stratum, Sequence[_Thing]], size: int, seed: str
+    strata: Mapping[StratumKey, Sequence[_Thing]], size: int, seed: str
 ) -> list[Drawn[_Thing]]:
     """`size` things in an order of chance, or all of them where there are no more; the same for the
     same seed and the same things in the same order.
@@ -50,7 +50,7 @@ def stratified_sample(
     return drawn
 
 
-def _merged(strata: Mapping[Stratum, Sequence[_Thing]], most: int) -> dict[str, list[_Thing]]:
+def _merged(strata: Mapping[StratumKey, Sequence[_Thing]], most: int) -> dict[str, list[_Thing]]:
     ready = {key: list(things) for key, things in sorted(strata.items()) if things}
     while len(ready) > 1:
         smallest = min(ready, key=lambda key: (len(ready[key]), key))
@@ -66,7 +66,7 @@ def _merged(strata: Mapping[Stratum, Sequence[_Thing]], most: int) -> dict[str, 
     return {" / ".join(key) or "all": things for key, things in ready.items()}
 
 
-def _shared(left: Stratum, right: Stratum) -> int:
+def _shared(left: StratumKey, right: StratumKey) -> int:
     """How many leading parts two strata share."""
     for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:

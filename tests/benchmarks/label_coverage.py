@@ -23,7 +23,7 @@ from statistics import NormalDist, fmean
 from typing import Final
 
 from engine.statistics.calibration import (
-    Judged,
+    JudgedCluster,
     Labelled,
     Population,
     accuracy,
@@ -69,7 +69,7 @@ KINDS: Final = [
 
 def drawn(world: World, size: int, chance: Random) -> tuple[Population, list[Labelled]]:
     """What the judge said of all conversations, and a sample with what people say of it."""
-    population: dict[str, dict[str, Judged]] = {}
+    population: dict[str, dict[str, JudgedCluster]] = {}
     strata: dict[tuple[str, ...], list[tuple[str, bool, bool]]] = defaultdict(list)
     for metric in range(world.metrics):
         clusters = population.setdefault(f"m{metric}", {})
@@ -78,7 +78,7 @@ def drawn(world: World, size: int, chance: Random) -> tuple[Population, list[Lab
             answers = list(_answers(world, chance))
             for row, (judge, person) in enumerate(answers):
                 strata[str(judge), f"m{metric}", f"target {row % 4}"].append((name, judge, person))
-            clusters[name] = Judged(len(answers), sum(judge for judge, _ in answers))
+            clusters[name] = JudgedCluster(len(answers), sum(judge for judge, _ in answers))
     sample = stratified_sample(strata, size, str(chance.random()))
     return population, [Labelled(one.thing[0], 1 / one.inclusion, *one.thing[1:]) for one in sample]
 

@@ -17,14 +17,14 @@ from engine.pipeline.order import Order
 from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, ENGINE, TARGETS, Theatre, on_screen, shell, told
 from tui.app import CrosswindApp
-from tui.bindings import key_name, own_bindings
+from tui.bindings import PaletteCommand, PaletteGroup, key_name, own_bindings
 from tui.navigation import MAIN_SCREENS
 from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen, StopOthersScreen
 from tui.services.engine_control import Backend
-from tui.services.palette import Group, PaletteCommand, commands, matching
+from tui.services.palette import commands, matching
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
 
@@ -261,7 +261,7 @@ def test_every_command_is_found_by_its_name_and_stands_once(theatre: Theatre) ->
             names = [each.name for each in known]
             assert sorted(set(names)) == sorted(names)
             groups = [each.group for each in known]
-            assert groups == sorted(groups, key=list(Group).index)
+            assert groups == sorted(groups, key=list(PaletteGroup).index)
             assert not {"down", "up", "first", "last", "page up", "next cell"} & set(names)
             for typed, name in NAMES.items():
                 if place in {"3", "conversation"} or name not in {"replay", "compare"}:

@@ -14,9 +14,10 @@ from textual.widgets import Input
 
 from engine.display import one_line
 from engine.errors import StoreError
+from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
 from tui.screens.dialogs import TypingScreen
-from tui.services.palette import PaletteCommand, matching, of_ids
+from tui.services.palette import matching, of_ids
 from tui.state.filters import find
 from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread
 from tui.widgets.lines import ChoiceList, OneLine

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from textual.actions import parse
 from textual.app import App
 from textual.screen import Screen
 
 from engine.display import one_line
-from tui.bindings import KeyAction, deeds
+from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, deeds
 from tui.screens.base import Shell, WatchingScreen
 from tui.state.filters import FoundId
 from tui.themes import PREFIX, THEMES
 from tui.widgets.base import LineView
-
-
-class Group(StrEnum):
-    """What a command is about; in the order in which they are shown."""
-
-    HERE = "here"
-    GO = "go"
-    RUN = "run"
-    APP = "app"
-
-
-class PaletteCommand(NamedTuple):
-    """Something that can be done by its name."""
-
-    group: Group
-    name: str
-    meaning: str
-    keys: str
-    act: Callable[[], object]
-    """May give something to wait for."""
-
 
 _RUN: Final = frozenset(
     {"pause", "stop", "begin", "begin_all", "concurrency", "unpark", "again", "again_all"}
@@ -82,7 +60,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
     if isinstance(screen, WatchingScreen):
         for command in (*_of_subject(app, screen), *_named(screen.shell)):
             found.setdefault(command.name, command)
-    order = list(Group)
+    order = list(PaletteGroup)
     return sorted(found.values(), key=lambda each: order.index(each.group))
 
 
@@ -105,11 +83,15 @@ def _of_deed(app: App[Any], deed: KeyAction) -> PaletteCommand | None:
     )
 
 
-def _group(action: str) -> Group:
-    for group, actions in ((Group.RUN, _RUN), (Group.GO, _GO), (Group.APP, _APP)):
+def _group(action: str) -> PaletteGroup:
+    for group, actions in (
+        (PaletteGroup.RUN, _RUN),
+        (PaletteGroup.GO, _GO),
+        (PaletteGroup.APP, _APP),
+    ):
         if action in actions:
             return group
-    return Group.HERE
+    return PaletteGroup.HERE
 
 
 def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteCommand]:
@@ -123,37 +105,39 @@ def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteComman
                 opened = app.screen
                 opened.call_after_refresh(app.run_action, action, opened)
 
-            yield PaletteCommand(Group.HERE, action.replace("_", " "), meaning, "", act)
+            yield PaletteCommand(PaletteGroup.HERE, action.replace("_", " "), meaning, "", act)
 
 
 def _named(shell: Shell) -> Iterator[PaletteCommand]:
     """Screens that have no key everywhere, benchmarks, targets, filter lines and themes."""
     navigator = shell.navigator
     wall = "as many conversations as there is room for, as they are spoken"
-    yield PaletteCommand(Group.GO, "wall", wall, "", navigator.open_wall)
+    yield PaletteCommand(PaletteGroup.GO, "wall", wall, "", navigator.open_wall)
     benchmarks = shell.watch.benchmarks
     for info in benchmarks:
         verdicts = partial(navigator.open_verdicts, f'benchmark:"={info.name}"')
         name = f"verdicts of {one_line(info.name)}"
-        yield PaletteCommand(Group.GO, name, one_line(info.title), "", verdicts)
+        yield PaletteCommand(PaletteGroup.GO, name, one_line(info.title), "", verdicts)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
         verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
-        yield PaletteCommand(Group.GO, f"verdicts on {one_line(target)}", "a target", "", verdicts)
+        yield PaletteCommand(
+            PaletteGroup.GO, f"verdicts on {one_line(target)}", "a target", "", verdicts
+        )
     for line in shell.preferences.views.lines:
         verdicts = partial(navigator.open_verdicts, line)
         name = f"verdicts: {one_line(line)}"
-        yield PaletteCommand(Group.GO, name, "a filter line of before", "", verdicts)
+        yield PaletteCommand(PaletteGroup.GO, name, "a filter line of before", "", verdicts)
     for theme in THEMES:
         name = f"theme {theme.name.removeprefix(PREFIX)}"
         use = partial(shell.use_theme, theme.name)
-        yield PaletteCommand(Group.APP, name, "colours", "", use)
+        yield PaletteCommand(PaletteGroup.APP, name, "colours", "", use)
 
 
 def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:
     """Scenarios and conversations, each to be opened by its id."""
     return [
         PaletteCommand(
-            Group.GO,
+            PaletteGroup.GO,
             one_line(each.id),
             f"{each.kind} of {one_line(each.benchmark)}",
             "",

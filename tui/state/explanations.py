@@ -66,15 +66,15 @@ def measured(
     if metric is None:
         return (), ()
     people = () if dialogue.scenario is None else dialogue.scenario.demographic.values()
-    group = " · ".join(one_line(value) for value in people)
-    right = [Piece(f"  {group} ", Ink.MUTED)] if group else []
+    group = " · ".join(people)
+    right = [Piece(f"  {one_line(group)} ", Ink.MUTED)] if group else []
     left = [
         Piece(f"   {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
-    about = shorten(one_line(metric.definition), width - length([*left, *right]) - 3)
-    if len(about) > ENOUGH:
-        left.append(Piece(f"  {about}", Ink.FAINT))
+    room = width - length([*left, *right]) - 3
+    if room > ENOUGH:
+        left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
     return left, right
 
 

@@ -328,8 +328,9 @@ class LiveState:
 
     def asks(self, width: int) -> Line:
         """What the benchmark is about, as its author says it; nothing before it is known."""
-        about = "" if self.info is None else one_line(self.info.description)
-        return [Piece(" "), Piece(shorten(about, width - 2), Ink.MUTED)] if about else ()
+        if self.info is None or not self.info.description:
+            return ()
+        return [Piece(" "), Piece(shorten(one_line(self.info.description), width - 2), Ink.MUTED)]
 
     def measured(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line below the id of the conversation in the pane."""

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from engine.statistics.calibration import (
-    Judged,
+    JudgedCluster,
     Labelled,
     Population,
     accuracy,
@@ -79,7 +79,7 @@ def test_nothing_is_said_where_no_label_speaks_of_it() -> None:
 
 
 def population(size: int, *present: int) -> Population:
-    return {"m": {f"s{number}": Judged(size, one) for number, one in enumerate(present)}}
+    return {"m": {f"s{number}": JudgedCluster(size, one) for number, one in enumerate(present)}}
 
 
 def test_the_rate_is_the_judges_and_what_the_labels_say_it_is_wrong_by() -> None:
