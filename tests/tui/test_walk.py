@@ -67,7 +67,7 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
 
     with person(root, "watch") as one:
         one.see("giving-in")
-        one.press("2", "✓ ended")
+        one.press("2", "! ended with 2 failed")
 
         # a target that gave in
         one.press("3", "Verdicts", "22 judged")
