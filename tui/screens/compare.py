@@ -152,7 +152,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         dialogue.load(self.watched.reader)
         if dialogue.take is None:
             return [Passage("none", "", "This playing is gone from the store.", ink=Ink.WARN)]
-        verdicts = self.watched.reader.verdicts(dialogue.take.seq)
+        verdicts = dialogue.verdicts
         jury = self.watched.jury
         thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
         told = dialogue.blocks(thoughts=thoughts, marks=evidence(dialogue.messages, verdicts))

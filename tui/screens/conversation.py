@@ -379,7 +379,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._dialogue is None or self._dialogue.shown != shown:
             self._dialogue = Dialogue(shown, self._info.turns if self._info else 0)
         self._dialogue.load(reader)
-        self._verdicts = reader.verdicts(take.seq)
+        self._verdicts = self._dialogue.verdicts
         if len(self._takes) != had:
             self.refresh_bindings()
 

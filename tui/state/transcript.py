@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -54,6 +54,7 @@ class Dialogue:
         self.take: StoredTake | None = None
         self.messages: Sequence[MessageRow] = ()
         self.checks: Sequence[CheckRow] = ()
+        self.verdicts: Sequence[Verdict] = ()
         self.scenario: Scenario | None = None
         self.metric: Metric | None = None
         """What it is judged by, where a model wrote that; None where only the file has it."""
@@ -77,6 +78,7 @@ class Dialogue:
         # of each kind the newest, which replaces those before it
         made = {check.kind: check for check in reader.checks_of([self.take.seq])[self.take.seq]}
         self.checks = list(made.values())
+        self.verdicts = reader.verdicts(self.take.seq)
         if self.scenario is None:
             self.scenario = reader.scenario_of(self.take)
             metric_id = metric_of(self.shown.key.scenario_id)
@@ -351,7 +353,7 @@ def one_verdict(given: Verdict, note: str = "") -> list[Block]:
     if given.marks is not None:
         blocks.append(Passage(("marks", given.seq), "shown in", marked_turns(given.marks)))
     for number, quote in enumerate(given.quotes):
-        blocks.append(_quote(given.seq, number, quote))
+        blocks.append(quote_block(("quote", given.seq, number), quote))
     if given.lacks_quote:
         blocks.append(Passage(("unquoted", given.seq), "no quote", NO_QUOTE_FOUND, Ink.WARN))
     return blocks
@@ -365,11 +367,12 @@ def _presence(given: Verdict) -> str:
     return f"{word} ({one_line(given.metric_id)} is {given.track.value}: passes when {wanted})"
 
 
-def _quote(seq: int, number: int, quote: Quote) -> Passage:
+def quote_block(key: Hashable, quote: Quote) -> Passage:
+    """A quote, and the turn that it stands in or why it was not found in any."""
     found = quote.turn is not None
     where = f"turn {quote.turn}" if found else why_not_found(quote.text)
     return Passage(
-        ("quote", seq, number),
+        key,
         "quote",
         f"“{drawn(quote.text)}” ({where})",
         Ink.MUTED if found else Ink.WARN,
