@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.benchmark import ConversationKey, Speaker
 from engine.facts import Speech
 from engine.link import Board, EngineState
-from tui.state.follower import GLANCE, ROUND, Follower, FollowMode
+from tui.state.follower import AWAITED, DWELL, GLANCE, ROUND, Follower, FollowMode
 from tui.state.related import TakeRef
 from tui.state.stalls import PATIENCE, StallDetector, awaited_of, blockers
 
@@ -36,7 +36,34 @@ def test_what_has_ended_can_be_read_before_it_goes_on_round() -> None:
     follower.look([first], [], 0.0)
 
     assert follower.look([second], [TakeRef.of(first)], ROUND) == TakeRef.of(first)
-    assert follower.look([second], [TakeRef.of(first)], ROUND + 2) == TakeRef.of(second)
+    assert follower.look([second], [TakeRef.of(first)], ROUND + DWELL) == TakeRef.of(second)
+
+
+def test_what_has_ended_stays_until_its_verdict_was_seen_as_long() -> None:
+    follower = Follower()
+    first, second = speech("s1"), speech("s2", began=2)
+    ended = [TakeRef.of(first)]
+    follower.look([first], [], 0.0)
+
+    follower.look([second], ended, 1.0, awaited=True)
+    assert follower.look([second], ended, 1.0 + DWELL, awaited=True) == TakeRef.of(first)
+    assert follower.look([second], ended, 2.0 + DWELL) == TakeRef.of(first)
+    assert follower.look([second], ended, 1.9 + 2 * DWELL) == TakeRef.of(first)
+    assert follower.look([second], ended, 2.0 + 2 * DWELL) == TakeRef.of(second)
+
+
+def test_a_verdict_is_not_awaited_for_ever() -> None:
+    follower = Follower()
+    first, second = speech("s1"), speech("s2", began=2)
+    ended = [TakeRef.of(first)]
+    follower.look([first], [], 0.0)
+
+    follower.look([second], ended, 1.0, awaited=True)
+    assert follower.look([second], ended, 0.9 + AWAITED, awaited=True) == TakeRef.of(first)
+    assert follower.look([second], ended, 1.0 + AWAITED, awaited=True) == TakeRef.of(second)
+    # and the next one that ends is held as long as if it were the first
+    assert follower.look([first], [TakeRef.of(second)], 20.0) == TakeRef.of(second)
+    assert follower.look([first], [TakeRef.of(second)], 20.0 + DWELL) == TakeRef.of(first)
 
 
 def test_the_modes_follow_each_other() -> None:

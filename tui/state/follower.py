@@ -9,8 +9,11 @@ from typing import Final
 from engine.facts import Speech
 from tui.state.related import TakeRef
 
-DWELL: Final = 1.5
-"""Seconds for which the end of a conversation stays."""
+DWELL: Final = 3.0
+"""Seconds for which the end of a conversation stays, and the verdict on it where that comes while
+it is awaited."""
+AWAITED: Final = 8.0
+"""Seconds for which a verdict is awaited at most."""
 SILENCE: Final = 10.0
 """Seconds after which one that says nothing is left for one that speaks."""
 ROUND: Final = 8.0
@@ -51,6 +54,10 @@ class Follower:
         self.shown: TakeRef | None = None
         self.mode = FollowMode.FOLLOW
         self._ended_at: float | None = None
+        self._awaited = False
+        """Whether the verdict on what is shown is still to come."""
+        self._told_at = 0.0
+        """When it came; where it was not awaited, when what is shown ended."""
         self._heard_at = 0.0
         self._came_at = 0.0
         self._turn: int | None = None
@@ -61,11 +68,20 @@ class Follower:
         return self.mode is FollowMode.PINNED
 
     def look(
-        self, speaking: Sequence[Speech], ended: Collection[TakeRef], now: float
+        self,
+        speaking: Sequence[Speech],
+        ended: Collection[TakeRef],
+        now: float,
+        *,
+        awaited: bool = False,
     ) -> TakeRef | None:
-        """The conversation to show, after these have ended while those are being spoken."""
+        """The conversation to show, after these have ended while those are being spoken; `awaited`
+        says that the verdict on the one shown is still to come."""
         if self.shown in ended and self._ended_at is None:
-            self._ended_at = now
+            self._ended_at = self._told_at = now
+        if awaited or self._awaited:
+            self._told_at = now
+        self._awaited = awaited
         speech = self._speech(speaking)
         if self.shown is None or speech is not None:
             self._heard_at = now
@@ -93,8 +109,12 @@ class Follower:
         return self._ended_at is not None
 
     def rested(self, now: float) -> bool:
-        """Whether what is shown has ended, and long enough ago."""
-        return self._ended_at is not None and now - self._ended_at >= DWELL
+        """Whether what is shown has ended, and long enough ago to have been read."""
+        if self._ended_at is None:
+            return False
+        if self._awaited:
+            return now - self._ended_at >= AWAITED
+        return now - self._told_at >= DWELL
 
     def _speech(self, speaking: Sequence[Speech]) -> Speech | None:
         """What is being said in the conversation that is shown."""
@@ -106,7 +126,9 @@ class Follower:
         )
 
     def _may_leave(self, now: float) -> bool:
-        return self.shown is None or self.rested(now) or now - self._heard_at >= SILENCE
+        if self.ended:
+            return self.rested(now)
+        return self.shown is None or now - self._heard_at >= SILENCE
 
     def _has_had_its_turn(self, speech: Speech | None, now: float) -> bool:
         if self.ended:
@@ -118,6 +140,6 @@ class Follower:
         shown = TakeRef.of(speech)
         if shown != self.shown:
             self.shown = shown
-            self._ended_at = None
+            self._ended_at, self._awaited = None, False
         self._heard_at = self._came_at = now
         self._turn = speech.turn
