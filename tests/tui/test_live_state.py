@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from engine.benchmark import Speaker, Stage, State, StopReason
 from engine.facts import NoteKind
 from engine.link import EngineState
+from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre
 from tui.state.follower import DWELL
 from tui.state.live import LiveState, PaneUpdate
 from tui.state.stalls import PATIENCE
-from tui.text.blocks import Block, Passage
+from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Line
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,6 +112,62 @@ def test_the_end_of_a_run_is_explained_when_its_last_conversation_was_read(
         assert (explained.another, explained.follow) == (True, False)
         assert state.subject is None
         assert tick(theatre, state, 9.0) is None
+
+    asyncio.run(script())
+
+
+def titles(blocks: Iterable[Block]) -> list[str]:
+    return [block.title for block in blocks if isinstance(block, Rule)]
+
+
+def test_a_conversation_that_ended_is_held_until_its_verdict_was_read(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.TARGET, "You are right to skip it.")
+        tick(theatre, state, 1.0)
+        await theatre.finish(take)
+        await theatre.end(take)
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
+        ended = tick(theatre, state, 2.0)
+        assert ended is not None
+        assert not any("pass" in title or "fail" in title for title in titles(ended.blocks))
+        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "verdict awaited"
+        assert tick(theatre, state, 2.0 + DWELL) is None
+
+        quotes = (Quote("never said", None), Quote("right to skip it", 1))
+        await theatre.judge(take, passed=True, quotes=quotes)
+        judged = tick(theatre, state, 3.0 + DWELL)
+        assert judged is not None
+        assert not judged.another
+        assert titles(judged.blocks)[-1] == f"✓ pass  + {METRIC.name}"
+        assert words(judged.blocks).endswith("“right to skip it” (turn 1)")
+        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended  ✓ pass"
+        assert tick(theatre, state, 2.9 + 2 * DWELL) is None
+        next_one = tick(theatre, state, 3.0 + 2 * DWELL)
+        assert next_one is not None
+        assert next_one.another
+        assert "and the next" in words(next_one.blocks)
+
+    asyncio.run(script())
+
+
+def test_a_conversation_that_is_not_to_be_judged_is_held_no_longer(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = LiveState(theatre.watch)
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.TARGET, "I would")
+        tick(theatre, state, 1.0)
+        await theatre.finish(take)
+        await theatre.end(take, StopReason.CANCELLED)
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "and the next")
+        tick(theatre, state, 2.0)
+        assert text(state.pane_title(has_focus=True, rows_below=0)[1]) == "ended"
+        next_one = tick(theatre, state, 2.0 + DWELL)
+        assert next_one is not None
+        assert next_one.another
 
     asyncio.run(script())
 

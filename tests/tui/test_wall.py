@@ -6,7 +6,8 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker
-from tests.tui.theatre import TARGETS, Theatre, on_screen
+from engine.store.tables import Quote
+from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
 from tui.screens.conversation import ConversationScreen
 from tui.screens.wall import WallScreen, panes_for
 from tui.state.follower import DWELL
@@ -36,7 +37,7 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         await theatre.prepare(3)
         takes = [await theatre.begin(1, target) for target in TARGETS]
         for take, text in zip(takes, ("It is late.", "It is early."), strict=True):
-            theatre.speak(take, 1, Speaker.USER, text)
+            theatre.speak(take, 1, Speaker.TARGET, text)
         await at_the_wall(theatre, pilot)
         assert isinstance(pilot.app.screen, WallScreen)
         shown = on_screen(pilot)
@@ -44,7 +45,7 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         assert shown.count("It is late.") == shown.count("It is early.") == 1
         assert "nothing is being said" in shown
 
-        theatre.speak(takes[0], 1, Speaker.USER, " Is it not?")
+        theatre.speak(takes[0], 1, Speaker.TARGET, " Is it not?")
         await theatre.tick(pilot)
         assert "It is late. Is it not?" in on_screen(pilot)
 
@@ -55,7 +56,17 @@ def test_each_conversation_has_a_pane_and_a_new_one_takes_the_place_of_one_that_
         assert on_screen(pilot).count("ended") >= 2
         for number, target in enumerate(TARGETS):
             theatre.speak(await theatre.begin(2 + number, target), 1, Speaker.USER, "Again.")
-        await theatre.tick(pilot, DWELL + 1)
+        await theatre.tick(pilot, DWELL)
+        assert on_screen(pilot).count("verdict awaited") == 2
+        await theatre.judge(takes[0], passed=True, quotes=(Quote("It is late.", 1),))
+        await theatre.judge(takes[1], passed=False)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert shown.count("ended  ✓ pass") == shown.count("ended  ✗ fail") == 1
+        assert "quote     “It is late.” (turn 1)" in shown
+        assert f"✗ fail  + {METRIC.name}" in shown
+        assert "because   It keeps to its view" in shown
+        await theatre.tick(pilot, DWELL)
         await theatre.tick(pilot)
         shown = on_screen(pilot)
         assert shown.count("Again.") == 2

@@ -12,12 +12,14 @@ from textual.message import Message
 
 from engine.display import drawn, one_line
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, Speech, TakeEnded
+from engine.facts import Fact, MessageSpoken, Speech, TakeEnded, VerdictGiven
 from engine.link import Board
-from engine.watch import Watch
+from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
+from tui.state.ending import awaits_verdict, end_words, stamp
+from tui.state.explanations import metric_behind
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import Instant, Missed
@@ -81,7 +83,7 @@ class Pane(Vertical):
 
     def receive(self, facts: Sequence[Fact]) -> None:
         self._stale |= any(
-            isinstance(fact, MessageSpoken | TakeEnded)
+            isinstance(fact, MessageSpoken | TakeEnded | VerdictGiven)
             and TakeRef(fact.benchmark, fact.key, fact.take) == self.shown
             for fact in facts
         )
@@ -92,20 +94,21 @@ class Pane(Vertical):
             self._load(watch)
         take = self._dialogue.take if self._dialogue else None
         ended = [self.shown] if self.shown and take is not None and take.stop_reason else []
-        shown = self.follower.look(speaking, ended, seconds)
+        awaited = self._dialogue is not None and awaits_verdict(self._dialogue, watch.progress)
+        shown = self.follower.look(speaking, ended, seconds, awaited=awaited)
         if shown is None:
             self._title.show([Piece("   nothing is being said", Ink.FAINT)])
             return
         if self._dialogue is None or self._dialogue.shown != shown:
-            turns = next((i.turns for i in watch.benchmarks if i.name == shown.benchmark), 0)
-            self._dialogue = Dialogue(shown, turns)
+            info = _info(watch, shown)
+            self._dialogue = Dialogue(shown, info.turns if info else 0)
             self._load(watch)
             self._dialogue.listen(watch.link)
-            self._talk.show_another(self._blocks(self._dialogue), follow=True)
+            self._talk.show_another(self._blocks(self._dialogue, watch), follow=True)
         elif self._dialogue.listen(watch.link) or self._stale:
-            self._talk.show(self._blocks(self._dialogue))
+            self._talk.show(self._blocks(self._dialogue, watch))
         self._stale = False
-        self._draw_title(self._dialogue)
+        self._draw_title(self._dialogue, watch)
 
     def _load(self, watch: Watch) -> None:
         if self._dialogue is None:
@@ -116,23 +119,30 @@ class Pane(Vertical):
         except StoreError as error:
             self._fault = str(error)
 
-    def _blocks(self, dialogue: Dialogue) -> list[Block]:
+    def _blocks(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)
+        metric = metric_behind(_info(watch, dialogue.shown), dialogue)
+        blocks += stamp(dialogue, watch.jury, metric)
         if self._fault is not None:
             blocks.append(Passage("fault", "store", drawn(self._fault), Ink.BAD, Ink.BAD))
         return blocks
 
-    def _draw_title(self, dialogue: Dialogue) -> None:
+    def _draw_title(self, dialogue: Dialogue, watch: Watch) -> None:
         has_focus = self._talk.has_focus
         mark = Piece(" ▸ ", Ink.ACCENT) if has_focus else Piece("   ")
         name = Piece(one_line(str(dialogue.shown.key)), Ink.ACCENT if has_focus else Ink.STRONG)
         of = f" of {dialogue.turns}" if dialogue.turns else ""
         told = [Piece(f"  turn {dialogue.turn}{of}", Ink.MUTED)] if dialogue.turn else []
         live = dialogue.live
-        end = [Piece("ended", Ink.MUTED)] if self.follower.ended else []
+        awaited = awaits_verdict(dialogue, watch.progress)
+        end = end_words(dialogue, watch.jury, awaited=awaited) if self.follower.ended else ()
         if live is not None and not end:
             told.append(Piece(f"  {SPEAKER_NAMES[live.speaker]}", Ink.MUTED))
         self._title.show([mark, name, *told], end)
+
+
+def _info(watch: Watch, shown: TakeRef) -> BenchmarkInfo | None:
+    return next((one for one in watch.benchmarks if one.name == shown.benchmark), None)
 
 
 class WallScreen(WatchingScreen, inherit_bindings=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Stage, State, Track, metric_of
+from engine.benchmark import Metric, Stage, State, Track, metric_of
 from engine.display import drawn, one_line, plural
 from engine.progress import TrackScore
 from engine.store.tables import StateRow
@@ -54,16 +54,19 @@ ENOUGH: Final = 20
 """Cells that a definition takes at least to say anything."""
 
 
+def metric_behind(info: BenchmarkInfo | None, dialogue: Dialogue) -> Metric | None:
+    """What a conversation of this benchmark is judged by; None where that is not known."""
+    metric_id = metric_of(dialogue.shown.key.scenario_id)
+    return None if info is None else info.metrics.get(metric_id, dialogue.metric)
+
+
 def measured(
     info: BenchmarkInfo | None, dialogue: Dialogue | None, width: int
 ) -> tuple[Line, Line]:
     """Both ends of the line below a conversation's id, in so many cells: what it is judged by and
     whether that is wanted; and as whom the person speaks. Nothing where that is not known."""
-    if info is None or dialogue is None:
-        return (), ()
-    metric_id = metric_of(dialogue.shown.key.scenario_id)
-    metric = info.metrics.get(metric_id, dialogue.metric)
-    if metric is None:
+    metric = None if dialogue is None else metric_behind(info, dialogue)
+    if dialogue is None or metric is None:
         return (), ()
     people = () if dialogue.scenario is None else dialogue.scenario.demographic.values()
     group = " · ".join(people)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from engine.benchmark import Speaker, Stage
 from engine.display import one_line
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded
+from engine.facts import Fact, MessageSpoken, Noted, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import READING, ROOM_FOR_NOTICE, SPEAKER_NAMES, duration, scripted_words
@@ -22,7 +22,8 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.explanations import explain, measured
+from tui.state.ending import awaits_verdict, end_words, stamp
+from tui.state.explanations import explain, measured, metric_behind
 from tui.state.feeds import StandingFeed, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
@@ -108,7 +109,7 @@ class LiveState:
                     self._clock.receive([fact])
                 case StateChanged():
                     self._moved = fact.seq
-                case MessageSpoken() | TakeEnded():
+                case MessageSpoken() | TakeEnded() | VerdictGiven():
                     if TakeRef(fact.benchmark, fact.key, fact.take) == self.follower.shown:
                         self._spoken = fact.seq
                 case _:
@@ -215,7 +216,7 @@ class LiveState:
             self._load(dialogue)
         before, speaking = self.follower.shown, () if self.board is None else self.board.speaking
         ended = [before] if before is not None and self.has_ended else []
-        shown = self.follower.look(speaking, ended, self.seconds)
+        shown = self.follower.look(speaking, ended, self.seconds, awaited=self._verdict_is_awaited)
         if shown is None or self._may_explain:
             return self._explanation()
         return self._conversation(shown)
@@ -225,6 +226,12 @@ class LiveState:
         """Whether the conversation in the pane has come to its end."""
         take = None if self.dialogue is None else self.dialogue.take
         return take is not None and take.stop_reason is not None
+
+    @property
+    def _verdict_is_awaited(self) -> bool:
+        if self.dialogue is None or self.status.phase.over:
+            return False
+        return awaits_verdict(self.dialogue, self._watch.progress)
 
     @property
     def _may_explain(self) -> bool:
@@ -274,6 +281,7 @@ class LiveState:
 
     def _blocks(self, dialogue: Dialogue) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.OPEN if self.thoughts else Thoughts.FOLDED)
+        blocks += stamp(dialogue, self._watch.jury, metric_behind(self.info, dialogue))
         if self._fault is not None:
             blocks.append(Passage("problem", "problem", self._fault, Ink.BAD, Ink.BAD))
         return blocks
@@ -339,8 +347,9 @@ class LiveState:
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:
             return [Piece(f"▼ {rows_below} below", Ink.ACCENT)]
-        if self.has_ended:
-            return [Piece("ended", Ink.MUTED)]
+        if self.dialogue is not None and self.has_ended:
+            awaited = self._verdict_is_awaited
+            return end_words(self.dialogue, self._watch.jury, awaited=awaited)
         if self.follower.pinned:
             return ()
         paused = self.status.phase is Phase.PAUSED
