@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-import tui
 from docs.manual.markdown import code, table
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name
+from tui.key_list import bound_classes
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 
 _HEADS: Final = ("keys", "in the footer", "what it does")
@@ -38,21 +36,6 @@ def keys_reference() -> str:
     parts += ["## Dialogs", _table(dialogs)]
     parts += ["## In lists and texts", _table(kind for kind in rest if kind not in dialogs)]
     return "\n\n".join(parts)
-
-
-def bound_classes() -> Iterator[type[DOMNode]]:
-    """Every class of the app whose own keys stand in its source."""
-    for module in pkgutil.walk_packages(tui.__path__, "tui."):
-        if module.name.endswith("__main__"):
-            continue
-        for kind in vars(importlib.import_module(module.name)).values():
-            if (
-                isinstance(kind, type)
-                and issubclass(kind, DOMNode)
-                and kind.__module__ == module.name
-                and kind.__dict__.get("BINDINGS")
-            ):
-                yield kind
 
 
 def has_keys(kind: type[DOMNode]) -> bool:

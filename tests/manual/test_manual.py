@@ -23,7 +23,7 @@ from docs.manual.configuration import (
     meanings,
     sections,
 )
-from docs.manual.keys import bound_classes, keys_reference
+from docs.manual.keys import keys_reference
 from docs.manual.pages import BUILT, DOCS, SETTINGS, filled, in_both_themes
 from docs.manual.sessions import followed, worked_pages
 from docs.manual.store import store_reference
@@ -31,6 +31,7 @@ from engine.cli.arguments import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape
 from engine.config.schema import Config, ModelSpec, Target, load_config
 from tui.bindings import bindings_of, key_name
+from tui.key_list import bound_classes
 
 ROOT: Final = DOCS.parent
 PAGES: Final = sorted(DOCS.rglob("*.md"))
