@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
 from engine.display import clean
-from engine.errors import CrosswindError
+from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import key
@@ -138,6 +138,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         started: int | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: Memory | None = None,
+        read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
         moment: Callable[[], Instant] = now,
     ) -> None:
@@ -145,7 +146,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         is done beside the app; `started` is the process id of the engine that was started for this
         app before it opened. `describe` says what `watch` does not know yet, is asked when the
         first frame is on the screen, and raises `CrosswindError`. `memory` keeps what a person
-        chooses for the next time. `slow` draws seldom, for thin lines."""
+        chooses for the next time. `read_keys` gives all keys of a binding by its id where the user
+        has some of their own; it may take a while and raises `InputError`. `slow` draws seldom, for
+        thin lines."""
         super().__init__()
         self.title = title
         self._watch = watch
@@ -163,6 +166,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.shell = Shell(watch, *services, self.tell, self.draw, self.use_theme)
         self._attach_command = attach or f"crosswind watch --workspace {workspace}"
         self._describe = describe
+        self._read_keys = read_keys
+        self.keymap: Mapping[str, str] = {}
         self._typed: list[events.Key] | None = None if describe is None else []
         """What was typed before everything was read, to be done then."""
         self._keys = KeyQueue(self)
@@ -228,6 +233,21 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             return ""
         return "no star" if subject in self.preferences.views.stars else None
 
+    async def _take_keys(self, read: Callable[[], Mapping[str, str]]) -> None:
+        """When the first frame is there. With a faulty file, those that are built in hold."""
+        try:
+            self.keymap = await asyncio.to_thread(read)
+        except InputError as error:
+            others = len(error.problems) - 1
+            more = f", and {others} more" if others else ""
+            first = error.problems[0]
+            name = None if first.path is None else Path(first.path.name)
+            short = replace(first, path=name, column=None, hint=None)
+            self.tell(f"{short}{more}. Built-in keys hold: see `crosswind keys`", bad=True)
+            return
+        self.set_keymap(dict(self.keymap))
+        self.look()
+
     def on_mount(self) -> None:
         self._answer_signals()
         self._terminal_status.begin()
@@ -237,6 +257,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def _show_first(self) -> None:
         self.tick()
+        if self._read_keys is not None:
+            self.run_worker(self._take_keys(self._read_keys), group="keys")
         if self._describe is not None:
             self.call_after_refresh(self._begin_describing, self._describe)
         else:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.keys import key_to_character
 from textual.screen import Screen
 
 from tui.widgets.base import LineView
 
-_NAMES: Final = {
+KEY_NAMES: Final = {
     "up": "↑",
     "down": "↓",
     "left": "←",
@@ -44,22 +45,52 @@ _NAMES: Final = {
     "apostrophe": "'",
     "equals_sign": "=",
 }
+"""Textual's names for keys, and how they are written for people."""
+
+
+_ACTION_NAMES: Final = {
+    "benchmark(1)": "next_benchmark",
+    "benchmark(-1)": "previous_benchmark",
+    "concurrency(1)": "more_at_once",
+    "concurrency(-1)": "fewer_at_once",
+    "leave_root": "back",
+    "section(1)": "next_section",
+    "section(-1)": "previous_section",
+}
+"""Of actions that differ only in their object, or are one to whoever presses the key."""
 
 
 def key(
     keys: str, action: str, description: str, meaning: str = "", *, show: bool = True
 ) -> Binding:
-    """A binding with a word for the footer and a sentence for the help screen."""
-    return Binding(keys, action, description, tooltip=meaning, show=show)
+    """A binding with a word for the footer and a sentence for the help screen. With a sentence, its
+    action may be given other keys by its name; what opens and what moves keeps its keys alone."""
+    name = action_name(action) if meaning and action != "open" else None
+    # with the keys: of what is done by several, each keeps its own beside those that are given
+    identity = None if name is None else f"{name}:{keys}"
+    return Binding(keys, action, description, tooltip=meaning, show=show, id=identity)
+
+
+def action_name(action: str) -> str:
+    """As a person writes it into a file of keys: `pause`, `go_live`, `next_section`."""
+    name, _, given = action.partition("(")
+    known = _ACTION_NAMES.get(action)
+    return known or (f"{name}_{given.strip(chr(39) + ')').lower()}" if given else name)
+
+
+def name_of(binding: Binding) -> str | None:
+    """What its action is called in a file of keys; None where it keeps its keys alone."""
+    return None if binding.id is None else binding.id.partition(":")[0]
 
 
 def key_name(key: str) -> str:
-    """`Ctrl+D`, `↑`, `{`."""
-    if key in _NAMES:
-        return _NAMES[key]
-    if key.startswith("ctrl+"):
-        return f"Ctrl+{key.removeprefix('ctrl+').upper()}"
-    return key
+    """`Ctrl+D`, `↑`, `{`, `F2`."""
+    if key in KEY_NAMES:
+        return KEY_NAMES[key]
+    modifier, plus, rest = key.rpartition("+")
+    if plus:
+        return f"{modifier.title()}+{KEY_NAMES.get(rest) or rest.title()}"
+    return key_to_character(key) or key.title()
 
 
 class KeyAction(NamedTuple):
@@ -89,13 +120,25 @@ FROZEN: Final = "move on"
 """What the key would do that has frozen the display."""
 
 
+@runtime_checkable
+class HasKeymap(Protocol):
+    """An app whose user has keys of their own."""
+
+    keymap: Mapping[str, str]
+    """All keys of a binding by its id, with commas between them, those of the user first."""
+
+
 def own_bindings(node: DOMNode) -> Iterator[Binding]:
-    """Those that our classes give a node, one for each key, the nearest class first."""
-    yield from bindings_of(type(node))
+    """Those that our classes give a node, one for each key, the nearest class first, with the
+    user's own keys."""
+    keymap = node.app.keymap if isinstance(node.app, HasKeymap) else {}
+    for binding in bindings_of(type(node)):
+        for each in keymap.get(binding.id or "", binding.key).split(","):
+            yield binding.with_key(each)
 
 
 def bindings_of(kind: type[DOMNode]) -> Iterator[Binding]:
-    """The same for every node of a class."""
+    """As they are built in, for every node of a class."""
     for each in kind.__mro__:
         if each.__module__.partition(".")[0] == "tui":
             yield from Binding.make_bindings(each.__dict__.get("BINDINGS", ()))

@@ -32,7 +32,7 @@ from tui.app import CrosswindApp
 from tui.format import money
 from tui.navigation import MAIN_SCREENS
 from tui.services.engine_control import Backend
-from tui.services.preferences import Memory, ViewMemory
+from tui.services.preferences import Memory, ViewMemory, keys_file
 
 # Late imports are of what takes 2.6 times as long to load as all of the above (0.9 s of the
 # processor beside 0.35 s, for the pipeline and what reads the configuration): whoever only looks
@@ -198,6 +198,7 @@ def _show(
         started=started,
         describe=describe,
         memory=Memory.of(os.environ),
+        read_keys=_key_reader(),
         slow=face.slow,
         attach=f"crosswind watch{_on(workspace)}",
     )
@@ -207,6 +208,20 @@ def _show(
         raise app.fault
     if app.return_code:
         raise SystemExit(app.return_code)
+
+
+def _key_reader() -> Callable[[], Mapping[str, str]] | None:
+    """None for whoever has no keys of their own: all screens are loaded to check them."""
+    path = keys_file(os.environ)
+    if path is None:
+        return None
+
+    def read() -> Mapping[str, str]:
+        from tui.own_keys import keymap, own_keys
+
+        return keymap(own_keys(path))
+
+    return read
 
 
 def _backend(session: Callable[[], Session], watch: Watch) -> Backend:

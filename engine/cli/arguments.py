@@ -462,6 +462,17 @@ def _doctor(command: AddCommand) -> None:
     doctor.add_argument("--json", action="store_true", help="for a script")
 
 
+def _keys(command: AddCommand) -> None:
+    keys = command(
+        "keys",
+        "list every key of the app, what it does and its action, with keys of your own",
+        "keys.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) gives actions\n"
+        "more keys, a line each: `pause: F2` or `star: [F3, Ctrl+B]`. The built-in ones stay.\n"
+        "Exit codes: 0 it is as it should be · 2 it is faulty; each fault is told with its line.",
+    )
+    keys.add_argument("--json", action="store_true", help="for a script")
+
+
 def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
@@ -553,6 +564,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _calibrate,
     _search,
     _doctor,
+    _keys,
     _mirror,
     _prune,
     _import,

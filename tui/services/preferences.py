@@ -26,6 +26,18 @@ def config_folder(environ: Mapping[str, str]) -> Path:
     return _folder(environ, "XDG_CONFIG_HOME", ".config")
 
 
+def keys_file(environ: Mapping[str, str]) -> Path | None:
+    """Where this user has written down keys of their own; None where they have none."""
+    path = config_folder(environ) / KEYS_FILE
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return path  # whoever reads it says what is wrong
+    return path
+
+
 def _folder(environ: Mapping[str, str], variable: str, name: str) -> Path:
     """As the XDG base directories say: a path that is not absolute does not count."""
     given = Path(environ.get(variable, ""))
@@ -164,6 +176,8 @@ def _subjects(value: Any) -> list[Subject]:
 
 
 FILE: Final = "app.json"
+KEYS_FILE: Final = "keys.yaml"
+"""What a person writes, and the app only reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.keys import key_to_character
 from textual.screen import Screen
 
 from tui.bindings import Hinting, key_name
@@ -80,10 +81,11 @@ class Hint(NamedTuple):
     node: DOMNode
 
     def up_to(self, key: str) -> Hint:
-        """One hint for a row of keys, from this one to `key`, that differ only in their object."""
-        if not key.isalnum():
+        """One hint for several keys, this one's and `key`, that differ only in their object."""
+        before, _, last = self.key.rpartition(" ")
+        if not (last[-1:] + key).isdigit() or int(key) != int(last[-1]) + 1:
             return self._replace(key=f"{self.key} {key}")
-        return self._replace(key=f"{self.key.partition('-')[0]}-{key}")
+        return self._replace(key=f"{before} {last.partition('-')[0]}-{key}".lstrip())
 
     @property
     def width(self) -> int:
@@ -97,6 +99,12 @@ class _Possible(NamedTuple):
     binding: Binding
     node: DOMNode
     action: str
+
+
+def _is_typed(key: str, screen: Screen[object]) -> bool:
+    """Whether it only puts a letter into what has the focus. Textual says so of built-in keys."""
+    focused = screen.focused
+    return focused is not None and focused.check_consume_key(key, key_to_character(key))
 
 
 class KeyLine(LineView):
@@ -143,8 +151,8 @@ class KeyLine(LineView):
             return
         self._possible = [
             _Possible(active.binding, active.node, active.binding.action.removeprefix("app."))
-            for active in screen.active_bindings.values()
-            if active.binding.show and active.enabled
+            for key, active in screen.active_bindings.items()
+            if active.binding.show and active.enabled and not _is_typed(key, screen)
         ]
         self._kept, self._hints = [], []
         self.look()
@@ -152,16 +160,18 @@ class KeyLine(LineView):
     def look(self) -> None:
         """Ask what each key would do now, and show what has changed."""
         hints: dict[str, Hint] = {}
+        told: set[str] = set()
         for binding, node, whole in self._possible:
             action, _, several = whole.partition("(")
             now = node.hint(action) if isinstance(node, Hinting) else None
-            if now == "":
+            if now == "" or binding.action in told:
                 continue
+            told.add(binding.action)
             if action not in hints:
                 key = key_name(binding.key)
                 hints[action] = Hint(key, now or binding.description, binding.action, node)
             # `go('Live')` and its like are one hint for a row of keys: `1-5 screens`
-            elif several and binding.action != hints[action].action:
+            elif several:
                 hints[action] = hints[action].up_to(key_name(binding.key))
         kept = [hints[action] for action in ALWAYS if action in hints]
         others = [hints[action] for action in ORDER if action in hints and action not in ALWAYS]

@@ -1,0 +1,222 @@
+"""Keys of a user's own: what a file of them may say, and that they do what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from engine.errors import InputError
+from engine.link import Command
+from tests.tui.theatre import Theatre, on_screen
+from tui.__main__ import main
+from tui.app import CrosswindApp
+from tui.bindings import bindings_of, name_of
+from tui.key_list import bound_classes
+from tui.own_keys import built_in, key_of, keymap, own_keys
+from tui.screens.help import HelpScreen
+from tui.screens.search import SearchScreen
+from tui.services.palette import commands
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "keys.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("f", "f"),
+        ("F", "F"),
+        ("§", "section_sign"),
+        ("?", "question_mark"),
+        ("+", "plus"),
+        (",", "comma"),
+        ("F2", "f2"),
+        ("Ctrl+F", "ctrl+f"),
+        ("ctrl+I", "tab"),
+        ("PgUp", "pageup"),
+        ("question_mark", "question_mark"),
+        ("Shift+Tab", "shift+tab"),
+        ("shift+x", None),
+        ("meta+x", None),
+        ("Ctrl+", None),
+        ("F25", None),
+        ("", None),
+        ("two words", None),
+    ],
+)
+def test_keys_are_written_as_they_are_shown(text: str, key: str | None) -> None:
+    assert key_of(text) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "copy: F9\npuase: F2",
+            "keys.yaml:2:1: puase: no action has this name (did you mean `pause`?",
+        ),
+        ("pause: q", "keys.yaml:1:8: pause: `q` is already the key of `back` (everywhere)"),
+        (
+            "star: [F9, b]",
+            "keys.yaml:1:12: star[1]: `b` is already the key of `begin` (Benchmarks)",
+        ),
+        ("mark: j", "`j` is already the key of `down` (lists and texts)"),
+        ("mark: Ctrl+M", "`Enter` is already the key of"),
+        ("pause: ctrl+c", "`Ctrl+C` is already the key of `quit`"),
+        ("copy: F9\nexport: f9", "keys.yaml:2:9: export: `F9` is already the key of `copy`"),
+        ("stop: shift+x", "`shift+x` is no key (write `X`)"),
+        ("help: Escpae", "`Escpae` is no key (did you mean `Escape`?)"),
+        ("zoom: true", "zoom: expected a key, found true or false"),
+        ("filter: []", "filter: expected one to 5 keys"),
+        ("open: F2", "open: no action has this name"),
+        ("pause: ?\nx", "keys.yaml:"),
+    ],
+)
+def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        own_keys(written(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_a_key_may_be_used_where_no_two_actions_meet(tmp_path: Path) -> None:
+    text = "filter: F9\nfind: [F9, Ctrl+F]\nsearch: Ctrl+F\ngo_live: 6\nback: q\n"
+    own = own_keys(written(tmp_path, text))
+    assert own == {
+        "filter": ("f9",),
+        "find": ("f9", "ctrl+f"),
+        "search": ("ctrl+f",),
+        "go_live": ("6",),
+        "back": ("q",),
+    }
+    given = keymap(own)
+    assert given["filter:F"] == "f9,F"
+    assert given["back:q"] == "q"
+
+
+def test_no_class_gives_one_key_to_two_names() -> None:
+    """Textual takes a key that is given anew from all that a class does with it."""
+    for kind in bound_classes():
+        names: dict[str, set[str | None]] = {}
+        own = Binding.make_bindings(kind.__dict__["BINDINGS"])
+        for binding in own:
+            names.setdefault(binding.key, set()).add(name_of(binding))
+        assert all(len(found) == 1 for found in names.values()), kind
+
+
+def test_every_key_of_a_screen_is_listed() -> None:
+    listed = {(row.key, row.binding.action) for row in built_in()}
+    for binding in bindings_of(CrosswindApp):
+        assert (binding.key, binding.action) in listed
+
+
+def test_the_command_lists_keys_and_marks_own_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "crosswind").mkdir()
+    assert leave(["keys"]) == 0
+    assert "(own)" not in capsys.readouterr().out
+    path = written(tmp_path / "crosswind", "pause: F2")
+    assert leave(["keys"]) == 0
+    told_of = capsys.readouterr().out
+    assert "everywhere       F2 (own)   pause " in told_of
+    assert f"(own): yours, from {path}" in told_of
+    assert leave(["keys", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    pauses = [(row["key"], row["own"]) for row in rows if row["action"] == "pause"]
+    assert pauses == [("F2", True), ("P", False)]
+    path.write_text("puase: F2", "utf-8")
+    assert leave(["keys"]) == 2
+    printed = capsys.readouterr()
+    assert " pause " in printed.out
+    assert "did you mean `pause`?" in printed.err
+
+
+def leave(words: list[str]) -> object:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    return left.value.code
+
+
+def shows(pilot: Pilot[None], kind: type[Screen[None]]) -> bool:
+    return isinstance(pilot.app.screen, kind)
+
+
+def help_text(pilot: Pilot[None]) -> str:
+    screen = pilot.app.screen
+    assert isinstance(screen, HelpScreen)
+    return "\n".join("".join(piece.text for piece in line) for line in screen.lines)
+
+
+def app_with(theatre: Theatre, path: Path) -> CrosswindApp:
+    return CrosswindApp(
+        theatre.watch,
+        theme="crosswind-dark",
+        moment=theatre.moment,
+        read_keys=lambda: keymap(own_keys(path)),
+    )
+
+
+def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
+    theatre: Theatre, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "pause: V\ngo_live: F6\nback: K\n")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        footer = on_screen(pilot).splitlines()[-1]
+        assert "V pause" in footer
+        assert "1 3-5 F6 screens" in footer
+        assert "P pause" not in footer
+        assert footer.endswith("K quit")
+        assert {each.name: each.keys for each in commands(pilot.app, pilot.app.screen)}[
+            "pause"
+        ] == "V P"
+        await pilot.press("question_mark")
+        assert "  V  P " in help_text(pilot)
+        await pilot.press("q", "V")
+        await theatre.answered(pilot)
+        assert theatre.link.commands == [Command.PAUSE]
+        await pilot.press("P")
+        await theatre.answered(pilot)
+        assert len(theatre.link.commands) == 2
+        await pilot.press("slash", "V", "K")
+        await theatre.tick(pilot)
+        assert shows(pilot, SearchScreen)
+        assert len(theatre.link.commands) == 2, "a letter is a letter where words are typed"
+        footer = on_screen(pilot).splitlines()[-1]
+        assert "V pause" not in footer
+        assert "K back" not in footer
+        await pilot.press("escape")
+        await theatre.tick(pilot)
+        assert not shows(pilot, SearchScreen)
+
+    theatre.perform(script, app=app_with(theatre, path))
+
+
+def test_with_a_faulty_file_the_built_in_keys_hold(theatre: Theatre, tmp_path: Path) -> None:
+    path = written(tmp_path, "pause: V\npuase: F2\ncopy: q\n")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        (notice,) = [toast.message for toast in pilot.app._notifications]
+        assert notice == (
+            "keys.yaml:2: puase: no action has this name, and 1 more. Built-in keys hold: see "
+            "`crosswind keys`"
+        )
+        assert "P pause" in on_screen(pilot).splitlines()[-1]
+        await pilot.press("V")
+        await theatre.answered(pilot)
+        assert theatre.link.commands == []
+
+    theatre.perform(script, app=app_with(theatre, path))

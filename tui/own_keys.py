@@ -1,0 +1,249 @@
+"""A user's own keys: a file that gives actions more keys than those that are built in."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+from textual.screen import ModalScreen, Screen
+
+from engine.config.faults import in_file_order, kind_of
+from engine.config.wording import did_you_mean, shown
+from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
+from engine.errors import InputError, Problem
+from tui.app import CrosswindApp
+from tui.bindings import KEY_NAMES, bindings_of, key_name, name_of
+from tui.key_list import bound_classes
+
+MOST: Final = 5
+"""Keys for one action."""
+EVERYWHERE: Final = "everywhere"
+LISTS: Final = "lists and texts"
+_MODIFIERS: Final = ("ctrl", "alt", "shift")
+_SAME: Final = {
+    "ctrl+h": "backspace",
+    "ctrl+i": "tab",
+    "ctrl+m": "enter",
+    "ctrl+left_square_bracket": "escape",
+}
+"""What a terminal sends for both."""
+
+
+class KeyRow(NamedTuple):
+    """What one key does at one place."""
+
+    place: str
+    """A screen, or where the key works beside those of screens."""
+    key: str
+    """Textual's name for it."""
+    binding: Binding
+    name: str | None
+    """Of the action; None where it keeps its keys alone."""
+    own: bool = False
+    """Whether it is the user's."""
+
+    def meets(self, other: KeyRow) -> bool:
+        """Whether both may be pressed on one screen."""
+        here = {self.place, other.place}
+        return len(here) == 1 or bool(here & {EVERYWHERE, LISTS})
+
+
+@cache
+def built_in() -> tuple[KeyRow, ...]:
+    """Every key outside the dialogs, whose keys are not taken from anywhere else. Loads all
+    screens, which takes longer than a first frame may."""
+    found: dict[tuple[str, str, str], KeyRow] = {}
+    for kind in sorted(bound_classes(), key=_order):
+        if not issubclass(kind, ModalScreen):
+            for binding in bindings_of(kind):
+                row = KeyRow(_place(kind), binding.key, binding, name_of(binding))
+                found.setdefault((row.place, row.key, binding.action), row)
+    return tuple(found.values())
+
+
+def _order(kind: type[DOMNode]) -> tuple[int, str]:
+    return (0 if issubclass(kind, CrosswindApp) else 1 if issubclass(kind, Screen) else 2), (
+        kind.__name__
+    )
+
+
+def _place(kind: type[DOMNode]) -> str:
+    if issubclass(kind, CrosswindApp):
+        return EVERYWHERE
+    if not issubclass(kind, Screen):
+        return LISTS
+    name = kind.__name__.removesuffix("Screen")
+    return name[0] + "".join(f" {each.lower()}" if each.isupper() else each for each in name[1:])
+
+
+def own_keys(path: Path) -> dict[str, tuple[str, ...]]:
+    """The user's keys, by the names of actions. Raises `InputError` with everything that is wrong
+    in the file."""
+    document = read_yaml(path)
+    names = {row.name for row in built_in() if row.name is not None}
+    problems: list[Problem] = []
+    given: dict[str, dict[str, KeyPath]] = {}
+    for name in document.data:
+        if name in names:
+            given[name] = dict(_keys_of(document, name, problems))
+        else:
+            problems.append(
+                document.problem(
+                    (name,),
+                    "no action has this name",
+                    hint=f"{did_you_mean(name, names)}; `crosswind keys` lists them",
+                    of_key=True,
+                )
+            )
+    problems += _clashes(document, given)
+    if problems:
+        raise InputError(in_file_order(problems))
+    return {name: tuple(keys) for name, keys in given.items()}
+
+
+def _keys_of(
+    document: YamlDocument, name: str, problems: list[Problem]
+) -> Iterator[tuple[str, KeyPath]]:
+    """Each key and where it stands."""
+    value = document.data[name]
+    places: list[KeyPath] = [(name,)]
+    if isinstance(value, list):
+        places = [(name, at) for at in range(len(value))]
+        if not 0 < len(value) <= MOST:
+            problems.append(document.problem((name,), f"expected one to {MOST} keys"))
+            return
+    for at in places:
+        found = document.value(at)
+        number = isinstance(found, int) and not isinstance(found, bool)
+        text = str(found) if number else found
+        key = key_of(text) if isinstance(text, str) else None
+        if key is not None:
+            yield key, at
+        elif isinstance(text, str):
+            problems.append(document.problem(at, f"`{shown(text)}` is no key", hint=_hint(text)))
+        else:
+            what = f"expected a key, found {kind_of(found)}"
+            problems.append(document.problem(at, what, hint="put it in quotes"))
+
+
+def _hint(text: str) -> str:
+    modifier, _, rest = text.casefold().rpartition("+")
+    if modifier == "shift" and len(rest) == 1:
+        return f"write `{rest.upper()}`"
+    known = [word for each in _named() for word in (key_name(each), each.capitalize())]
+    meant = did_you_mean(rest or text, known)
+    return meant if meant.startswith("did") else "write `f`, `F`, `F2`, `Ctrl+F`, `Alt+F`, `Space`"
+
+
+@cache
+def _named() -> frozenset[str]:
+    """Keys that have a name and no modifier."""
+    known = {each.value for each in Keys if each.value.isalnum() and len(each.value) > 1}
+    return frozenset((known | set(KEY_NAMES)) - {"ignore", "scrollup", "scrolldown"})
+
+
+def key_of(text: str) -> str | None:
+    """Textual's name for what a person calls `F`, `?`, `F2`, `Ctrl+F`, `PgUp` or `question_mark`;
+    None where it is no key that terminals send."""
+    modifier, plus, rest = text.strip().rpartition("+")
+    if text.strip() == "+" or not plus:
+        return _unmodified(text.strip())
+    modifier = modifier.casefold()
+    base = _unmodified(rest.casefold())
+    if modifier not in _MODIFIERS or base is None or (modifier == "shift" and len(rest) == 1):
+        return None
+    return _SAME.get(f"{modifier}+{base}", f"{modifier}+{base}")
+
+
+def _unmodified(text: str) -> str | None:
+    if len(text) == 1 and text.isprintable() and not text.isspace():
+        return text if text.isalnum() else _character(text)
+    spoken = {name.casefold(): each for each, name in KEY_NAMES.items()}
+    folded = text.casefold()
+    return folded if folded in _named() else spoken.get(folded)
+
+
+def _character(character: str) -> str:
+    """As Textual calls what is neither a letter nor a digit."""
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name) or character
+
+
+def _clashes(
+    document: YamlDocument, given: Mapping[str, Mapping[str, KeyPath]]
+) -> Iterator[Problem]:
+    """Keys that would do two things on one screen."""
+    asked = list(_rows(given))
+    taken = [*built_in(), *asked]
+    told = set()
+    for row in asked:
+        if (row.name, row.key) in told:
+            continue
+        at = given[row.name or ""][row.key]
+        other = next((each for each in taken if _clash(row, each)), None)
+        if other is not None:
+            told.add((row.name, row.key))
+            does = other.name or other.binding.description
+            where = row.place if other.place == EVERYWHERE else other.place
+            yield document.problem(
+                at,
+                f"`{key_name(row.key)}` is already the key of `{does}` ({where})",
+                hint="choose a key that does nothing there; `crosswind keys` lists them",
+            )
+
+
+def _clash(one: KeyRow, other: KeyRow) -> bool:
+    """Two that have a key in common as they are built in may have another: the screen's own comes
+    first, such as `find` before `search`."""
+    if one.key != other.key or one.name == other.name or not one.meets(other):
+        return False
+    return frozenset((one.name, other.name)) not in _shared()
+
+
+@cache
+def _shared() -> frozenset[frozenset[str | None]]:
+    rows = [row for row in built_in() if row.name is not None]
+    return frozenset(
+        frozenset((one.name, other.name))
+        for one in rows
+        for other in rows
+        if one.key == other.key and one.place != other.place and one.meets(other)
+    )
+
+
+def _rows(given: Mapping[str, Iterable[str]]) -> Iterator[KeyRow]:
+    """What the user's keys do, once for each place."""
+    seen = set()
+    for row in built_in():
+        for key in given.get(row.name or "", ()):
+            if (row.place, key, row.name) not in seen:
+                seen.add((row.place, key, row.name))
+                yield row._replace(key=key, own=True)
+
+
+def all_keys(own: Mapping[str, Iterable[str]]) -> list[KeyRow]:
+    """What is built in and what is the user's, by place; the user's first."""
+    mine = list(_rows(own))
+    known = {(row.place, row.key, row.name) for row in mine}
+    rest = [row for row in built_in() if (row.place, row.key, row.name) not in known]
+    rows = [*mine, *rest]
+    places = list(dict.fromkeys(row.place for row in built_in()))
+    return sorted(rows, key=lambda row: places.index(row.place))
+
+
+def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """For Textual: the ids of bindings with all their keys, the user's first. Those that are built
+    in stay, so that what the app and its manual say of them stays true."""
+    found: dict[str, str] = {}
+    for row in built_in():
+        name, identity = row.name, row.binding.id
+        if name is not None and identity is not None and name in own:
+            keys = identity.partition(":")[2].split(",")
+            found[identity] = ",".join(dict.fromkeys((*own[name], *keys)))
+    return found
