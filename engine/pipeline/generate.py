@@ -14,6 +14,7 @@ from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
@@ -21,7 +22,6 @@ from engine.stages.gen_scenarios import (
     combinations,
     gen_base_scenarios,
     gen_variant,
-    near_duplicates,
     scenarios_depends,
     variant_depends,
 )

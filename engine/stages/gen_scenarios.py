@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import combinations as combinations_of
 from itertools import pairwise, product
 from typing import Any, Final
 
@@ -182,32 +180,6 @@ async def gen_base_scenarios(
         )
         for number, generated in zip(numbers, answer.scenarios, strict=True)
     ]
-
-
-ALIKE: Final = 0.6
-"""Share of words in common from which two scenarios are said to be much alike."""
-
-
-def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
-    """Pairs whose texts have `ALIKE` or more of their words in common: the Jaccard similarity of
-    the sets of words of four letters and more (Broder 1997, On the resemblance and containment of
-    documents)."""
-    told = [(one, _words(one)) for one in scenarios]
-    for (one, mine), (other, theirs) in combinations_of(told, 2):
-        alike = len(mine & theirs) / (len(mine | theirs) or 1)
-        if alike >= ALIKE:
-            yield one, other, alike
-
-
-def _words(scenario: Scenario) -> frozenset[str]:
-    texts = [
-        *(scenario.persona, scenario.user_goal),
-        *(mark.instruction for mark in scenario.landmarks),
-    ]
-    return frozenset(_WORD.findall(" ".join(texts).casefold()))
-
-
-_WORD: Final = re.compile(r"[^\W\d_]{4,}")
 
 
 # Variants

@@ -11,13 +11,13 @@ import pytest
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.providers.model import Message, Speaks
 from engine.providers.scripted.models import offline_model
+from engine.similarity import near_duplicates
 from engine.stages.answers import parse_answer, schema_of
 from engine.stages.gen_metrics import gen_metrics
 from engine.stages.gen_scenarios import (
     GeneratedVariant,
     gen_base_scenarios,
     gen_variant,
-    near_duplicates,
     variant_request,
 )
 from engine.stages.simulate import Setup, user_turn

@@ -1,0 +1,40 @@
+"""How alike texts are, by the words that they have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+from engine.benchmark import Scenario
+
+ALIKE: Final = 0.6
+"""Share of words in common from which two texts are said to be much alike."""
+
+
+def words_of(*texts: str) -> frozenset[str]:
+    """The words of four letters and more, whatever their case."""
+    return frozenset(_WORD.findall(" ".join(texts).casefold()))
+
+
+_WORD: Final = re.compile(r"[^\W\d_]{4,}")
+
+
+def resemblance(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """The Jaccard similarity (Broder 1997, On the resemblance and containment of documents)."""
+    return len(mine & theirs) / (len(mine | theirs) or 1)
+
+
+def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
+    """Pairs whose persona, goal and landmarks resemble each other by `ALIKE` or more."""
+    told = [(one, _told(one)) for one in scenarios]
+    for (one, mine), (other, theirs) in combinations(told, 2):
+        alike = resemblance(mine, theirs)
+        if alike >= ALIKE:
+            yield one, other, alike
+
+
+def _told(scenario: Scenario) -> frozenset[str]:
+    instructions = (mark.instruction for mark in scenario.landmarks)
+    return words_of(scenario.persona, scenario.user_goal, *instructions)
