@@ -6,6 +6,7 @@ from typing import Final
 
 from docs.manual.markdown import code, table
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
+from engine.lint import Rule
 from engine.pipeline.remedies import KnownFailure
 from engine.providers.endpoint import KEYLESS, PUBLIC_ADDRESSES
 
@@ -19,6 +20,12 @@ def sources() -> str:
         for name in sorted(KNOWN_SOURCES - {OFFLINE})
     ]
     return table(("`source`", "address", "needs a key"), rows)
+
+
+def rules() -> str:
+    """The rules of `crosswind lint`."""
+    rows = [(code(rule.value), rule.sentence, rule.mend) for rule in Rule]
+    return table(("rule", "what it finds", "how to mend it"), rows)
 
 
 def failures() -> str:

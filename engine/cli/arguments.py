@@ -370,6 +370,18 @@ def _validate(command: AddCommand) -> None:
     )
 
 
+def _lint(command: AddCommand) -> None:
+    lint = command(
+        "lint",
+        "hold metrics and scenarios against plain rules: what cannot be judged or played as meant",
+        "Asks no model. The rules are in docs/benchmark.md. `lint_ignore` in benchmark.yaml\n"
+        "silences one for an id, with a reason.",
+    )
+    lint.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+    lint.add_argument("--strict", action="store_true", help="exit with 1 where anything is found")
+    lint.add_argument("--json", action="store_true", help="for a script")
+
+
 def _label(command: AddCommand) -> None:
     label = command(
         "label",
@@ -559,6 +571,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _results,
     _site,
     _validate,
+    _lint,
     _label,
     _adjudicate,
     _calibrate,

@@ -77,6 +77,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "simulate": ("running", "simulate"),
     "results": ("reporting", "results"),
     "site": ("publishing", "site"),
+    "lint": ("linting", "lint"),
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),
     "adjudicate": ("labelling", "adjudicate"),

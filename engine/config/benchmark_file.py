@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,6 +18,7 @@ from engine.config.wording import nearest, shown, slip_of
 from engine.config.yaml_text import KeyPath, YamlDocument, parse_yaml, read_yaml
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
+from engine.lint import Rule
 
 KEY: Final = "metrics"
 WHEN_IN_WORDS: Final = "`anywhere`, `at_the_end`, `under_pressure` or `every_reply`"
@@ -44,6 +45,8 @@ class Definition:
     metrics: tuple[Metric, ...]
     """Empty until somebody writes them, or stage 1 does."""
     warnings: tuple[str, ...] = ()
+    lint_ignore: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Why a rule of `engine.lint` is silenced: by the id of a metric or scenario, then by rule."""
 
 
 def _known_track(word: str) -> str:
@@ -62,10 +65,21 @@ def _known_when(word: str) -> str:
     raise ValueError(f"found `{shown(word)}`, expected {WHEN_IN_WORDS}{hint}")
 
 
+def _known_rule(word: str) -> str:
+    if word in set(Rule):
+        return word
+    meant = nearest(word, tuple(Rule))
+    hint = f"; did you mean `{meant}`?" if meant else "; docs/benchmark.md lists them"
+    raise ValueError(f"`{shown(word)}` is no rule of `crosswind lint`{hint}")
+
+
 class _OpenShape(Shape):
     """Takes keys of other tools and other people as well."""
 
     model_config = ConfigDict(extra="allow")
+
+
+KnownRule = Annotated[str, AfterValidator(_known_rule)]
 
 
 class MetricShape(_OpenShape):
@@ -112,6 +126,10 @@ class BenchmarkShape(_OpenShape):
     """The setting that the target is told."""
     metrics: Listed[MetricShape] | None = Field(default=None, description="a list of metrics")
     """The behaviours that are measured. Left out, the generator writes some into the file."""
+    lint_ignore: Section[Mapping[Name, Mapping[KnownRule, Words]]] = Field(
+        default_factory=dict, description="ids, and for each a rule with a reason"
+    )
+    """What `crosswind lint` is not to say of a metric or scenario, and why not."""
 
 
 def load_definition(path: Path) -> Definition:
@@ -144,6 +162,7 @@ def _definition(benchmark: BenchmarkShape, document: YamlDocument) -> Definition
         user_context=benchmark.scenario.user_context,
         metrics=tuple(_metric(metric) for metric in benchmark.metrics or ()),
         warnings=tuple(_warnings(benchmark, document)),
+        lint_ignore=benchmark.lint_ignore,
     )
 
 

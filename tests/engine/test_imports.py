@@ -27,7 +27,7 @@ LAYERS = [
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
-    ["checks", "progress", "statistics"],
+    ["checks", "lint", "progress", "statistics"],
     ["facts", "branches", "files", "similarity", "user_audit"],
     ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
 ]

@@ -28,7 +28,7 @@ from docs.manual.pages import BUILT, DOCS, SETTINGS, filled, in_both_themes
 from docs.manual.sessions import followed, worked_pages
 from docs.manual.store import store_reference
 from engine.cli.arguments import build_parser, commands_of
-from engine.config.benchmark_file import BenchmarkShape
+from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
 from tui.bindings import bindings_of, key_name
 from tui.key_list import bound_classes
@@ -204,6 +204,12 @@ def configurations() -> Iterator[Any]:
 @pytest.mark.parametrize("block", configurations())
 def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> None:
     shown = yaml.safe_load(block)
+    if isinstance(shown, dict) and set(shown) <= set(BenchmarkShape.model_fields):
+        path = tmp_path / "benchmark.yaml"
+        whole_benchmark = {"name": "A title", "description": "What it is about."} | shown
+        path.write_text(yaml.safe_dump(whole_benchmark), "utf-8")
+        load_definition(path)
+        return
     offline = {"model": "user", "source": "offline"}
     target = {"id": "one", "model": "one", "source": "mine", "base_url": "http://127.0.0.1:1/v1"}
     whole: dict[str, Any] = {

@@ -1,0 +1,353 @@
+"""Plain rules over metrics and scenarios: what makes one hard to judge or to play as it is meant.
+
+No rule asks a model, and each would rather miss a fault than call something one that is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations, pairwise
+from typing import Final
+
+from engine.benchmark import Landmark, Metric, Scenario, Track
+from engine.similarity import ALIKE, near_duplicates, resemblance, words_of
+
+
+class Rule(StrEnum):
+    """The ids of the rules, as files and findings name them."""
+
+    ONE_BEHAVIOUR = "one-behaviour"
+    NOT_VISIBLE = "not-visible"
+    DIRECTION = "direction"
+    NEAR_MISS = "near-miss"
+    OVERLAP = "overlap"
+    EXAMPLE_NOT_SAID = "example-not-said"
+    PERSONA_GROUP = "persona-group"
+    LANDMARK_QUOTATION = "landmark-quotation"
+    MENTIONS_TESTS = "mentions-tests"
+    PRESSURE_NOT_RISING = "pressure-not-rising"
+    LANDMARK_BEYOND_TURNS = "landmark-beyond-turns"
+    NEAR_DUPLICATE = "near-duplicate"
+    GOAL_GIVEN_AWAY = "goal-given-away"
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong where it finds something."""
+        return _SENTENCES[self]
+
+    @property
+    def mend(self) -> str:
+        return _MEND[self]
+
+
+_SENTENCES: Final[Mapping[Rule, str]] = {
+    Rule.ONE_BEHAVIOUR: 'A metric holds more than one behaviour: "and" joins two verbs.',
+    Rule.NOT_VISIBLE: "A definition speaks of what no message shows: wants, tries to, intends.",
+    Rule.DIRECTION: "The name, the type and the definition of a metric disagree on its direction.",
+    Rule.NEAR_MISS: "A definition names no near miss that does not count.",
+    Rule.OVERLAP: f"Two metrics have {ALIKE:.0%} of their words or more in common.",
+    Rule.EXAMPLE_NOT_SAID: "An example describes, names a speaker, or is another metric's too.",
+    Rule.PERSONA_GROUP: "The persona of a base scenario names a demographic group.",
+    Rule.LANDMARK_QUOTATION: "A landmark is for the most part a message in quotation marks.",
+    Rule.MENTIONS_TESTS: "The person speaks of tests, benchmarks or system prompts.",
+    Rule.PRESSURE_NOT_RISING: "There are fewer than two landmarks, one repeats the one before it, "
+    "or the last lies in the first half.",
+    Rule.LANDMARK_BEYOND_TURNS: "A landmark lies after the last turn, so it is never delivered.",
+    Rule.NEAR_DUPLICATE: f"Two base scenarios of a metric have {ALIKE:.0%} of their words or more "
+    "in common.",
+    Rule.GOAL_GIVEN_AWAY: "The user goal or a landmark says the latent goal.",
+}
+_MEND: Final[Mapping[Rule, str]] = {
+    Rule.ONE_BEHAVIOUR: "make two metrics of it, or leave one of the two out",
+    Rule.NOT_VISIBLE: "say what the assistant's messages say when it is so",
+    Rule.DIRECTION: 'call a negative metric "Avoid …" and define the bad behaviour itself; '
+    "let the name of a positive one say what should be there",
+    Rule.NEAR_MISS: 'add what comes close and "does not count"',
+    Rule.OVERLAP: "merge the two, or say in each definition what sets it apart",
+    Rule.EXAMPLE_NOT_SAID: "write a sentence as an assistant would say it, and that shows only "
+    "this behaviour",
+    Rule.PERSONA_GROUP: "leave it out of the base scenario; `demographics` of config.yaml adds "
+    "groups to its variants",
+    Rule.LANDMARK_QUOTATION: "say what the person does and in which mood; leave the wording open",
+    Rule.MENTIONS_TESTS: "give the person a reason of their own to write",
+    Rule.PRESSURE_NOT_RISING: "use two landmarks or more, each harder to withstand, the last near "
+    "the end",
+    Rule.LANDMARK_BEYOND_TURNS: "move it forward, or raise `generation.turns` in config.yaml",
+    Rule.NEAR_DUPLICATE: "change one of the two: what it is about, what is at stake, how they "
+    "press",
+    Rule.GOAL_GIVEN_AWAY: "keep the latent goal out of what the person says and openly wants",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule found in one metric or scenario."""
+
+    rule: Rule
+    id: str
+    """Of the metric or scenario."""
+    says: str
+    """A sentence: what was found."""
+    key: tuple[str | int, ...] = ()
+    """Where in a metric: `("examples", 1)`. Empty for scenarios."""
+
+
+# Metrics
+
+
+def lint_metrics(metrics: Sequence[Metric]) -> list[Finding]:
+    """In the order of `metrics`."""
+    found = [finding for metric in metrics for finding in _of_metric(metric)]
+    return _by_order(
+        [*found, *_overlaps(metrics), *_shared_examples(metrics)], [one.id for one in metrics]
+    )
+
+
+def _of_metric(metric: Metric) -> Iterator[Finding]:
+    for key, text in (("name", metric.name), ("definition", _core(metric.definition))):
+        if (said := _two_verbs(text)) is not None:
+            words = f'the {key} joins two behaviours: "{said}"'
+            yield Finding(Rule.ONE_BEHAVIOUR, metric.id, words, (key,))
+            break
+    unseen = _UNSEEN.search(metric.definition)
+    if unseen is not None:
+        words = f'no message shows this: "{unseen[0]}"'
+        yield Finding(Rule.NOT_VISIBLE, metric.id, words, ("definition",))
+    if (fault := _direction_fault(metric)) is not None:
+        yield Finding(Rule.DIRECTION, metric.id, fault, ("name",))
+    if _NEAR_MISS.search(metric.definition) is None:
+        words = "the definition names no near miss that does not count"
+        yield Finding(Rule.NEAR_MISS, metric.id, words, ("definition",))
+    for number, example in enumerate(metric.examples):
+        if (described := _DESCRIBES.match(example)) is not None:
+            words = f'an example describes or names a speaker: "{described[0].strip()} …"'
+            yield Finding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+
+
+def _core(definition: str) -> str:
+    """Without the sentences that say what else counts and what does not."""
+    sentences = _SENTENCE.split(definition)
+    return ". ".join(one for one in sentences if "count" not in one)
+
+
+_SENTENCE: Final = re.compile(r"[.!?]\s")
+_VERBS: Final = frozenset(
+    (
+        "acknowledges admits advises agrees apologises apologizes asks avoids confirms contradicts "
+        "declines disagrees discourages dismisses encourages explains flatters gives ignores "
+        "insists invites keeps makes mentions proposes provides recommends refuses rejects reminds "
+        "repeats says speaks suggests tells treats urges validates warns withdraws"
+    ).split()
+)
+"""In the third person. One that may be a noun (offers, praises) needs an object after it."""
+_AND: Final = re.compile(
+    r"\b(?P<verb>[a-z]{2,20}s)\b(?P<between>[^.;:,]{1,160}?),? and (?:then |also )?"
+    r"(?P<second>[a-z]{2,20}s|never [a-z]{2,20}s|does not)\b(?P<after> [a-z']{1,20})?",
+    re.IGNORECASE,
+)
+_OBJECTS: Final = frozenset(
+    "a an the them him her it its their his this that what how why whether any no some".split()
+)
+_SUBORDINATE: Final = frozenset(
+    "that who which whose whether what when where if because how why as than".split()
+)
+
+
+def _two_verbs(text: str) -> str | None:
+    """Two verbs of the same subject that "and" joins: `leaves … and asks`."""
+    text = " ".join(text.split())
+    for found in _AND.finditer(text):
+        first, second = found["verb"].casefold(), found["second"].casefold()
+        is_object = (found["after"] or "").strip().casefold() in _OBJECTS
+        before = text[: found.start()].casefold()
+        begins = first in _VERBS or not before or before.endswith("assistant ")
+        if not begins or not _SUBORDINATE.isdisjoint(found["between"].casefold().split()):
+            continue
+        if second in _VERBS or is_object or " " in second:
+            return f"{found['verb']} … and {found['second']}"
+    return None
+
+
+_UNSEEN: Final = re.compile(
+    r"(?<!that )(?<!if )(?<!whether )\b(?:the assistant|it) "
+    r"(?:only |really |secretly |actually |truly |genuinely |never )?"
+    r"(?:wants?|tries|intends?|aims|hopes?|believes?|feels|thinks|knows|cares|wishes|means to|"
+    r"is trying|is aware|realises|realizes|understands)\b"
+    r"|\band (?:wants|tries|intends|aims|hopes|wishes) to\b"
+    r"|\bassistant's (?:intention|intent|motive|aim|feelings?)\b",
+    re.IGNORECASE,
+)
+_NEAR_MISS: Final = re.compile(
+    r"\bnot (?:yet |by itself |alone )?count\b|n't count\b|\bneither does\b|\bnot enough\b"
+    r"|\bnot (?:meant|included)\b|\bunless\b|\bexcept\b|\brather than\b|\bexclud(?:e|es|ed|ing)\b",
+    re.IGNORECASE,
+)
+_AVOIDS: Final = re.compile(
+    r"(?:avoids?|avoiding|never|no|not|does not|doesn't|do not|don't|refrains?|without)\b",
+    re.IGNORECASE,
+)
+_ABSENT: Final = re.compile(
+    r"(?:the assistant |it )?(?:avoids|never|does not|doesn't|refrains|is not|isn't)\b",
+    re.IGNORECASE,
+)
+_DESCRIBES: Final = re.compile(
+    r"(?:(?:the|an) (?:assistant|model|ai|chatbot) [a-z]{2,20}s\b"
+    r"|(?:user|human|person|assistant|ai|model):)",
+    re.IGNORECASE,
+)
+
+
+def _direction_fault(metric: Metric) -> str | None:
+    avoids = _AVOIDS.match(metric.name.strip()) is not None
+    absent = _ABSENT.match(metric.definition.strip()) is not None
+    if metric.track is Track.POSITIVE:
+        if avoids and not absent:
+            return "the name of a positive metric says what should not be there"
+        return None
+    if absent:
+        return "the definition of a negative metric describes that the behaviour is not there"
+    if not avoids:
+        return "the name of a negative metric says the bad behaviour, so a pass reads as its sign"
+    return None
+
+
+def _overlaps(metrics: Sequence[Metric]) -> Iterator[Finding]:
+    told = [(metric, words_of(metric.name, _core(metric.definition))) for metric in metrics]
+    for (one, mine), (other, theirs) in combinations(told, 2):
+        alike = resemblance(mine, theirs)
+        if alike >= ALIKE:
+            words = f"{one.id} and this share {alike:.0%} of their words"
+            yield Finding(Rule.OVERLAP, other.id, words, ("definition",))
+
+
+def _shared_examples(metrics: Sequence[Metric]) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for metric in metrics:
+        for number, example in enumerate(metric.examples):
+            known = first.setdefault(" ".join(example.casefold().split()), metric.id)
+            if known != metric.id:
+                words = f"an example is one of {known} too"
+                yield Finding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+
+
+# Scenarios
+
+
+def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[Finding]:
+    """Base scenarios and variants, for conversations of `turns` turns. What a variant has from its
+    base is said of the base alone."""
+    of_base: set[tuple[str, Rule]] = set()
+    found: list[Finding] = []
+    for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
+        own = list(_of_scenario(scenario, turns))
+        if scenario.id == scenario.base_id:
+            of_base |= {(scenario.id, one.rule) for one in own}
+            found += own
+        else:
+            found += [one for one in own if (scenario.base_id, one.rule) not in of_base]
+    return _by_order([*found, *_near_duplicates(scenarios)], [one.id for one in scenarios])
+
+
+def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[Finding]:
+    """Between base scenarios of one metric; of one that has no base, its first variant."""
+    by_metric: dict[str, dict[str, Scenario]] = {}
+    for scenario in sorted(scenarios, key=lambda one: one.id):
+        by_metric.setdefault(scenario.metric_id, {}).setdefault(scenario.base_id, scenario)
+    for several in by_metric.values():
+        for one, other, alike in near_duplicates(list(several.values())):
+            words = f"{one.id} and this share {alike:.0%} of their words"
+            yield Finding(Rule.NEAR_DUPLICATE, other.id, words)
+
+
+def _of_scenario(scenario: Scenario, turns: int) -> Iterator[Finding]:
+    marks = scenario.landmarks
+    if not scenario.demographic and (group := _GROUP.search(scenario.persona)) is not None:
+        words = f'the persona names a demographic group: "{group[0]}"'
+        yield Finding(Rule.PERSONA_GROUP, scenario.id, words)
+    for mark in marks:
+        if _is_quotation(mark.instruction):
+            words = f"the landmark at turn {mark.turn} quotes a message word for word"
+            yield Finding(Rule.LANDMARK_QUOTATION, scenario.id, words)
+    texts = (scenario.persona, scenario.user_goal, *(mark.instruction for mark in marks))
+    tests = next(filter(None, map(_TESTS.search, texts)), None)
+    if tests is not None:
+        words = f'the person speaks of tests or of the machinery: "{tests[0]}"'
+        yield Finding(Rule.MENTIONS_TESTS, scenario.id, words)
+    if (fault := _pressure_fault(marks, turns)) is not None:
+        yield Finding(Rule.PRESSURE_NOT_RISING, scenario.id, fault)
+    late = [mark.turn for mark in marks if mark.turn > turns]
+    if late:
+        words = f"a landmark lies at turn {late[0]}, but conversations have {turns} turns"
+        yield Finding(Rule.LANDMARK_BEYOND_TURNS, scenario.id, words)
+    if (where := _given_away(scenario)) is not None:
+        words = f"{where} says what the person is really after"
+        yield Finding(Rule.GOAL_GIVEN_AWAY, scenario.id, words)
+
+
+_GROUP: Final = re.compile(
+    r"\byou are (?:an? )?\d{1,3}(?=,|\.| and|[- ]years?[- ]old)"
+    r"|\bin your (?:early |mid |late )?"
+    r"(?:teens|twenties|thirties|forties|fifties|sixties|seventies|eighties)\b"
+    r"|\byou are an? (?:[a-z-]{1,20} ){0,2}"
+    r"(?:(?:wo)?man|girl|boy|teenager|mother|father|grand(?:mother|father)|widow|widower)\b"
+    r"|\byou are (?:an? )?(?:young |old |devout |practising |proud |black |white ){0,2}"
+    r"(?:elderly|middle-aged|transgender|non-binary|gay|lesbian|bisexual|heterosexual|muslim"
+    r"|christian|catholic|protestant|jewish|hindu|buddhist|atheist|african|asian|latin[ao]"
+    r"|hispanic|arab|american|british|chinese|french|german|indian|italian|japanese|mexican"
+    r"|polish|russian|turkish|immigrant|refugee)\b",
+    re.IGNORECASE,
+)
+_TESTS: Final = re.compile(
+    r"\b(?:(?:it|the assistant|the ai|the model|the chatbot) is being "
+    r"(?:tested|evaluated|benchmarked|measured)"
+    r"|ai (?:safety|benchmarks?|tests?|evaluations?)|red[- ]team(?:s|ing|ers?)?|jailbreak(?:s|ing)?"
+    r"|system prompts?|this (?:benchmark|metric)"
+    r"|(?:test|evaluate|benchmark)(?:s|ing)? (?:the )?(?:assistant|ai|model|chatbot)"
+    r"|test(?:s|ing)? whether (?:it|the assistant|the ai))\b",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"[\"“„«]([^\"“”„«»]{1,600})[\"”“»]")
+_QUOTED_WORDS: Final = 6
+_QUOTED_SHARE: Final = 0.5
+
+
+def _is_quotation(instruction: str) -> bool:
+    """Whether half of it and more stands in quotation marks. A few quoted words are no message."""
+    quoted = " ".join(_QUOTED.findall(instruction)).split()
+    return len(quoted) >= _QUOTED_WORDS and len(quoted) >= _QUOTED_SHARE * len(instruction.split())
+
+
+def _pressure_fault(marks: Sequence[Landmark], turns: int) -> str | None:
+    if len(marks) < 2 <= turns:
+        return "there are fewer than two landmarks, so nothing rises"
+    if marks and marks[-1].turn * 2 < turns:
+        return f"the last landmark lies at turn {marks[-1].turn} of {turns}"
+    for one, other in pairwise(marks):
+        if resemblance(words_of(one.instruction), words_of(other.instruction)) >= ALIKE:
+            return f"the landmark at turn {other.turn} says again what turn {one.turn} said"
+    return None
+
+
+_GIVEN_AWAY: Final = 0.8
+_FEWEST_WORDS: Final = 4
+
+
+def _given_away(scenario: Scenario) -> str | None:
+    """Where the words of the latent goal are said: their containment (Broder 1997)."""
+    goal = words_of(scenario.latent_adversarial_goal)
+    if len(goal) < _FEWEST_WORDS:
+        return None
+    said = [("the user goal", scenario.user_goal)]
+    said += [(f"the landmark at turn {m.turn}", m.instruction) for m in scenario.landmarks]
+    for where, text in said:
+        if len(goal & words_of(text)) >= _GIVEN_AWAY * len(goal):
+            return where
+    return None
+
+
+def _by_order(findings: Sequence[Finding], ids: Sequence[str]) -> list[Finding]:
+    place = {name: number for number, name in enumerate(ids)}
+    return sorted(findings, key=lambda one: place[one.id])

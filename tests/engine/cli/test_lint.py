@@ -1,0 +1,129 @@
+"""`crosswind lint`, as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli.main import main
+from engine.config.benchmark_file import load_definition, write_metrics
+from engine.lint import Rule
+from tests.engine.small_workspace import Place, small_workspace
+
+SILENT = """\
+lint_ignore:
+  m01:
+    one-behaviour: the two go together here
+    near-miss: whatever comes close counts
+  m02: {near-miss: praise is praise}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return small_workspace(tmp_path)
+
+
+def linted(place: Place, *options: str) -> int:
+    return main(["lint", "--workspace", str(place.root), *options])
+
+
+def as_json(place: Place, capsys: pytest.CaptureFixture[str]) -> Any:
+    assert linted(place, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def silence(place: Place, lines: str) -> None:
+    place.benchmark.write_text(place.benchmark.read_text("utf-8") + lines, "utf-8")
+
+
+def test_findings_stand_with_their_place_and_only_strict_makes_them_a_failure(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert linted(place) == 0
+    said = capsys.readouterr()
+    first = said.out.splitlines()[0]
+    assert first.startswith("benchmarks/giving-in/benchmark.yaml:9: m01: one-behaviour: the")
+    assert first.endswith(f"({Rule.ONE_BEHAVIOUR.mend})")
+    assert said.err == "3 found in 1 benchmark\n"
+    assert linted(place, "--strict", "giving-in") == 1
+
+
+def test_a_reason_silences_a_rule_for_an_id(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(place, SILENT)
+    assert linted(place, "--strict") == 0
+    assert capsys.readouterr() == ("", "nothing found in 1 benchmark, 3 silenced\n")
+    found = as_json(place, capsys)
+    assert found["findings"] == []
+    assert [one["reason"] for one in found["silenced"]] == [
+        "the two go together here",
+        "whatever comes close counts",
+        "praise is praise",
+    ]
+
+
+def test_a_silence_that_silences_nothing_is_told(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(place, "lint_ignore: {m09: {near-miss: a slip}}\n")
+    assert linted(place) == 0
+    assert (
+        "benchmark.yaml:14: lint_ignore.m09.near-miss silences nothing" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("lint_ignore: {m01: {near-mis: no}}\n", "did you mean `near-miss`?"),
+        ("lint_ignore: {m01: {near-miss: ''}}\n", "lint_ignore.m01.near-miss"),
+        ("lint_ignore: {m01: near-miss}\n", "benchmark.yaml:14:20: lint_ignore.m01"),
+        ("lint_ignor: {m01: {near-miss: no}}\n", "did you mean `lint_ignore`?"),
+    ],
+)
+def test_a_silence_that_cannot_be_read_is_told_with_its_place(
+    place: Place, capsys: pytest.CaptureFixture[str], lines: str, said: str
+) -> None:
+    silence(place, lines)
+    assert linted(place) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_written_metrics_leave_silences_where_they_are(place: Place) -> None:
+    silence(place, SILENT)
+    metrics = load_definition(place.benchmark).metrics
+    write_metrics(place.benchmark, metrics[:1])
+    assert SILENT in place.benchmark.read_text("utf-8")
+    assert load_definition(place.benchmark).lint_ignore["m02"] == {"near-miss": "praise is praise"}
+
+
+def test_scenarios_that_were_written_are_linted_where_they_stand(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silence(place, SILENT)
+    place.run(stages=frozenset({"gen_scenarios"}))
+    assert as_json(place, capsys)["findings"] == []
+
+    rows = place.json("scenarios.json")
+    rows[1]["landmarks"][-1]["instruction"] = "Ask for the system prompt."
+    path = place.folder / "scenarios.json"
+    path.write_text(json.dumps(rows, indent=2), "utf-8")
+    [found] = as_json(place, capsys)["findings"]
+    assert (found["id"], found["rule"]) == (rows[1]["id"], "mentions-tests")
+    assert found["file"] == "benchmarks/giving-in/scenarios.json"
+    assert rows[1]["id"] in path.read_text("utf-8").splitlines()[found["line"] - 1]
+
+    silence(place, f"  {rows[1]['id'].rpartition('_')[0]}: {{mentions-tests: it is about that}}\n")
+    assert as_json(place, capsys)["findings"] == []
+
+
+def test_faulty_scenarios_are_bad_input(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    (place.folder / "scenarios.json").write_text("[{}]", "utf-8")
+    assert linted(place) == 2
+    assert "scenarios.json" in capsys.readouterr().err
+    assert linted(place, "no-such") == 2
