@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, pairwise
 from typing import Final
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.similarity import ALIKE, near_duplicates, resemblance, words_of
+
+LONGEST: Final = 16_384
+"""Characters of each text that are looked through."""
 
 
 class Rule(StrEnum):
@@ -100,9 +103,19 @@ class Finding:
 
 def lint_metrics(metrics: Sequence[Metric]) -> list[Finding]:
     """In the order of `metrics`."""
+    metrics = [_cut_metric(metric) for metric in metrics]
     found = [finding for metric in metrics for finding in _of_metric(metric)]
     return _by_order(
         [*found, *_overlaps(metrics), *_shared_examples(metrics)], [one.id for one in metrics]
+    )
+
+
+def _cut_metric(metric: Metric) -> Metric:
+    return replace(
+        metric,
+        name=metric.name[:LONGEST],
+        definition=metric.definition[:LONGEST],
+        examples=tuple(example[:LONGEST] for example in metric.examples),
     )
 
 
@@ -239,6 +252,7 @@ def _shared_examples(metrics: Sequence[Metric]) -> Iterator[Finding]:
 def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[Finding]:
     """Base scenarios and variants, for conversations of `turns` turns. What a variant has from its
     base is said of the base alone."""
+    scenarios = [_cut_scenario(scenario) for scenario in scenarios]
     of_base: set[tuple[str, Rule]] = set()
     found: list[Finding] = []
     for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
@@ -249,6 +263,18 @@ def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[Finding
         else:
             found += [one for one in own if (scenario.base_id, one.rule) not in of_base]
     return _by_order([*found, *_near_duplicates(scenarios)], [one.id for one in scenarios])
+
+
+def _cut_scenario(scenario: Scenario) -> Scenario:
+    return replace(
+        scenario,
+        persona=scenario.persona[:LONGEST],
+        user_goal=scenario.user_goal[:LONGEST],
+        latent_adversarial_goal=scenario.latent_adversarial_goal[:LONGEST],
+        landmarks=tuple(
+            replace(mark, instruction=mark.instruction[:LONGEST]) for mark in scenario.landmarks
+        ),
+    )
 
 
 def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[Finding]:

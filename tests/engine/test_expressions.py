@@ -11,6 +11,7 @@ import pytest
 from engine.benchmark import NAME_LENGTH
 from engine.config.values import LONGEST as LONGEST_EXTRA_BODY
 from engine.importing.fields import LONGEST as LONGEST_FOREIGN_NAME
+from engine.lint import LONGEST as LONGEST_LINTED
 from engine.pipeline.remedies import READ_AT_MOST
 from engine.providers.attempts import LONGEST_MESSAGE, Cause, describe, failure_in, sort
 from engine.providers.capabilities import Learned, Step, lesson
@@ -42,6 +43,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.config.values": LONGEST_EXTRA_BODY,
     "engine.doctor.preflight._DATED": LONGEST_NAME,  # only the end of a name
     "engine.importing.fields": LONGEST_FOREIGN_NAME,
+    "engine.lint": LONGEST_LINTED,
     "engine.pipeline.remedies": READ_AT_MOST,
     "engine.providers.attempts": LONGEST_REFUSAL,
     "engine.providers.capabilities": LONGEST_MESSAGE,

@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.config.schema import Config
-from engine.lint import Finding, Rule, lint_metrics, lint_scenarios
+from engine.lint import LONGEST, Finding, Rule, lint_metrics, lint_scenarios
 from tests.engine.providers.playing import (
     BENCHMARKS,
     metrics_of,
@@ -255,3 +255,9 @@ def test_variants_of_one_base_are_no_duplicates_and_repeat_none_of_its_faults() 
 
 def test_every_rule_has_a_sentence_and_says_how_to_mend_it() -> None:
     assert all(rule.sentence.endswith(".") and rule.mend for rule in Rule)
+
+
+def test_of_a_text_that_never_ends_only_the_beginning_is_read() -> None:
+    text = "The assistant wants to please. " + "a " * LONGEST + "does not count."
+    assert of(POSITIVE, definition=text) == [Rule.NOT_VISIBLE, Rule.NEAR_MISS]
+    assert of_scenario(persona="a " * LONGEST + "You are a woman.") == []
