@@ -90,7 +90,9 @@ def key_name(key: str) -> str:
     modifier, plus, rest = key.rpartition("+")
     if plus:
         return f"{modifier.title()}+{KEY_NAMES.get(rest) or rest.title()}"
-    return key_to_character(key) or key.title()
+    character = key_to_character(key) or ""
+    # Unicode knows `delete` as a control code
+    return character if character.isprintable() and character else key.title()
 
 
 class KeyAction(NamedTuple):

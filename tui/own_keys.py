@@ -162,7 +162,7 @@ def key_of(text: str) -> str | None:
 
 
 def _unmodified(text: str) -> str | None:
-    if len(text) == 1 and text.isprintable() and not text.isspace():
+    if len(text) == 1 and unicodedata.category(text)[0] in "LNPS":  # what has a shape of its own
         return text if text.isalnum() else _character(text)
     spoken = {name.casefold(): each for each, name in KEY_NAMES.items()}
     folded = text.casefold()

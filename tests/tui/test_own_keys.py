@@ -15,7 +15,7 @@ from engine.link import Command
 from tests.tui.theatre import Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
-from tui.bindings import bindings_of, name_of
+from tui.bindings import bindings_of, key_name, name_of
 from tui.key_list import bound_classes
 from tui.own_keys import built_in, key_of, keymap, own_keys
 from tui.screens.help import HelpScreen
@@ -50,10 +50,20 @@ def written(folder: Path, text: str) -> Path:
         ("F25", None),
         ("", None),
         ("two words", None),
+        ("\u0301", None),
+        ("\u00a0", None),
     ],
 )
 def test_keys_are_written_as_they_are_shown(text: str, key: str | None) -> None:
     assert key_of(text) == key
+
+
+@pytest.mark.parametrize("text", ["F2", "Delete", "Insert", "Alt+X", "é", "✓", "?", "Esc"])
+def test_what_is_shown_of_a_key_is_read_again(text: str) -> None:
+    key = key_of(text)
+    assert key is not None
+    assert key_name(key) == text
+    assert key_of(key_name(key)) == key
 
 
 @pytest.mark.parametrize(
