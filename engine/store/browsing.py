@@ -397,7 +397,7 @@ def _holds(field: Field, value: str, stale: Collection[int]) -> tuple[str, list[
             return sql, [_anywhere(value), _anywhere(quoted), _anywhere(value)]
         case Field.METRIC | Field.TYPE:
             column = "v.metric_id" if field is Field.METRIC else "v.track"
-            return f"{column} LIKE ? ESCAPE '\\'", [_like(value) + "%"]
+            return f"{column} LIKE ? ESCAPE '\\'", [_beginning_or_all(value)]
         case _:
             column = {
                 Field.BENCHMARK: "t.benchmark",
@@ -431,6 +431,11 @@ def _who(value: str) -> tuple[str, list[Parameter]]:
 def _anywhere_or_all(value: str) -> str:
     """Behind an equals sign, the whole of it."""
     return _like(value[1:]) if value.startswith("=") else _anywhere(value)
+
+
+def _beginning_or_all(value: str) -> str:
+    """Behind an equals sign, the whole of it."""
+    return _like(value[1:]) if value.startswith("=") else _like(value) + "%"
 
 
 def _anywhere(value: str) -> str:
