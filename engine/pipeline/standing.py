@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from engine.benchmark import ConversationKey, State, Track, base_id
+from engine.analysis.figures import ENOUGH_SCENARIOS
+from engine.benchmark import ConversationKey, Metric, State, Track, base_id
 from engine.statistics.clusters import Cluster, intraclass_correlation
 from engine.statistics.rates import Rate, benchmark_rate
 from engine.store.reader import Reader
@@ -87,15 +89,42 @@ Cell = tuple[str, Track, str]
 """Target, track and metric."""
 
 
-def standings(reader: Reader, benchmark: str) -> Mapping[tuple[str, Track], Rate]:
-    """By target and track, over all that was scored so far. Raises `StoreError`."""
+class Passes(NamedTuple):
+    """Of how many scored rows how many passed."""
+
+    passed: int
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Over all that was scored so far."""
+
+    rates: Mapping[tuple[str, Track], Rate]
+    """By target and track."""
+    unsure: Collection[tuple[str, Track]]
+    """Those of them that rest on too few base scenarios."""
+    passes: Mapping[Cell, Passes]
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """As the store has them, by id."""
+
+
+def scores(reader: Reader, benchmark: str) -> Scores:
+    """Of every target and metric that the store holds verdicts on. Raises `StoreError`."""
     cells = _clusters(reader.verdict_rows(benchmark))
     correlation = intraclass_correlation(cells.values())
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)
     for (target, track, _metric), clusters in cells.items():
         strata[target, track].append(clusters)
     rates = {key: benchmark_rate(found, correlation) for key, found in strata.items()}
-    return {key: rate for key, rate in rates.items() if rate is not None}
+    passes = {
+        cell: Passes(round(sum(one.total for one in found)), sum(one.size for one in found))
+        for cell, found in cells.items()
+    }
+    known = {key: rate for key, rate in rates.items() if rate is not None}
+    metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
+    unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
+    return Scores(known, unsure, passes, metrics)
 
 
 def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:

@@ -177,3 +177,61 @@ def test_an_empty_workspace_says_what_to_do(theatre: Theatre) -> None:
         assert theatre.link.requests == []
 
     theatre.perform(script)
+
+
+def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None:
+    asked: list[str] = []
+
+    def stale(name: str) -> dict[int, str]:
+        asked.append(name)
+        return {1: "prompt changed", 2: "prompt changed", 3: "user model changed"}
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(4)
+        await at_benchmarks(theatre, pilot)
+        assert "weakest" not in on_screen(pilot)
+        assert asked == []
+        await pilot.press("W")
+        assert not isinstance(pilot.app.screen, VerdictsScreen)
+
+        await theatre.judge(await theatre.play(1))
+        await theatre.tick(pilot, 6)
+        await theatre.tick(pilot)
+        assert "none: nothing failed in 1 row" in on_screen(pilot)
+        await theatre.judge(await theatre.play(2), passed=False)
+        await theatre.judge(await theatre.play(3, TARGETS[1]), passed=False)
+        await theatre.tick(pilot, 6)
+        await theatre.tick(pilot)
+        text = " ".join(on_screen(pilot).split())
+        assert "Whether an assistant keeps saying what it thinks" in text
+        assert "weakest + Keeps to what it thinks 33 % of 3 rows" in text
+        assert "stale ~ 3 conversations: prompt changed (2); user model changed (1)" in text
+        assert "next Enter watches it" in text
+        assert text.count("○") == 2
+        assert "W weakest" in text
+        await pilot.press("W")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, VerdictsScreen)
+        assert 'metric:"=m01" outcome:fail' in on_screen(pilot)
+        assert "2 of 3 judged" in on_screen(pilot)
+
+    app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
+    theatre.perform(script, app=app)
+
+
+def test_a_file_that_cannot_be_read_hides_no_rate(theatre: Theatre) -> None:
+    def stale(name: str) -> dict[int, str]:
+        raise InputError(f"{name}/benchmark.yaml, line 3: not a list")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(), passed=False)
+        await at_benchmarks(theatre, pilot)
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "line 3: not a list" in shown
+        assert "+ 0 % (" in shown
+
+    app = CrosswindApp(theatre.watch, backend=Backend(stale=stale), moment=theatre.moment)
+    theatre.perform(script, (80, 24), app)

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from engine.benchmark import Role, Speaker, Stage, State, StopReason, Track, Usage
 from engine.facts import NoteKind
 from engine.link import Command, EngineState, ModelLimit, Wait
-from engine.pipeline.standing import standings
+from engine.pipeline.standing import scores
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
 from tui.format import interval_rate
@@ -230,7 +230,7 @@ def test_the_board_gives_the_intervals_of_the_results(theatre: Theatre) -> None:
             await theatre.judge(await theatre.play(scenario), passed=scenario == 1)
         await theatre.tick(pilot, AGAIN_AFTER)
         await theatre.tick(pilot, AGAIN_AFTER)
-        known = standings(theatre.watch.reader, BENCHMARK)["steadfast", Track.POSITIVE]
+        known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
         assert interval_rate(known, Track.POSITIVE) in on_screen(pilot)
         assert "1/2" in interval_rate(known, Track.POSITIVE)
 
@@ -457,7 +457,7 @@ def test_the_end_is_summed_up_and_says_what_comes_next(theatre: Theatre) -> None
 
         assert "✓ ended" in on_screen(pilot)
         assert "1 of 4 conversations played" in on_screen(pilot)
-        known = standings(theatre.watch.reader, BENCHMARK)["steadfast", Track.POSITIVE]
+        known = scores(theatre.watch.reader, BENCHMARK).rates["steadfast", Track.POSITIVE]
         assert f"steadfast   {interval_rate(known, Track.POSITIVE)}" in on_screen(pilot)
         assert "q leaves" in on_screen(pilot)
 

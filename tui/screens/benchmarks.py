@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
@@ -23,12 +23,27 @@ from tui.screens.base import Shell, WatchingScreen, heading
 from tui.screens.dialogs import NameScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
-from tui.state.feeds import StandingFeed, Standings
+from tui.state.benchmark_summary import (
+    MetricPasses,
+    Work,
+    description_lines,
+    failures_of,
+    fitting,
+    next_line,
+    rate_whiskers,
+    stale_line,
+    weakest,
+    weakest_line,
+)
+from tui.state.feeds import BenchmarkFeed, Standings, score_feed
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Lines, OneLine
 from tui.widgets.list import Entries, Entry
+
+if TYPE_CHECKING:
+    from engine.pipeline.standing import Scores
 
 BAR: Final = 20
 
@@ -39,6 +54,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("b", "begin", "run", "do what is missing of this benchmark"),
         key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
+        key("W", "failures", "weakest", "read what failed of its weakest metric"),
         key("o", "new", "new", "make a benchmark"),
         key("e", "edit", "edit", "describe in $EDITOR what this benchmark measures"),
     ]
@@ -51,7 +67,11 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._board: Board | None = None
         self._infos: Sequence[BenchmarkInfo] | None = None
         """As they were drawn."""
-        self._standings = StandingFeed(shell.watch.reader)
+        self._scores = score_feed(shell.watch.reader)
+        self._stale = BenchmarkFeed(shell.engine.stale)
+        """Why takes that count are stale, by their `seq`."""
+        self._height = 0
+        """Lines of the detail as it was drawn."""
         self._changed = True
         self._made: str | None = None
         """A benchmark that the cursor goes to as soon as it is in the list."""
@@ -80,6 +100,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
                 return None if self._info is not None and self._is_unfinished(self._info) else ""
             case "begin_all":
                 return None if any(map(self._is_unfinished, self.watched.benchmarks)) else ""
+            case "failures":
+                return "" if self._failures is None else None
             case "edit":
                 return None if self._info is not None and self._info.definition else ""
             case _:
@@ -92,13 +114,17 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         return not at_work and any(each.done < each.total or not each.total for each in tallies)
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        self._standings.receive(facts)
+        self._scores.receive(facts)
+        self._stale.receive(facts)
         self._changed |= any(isinstance(fact, StateChanged | VerdictGiven) for fact in facts)
 
     def draw(self, board: Board | None, moment: Instant) -> None:
-        self._changed |= board != self._board or self.watched.benchmarks is not self._infos
+        if self.watched.benchmarks is not self._infos:
+            self._stale.forget_asked()
+            self._changed = True
+        self._changed |= board != self._board or self._detail.size.height != self._height
         self._board, self._infos = board, self.watched.benchmarks
-        self._ask_for_standings(moment.seconds)
+        self._ask_for_scores(moment.seconds)
         if self._changed and self.is_running:
             self._changed = False
             self._list.show([self._entry(info) for info in self.watched.benchmarks])
@@ -132,6 +158,11 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if info is not None:
             self.shell.engine.edit_benchmark(info)
 
+    def action_failures(self) -> None:
+        failures = self._failures
+        if failures is not None:
+            self.shell.navigator.open_verdicts(failures)
+
     def on_entries_opened(self, message: Entries.Opened) -> None:
         """The one that is worked on is watched live; of another one there are verdicts to read."""
         if message.key == current_benchmark(self.watched):
@@ -152,14 +183,34 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         name = self._list.cursor
         return next((info for info in self.watched.benchmarks if info.name == name), None)
 
-    def _ask_for_standings(self, seconds: float) -> None:
-        info = self._info if self.watched.described else None
-        if info is not None and self.is_mounted and self._standings.due(info.name, seconds):
-            begin(self, partial(self._read, info.name, seconds), "read")
+    @property
+    def _failures(self) -> str | None:
+        """The filter line of what failed of the weakest metric; None where nothing did."""
+        info = self._info
+        found = None if info is None else self._weakest(info)
+        if info is None or found is None or found.passed == found.scored:
+            return None
+        return failures_of(info, found.metric)
 
-    async def _read(self, name: str, seconds: float) -> None:
-        await self._standings.read(name, seconds)
+    def _weakest(self, info: BenchmarkInfo) -> MetricPasses | None:
+        found = self._scores.of(info.name)
+        return None if found is None else weakest(found, info)
+
+    def _ask_for_scores(self, seconds: float) -> None:
+        """And for what is stale, once it is known that something counts."""
+        info = self._info if self.watched.described else None
+        if info is None or not self.is_mounted:
+            return
+        if self._scores.due(info.name, seconds):
+            begin(self, partial(self._read, self._scores, info.name, seconds), "read")
+        found = self._scores.of(info.name)
+        if found is not None and found.rates and self._stale.due(info.name, seconds):
+            begin(self, partial(self._read, self._stale, info.name, seconds), "read")
+
+    async def _read(self, feed: BenchmarkFeed[Any], name: str, seconds: float) -> None:
+        await feed.read(name, seconds)
         self._draw_detail()
+        self.refresh_bindings()
 
     def _entry(self, info: BenchmarkInfo) -> Entry:
         state, ink = self._state(info)
@@ -197,41 +248,80 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_detail(self) -> None:
         width = max(self.size.width - 2, 1)
-        self._detail.show([fitted(line, width) for line in self._detail_lines(width)])
-
-    def _detail_lines(self, width: int) -> list[Line]:
+        # before it is laid out it has no height
+        self._height = self._detail.size.height
         info = self._info
         if info is None:
-            return [[Piece(text, Ink.MUTED)] for text in _NONE]
-        lines: list[Line] = [
-            _rule(one_line(info.name), one_line(info.title), width),
-            *_where(info),
-            *(_stage(stage, self._tally(info, stage)) for stage in Stage),
-            [],
-            _rule("targets", "pass rate, 95 % interval, rows", width),
+            self._detail.show([fitted([Piece(text, Ink.MUTED)], width) for text in _NONE])
+        else:
+            height = self._height or self.size.height
+            self._detail.show(fitting(self._choices(info, width), height, width))
+
+    def _choices(self, info: BenchmarkInfo, width: int) -> Iterator[list[Line]]:
+        """Its detail, each time with less around what matters."""
+        title = _rule(one_line(info.name), one_line(info.title), width)
+        summary, targets = self._summary(info, width), self._target_lines(info, width)
+        stages = [*_where(info), *(_stage(each, self._tally(info, each)) for each in Stage)]
+        for most in (6, 3, 2, 1):
+            told = [title, *description_lines(info, width, most), *summary]
+            yield [*told, [], *targets, [], *stages]
+            yield [*told, *targets, *stages]
+        yield [title, *description_lines(info, width, 1), *summary, *targets]
+
+    def _summary(self, info: BenchmarkInfo, width: int) -> list[Line]:
+        found, stale = self._weakest(info), self._stale.of(info.name) or {}
+        current = current_benchmark(self.watched) == info.name
+        where = status_of(self.watched.progress, self._board, info.name)
+        work = Work(
+            {stage: self._tally(info, stage) for stage in Stage},
+            at_work=current and not where.phase.over,
+            stale=len(stale),
+            failures=found is not None and found.passed < found.scored,
+        )
+        lines = [
+            None if found is None else weakest_line(found, width),
+            stale_line(stale),
+            next_line(info, work),
         ]
-        found, fault = self._standings.of(info.name), self._standings.fault
+        return [line for line in lines if line is not None]
+
+    def _target_lines(self, info: BenchmarkInfo, width: int) -> list[Line]:
+        scores = self._scores.of(info.name)
         name = max([8, *(cell_len(one_line(target.id)) for target in info.targets)])
-        lines += [self._target(info, each, found, min(name, 30)) for each in info.targets]
+        lines: list[Line] = [
+            _rule("targets", "pass rate, 95 % interval, rows", width),
+            *(self._target(info, each, scores, min(name, 30), width) for each in info.targets),
+        ]
         if not self.watched.described:
             lines.append([Piece(f" {READING}", Ink.MUTED)])
-        if fault is not None:
-            lines.append([Piece(f" {one_line(fault)}", Ink.BAD)])
-        return lines
+        faults = (self._scores.fault(info.name), self._stale.fault(info.name))
+        return [*lines, *([Piece(f" {one_line(fault)}", Ink.BAD)] for fault in faults if fault)]
 
     def _target(
-        self, info: BenchmarkInfo, target: TargetInfo, found: Standings | None, name: int
+        self,
+        info: BenchmarkInfo,
+        target: TargetInfo,
+        scores: Scores | None,
+        name: int,
+        width: int,
     ) -> Line:
+        found = None if scores is None else scores.rates
         progress = self.watched.progress.target(info.name, target.id)
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
-        rates = [_rate(track, found, target.id) for track in Track]
-        return [
-            Piece(" " + pad(one_line(target.id), name, middle=True) + "  ", Ink.STRONG),
-            *(Piece(pad(text, 25)) for text in rates),
-            Piece(spent, Ink.MUTED),
-        ]
+        room = (width - name - 3 - len(Track) * (_RATE_WIDTH + 2) - _SPENT) // len(Track)
+        line = [Piece(" " + pad(one_line(target.id), name, middle=True) + "  ", Ink.STRONG)]
+        for track in Track:
+            line.append(Piece(pad(_rate(track, found, target.id), _RATE_WIDTH)))
+            if room >= _LEAST_BAR:
+                bar = rate_whiskers(scores, target.id, track, min(room, _MOST_BAR))
+                line += [*bar, Piece("  ")]
+        return [*line, Piece(spent, Ink.MUTED)]
 
 
+_RATE_WIDTH: Final = 25
+_SPENT: Final = 8
+_LEAST_BAR: Final = 11
+_MOST_BAR: Final = 41
 _NONE: Final = (
     " There is no benchmark in this workspace yet.",
     " o makes one: a folder with a file in which you describe what it measures.",

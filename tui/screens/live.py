@@ -152,17 +152,17 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._asks.show(asks)
         self._strip.show(state.stages())
         if state.info is not None:
-            self._read_standings(state.info)
+            self._read_scores(state.info)
             self._targets.show(state.targets(state.info, moment.at), state.spending(state.info))
         self._blockers.show(state.blockers(width, height))
         self._draw_talk()
         self._draw_verdicts()
 
-    def _read_standings(self, info: BenchmarkInfo) -> None:
+    def _read_scores(self, info: BenchmarkInfo) -> None:
         """Where it is time to, beside the screen's loop."""
-        standings, seconds = self._state.standings, self._state.seconds
-        if self.watched.described and self.is_mounted and standings.due(info.name, seconds):
-            begin(self, partial(standings.read, info.name, seconds), "standings")
+        scores, seconds = self._state.scores, self._state.seconds
+        if self.watched.described and self.is_mounted and scores.due(info.name, seconds):
+            begin(self, partial(scores.read, info.name, seconds), "scores")
 
     def _draw_talk(self) -> None:
         pane, update = self._talk, self._state.pane()

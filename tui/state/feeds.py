@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from engine.benchmark import ConversationKey, Track
-from engine.errors import StoreError
+from engine.errors import CrosswindError
 from engine.facts import Fact, VerdictGiven
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 
 if TYPE_CHECKING:
+    from engine.pipeline.standing import Scores
     from engine.statistics.rates import Rate
 
 
@@ -104,29 +106,42 @@ Standings: TypeAlias = "Mapping[tuple[str, Track], Rate]"
 """By target and track."""
 
 
-class StandingFeed:
-    """Hears of verdicts, says when it is time to read, and keeps what was read."""
+_Found = TypeVar("_Found")
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: dict[str, Standings] = {}
+
+class BenchmarkFeed(Generic[_Found]):
+    """Hears of verdicts, says when it is time to work out anew what they say of a benchmark, and
+    keeps what was worked out."""
+
+    def __init__(self, work: Callable[[str], _Found]) -> None:
+        """`work` is done in a thread; it may raise `CrosswindError`."""
+        self._work = work
+        self._known: dict[str, _Found] = {}
         self._asked: dict[str, int] = {}
         """By benchmark: the last verdict that was known when it was asked for."""
         self._judged: dict[str, int] = {}
         """By benchmark: the last verdict."""
+        self._faults: dict[str, str] = {}
         self._asked_at = float("-inf")
         self._took = 0.0
         self._reading = False
-        self.fault: str | None = None
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
             if isinstance(fact, VerdictGiven):
                 self._judged[fact.benchmark] = fact.seq
 
-    def of(self, benchmark: str) -> Standings | None:
+    def of(self, benchmark: str) -> _Found | None:
         """None where it was not worked out yet."""
         return self._known.get(benchmark)
+
+    def fault(self, benchmark: str) -> str | None:
+        """Why it could not be worked out the last time."""
+        return self._faults.get(benchmark)
+
+    def forget_asked(self) -> None:
+        """Something else than verdicts has changed: all is due again."""
+        self._asked.clear()
 
     def due(self, benchmark: str, seconds: float) -> bool:
         """Whether to `read` now."""
@@ -139,28 +154,32 @@ class StandingFeed:
         return self._judged.get(benchmark, 0) > asked and seconds - self._asked_at >= pause
 
     async def read(self, benchmark: str, seconds: float) -> None:
-        """In a thread, since it takes a while on a large store; a fault of the store is kept in
-        `fault`."""
+        """In a thread, since it takes a while on a large store."""
         self._reading, self._asked_at = True, seconds
         self._asked[benchmark] = self._judged.get(benchmark, 0)
         began = monotonic()
         try:
-            self._known[benchmark] = await asyncio.to_thread(_read, self._reader.path, benchmark)
-            self.fault = None
-        except StoreError as error:
-            self.fault = str(error)
+            self._known[benchmark] = await asyncio.to_thread(self._work, benchmark)
+            self._faults.pop(benchmark, None)
+        except CrosswindError as error:
+            self._faults[benchmark] = str(error)
         finally:
             self._reading = False
             self._took = monotonic() - began
 
 
-def _read(store: Path, benchmark: str) -> Standings:
+def score_feed(reader: Reader) -> BenchmarkFeed[Scores]:
+    """How targets and metrics stand in its store."""
+    return BenchmarkFeed(partial(_read, reader.path))
+
+
+def _read(store: Path, benchmark: str) -> Scores:
     """By a connection of its own: in a large store it takes a while, and the watch does not wait
     for it."""
     # 10 ms that the first frame does not wait for: nothing is scored by then
-    from engine.pipeline.standing import standings
+    from engine.pipeline.standing import Scores, scores
 
     if not store.exists():
-        return {}
+        return Scores({}, (), {})
     with closing(open_reader(store)) as reader:
-        return standings(reader, benchmark)
+        return scores(reader, benchmark)

@@ -24,7 +24,7 @@ from tui.state.board import (
 )
 from tui.state.ending import awaits_verdict, end_words, stamp
 from tui.state.explanations import explain, measured, metric_behind
-from tui.state.feeds import StandingFeed, VerdictFeed
+from tui.state.feeds import Standings, VerdictFeed, score_feed
 from tui.state.follower import Follower
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
@@ -84,7 +84,7 @@ class LiveState:
         self.dialogue: Dialogue | None = None
         """What the pane shows; None where it explains something instead."""
         self.feed = VerdictFeed(watch.reader, benchmark)
-        self.standings = StandingFeed(watch.reader)
+        self.scores = score_feed(watch.reader)
         self._clock = RunClock()
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
@@ -100,7 +100,7 @@ class LiveState:
         """The subject that the pane was given last, and the version of it."""
 
     def receive(self, facts: Sequence[Fact]) -> None:
-        for folding in (self._stalls, self.standings, self.feed, self.missed):
+        for folding in (self._stalls, self.scores, self.feed, self.missed):
             if folding is not None:
                 folding.receive(facts)
         for fact in facts:
@@ -171,7 +171,7 @@ class LiveState:
         """One for each target, in the order of the benchmark; `at` is now."""
         self.target_ids = [target.id for target in info.targets]
         still = None if self.status.phase.over else self._still_for
-        known = self.standings.of(info.name) or {}
+        known = self._rates(info)
         return target_views(
             self._watch,
             info,
@@ -227,6 +227,10 @@ class LiveState:
         take = None if self.dialogue is None else self.dialogue.take
         return take is not None and take.stop_reason is not None
 
+    def _rates(self, info: BenchmarkInfo) -> Standings:
+        found = self.scores.of(info.name)
+        return {} if found is None else found.rates
+
     @property
     def _verdict_is_awaited(self) -> bool:
         if self.dialogue is None or self.status.phase.over:
@@ -242,7 +246,7 @@ class LiveState:
     def _explanation(self) -> PaneUpdate | None:
         self.dialogue = None
         info = self.info
-        known = {} if info is None else self.standings.of(info.name) or {}
+        known = {} if info is None else self._rates(info)
         # how the run stands belongs to the subject: another state is another text, read from its
         # top
         subject = self.status, None if info is None else info.name

@@ -18,6 +18,7 @@ from tui.widgets.base import LineView
 ORDER: Final = (
     "open",
     "begin",
+    "failures",
     "again",
     "next_evidence",
     "pin",

@@ -1,0 +1,152 @@
+"""What the list of benchmarks says of one: its weakest metric, what is stale, what is to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.benchmark import Metric, Stage, Track
+from engine.pipeline.standing import Cell, Passes, Scores
+from engine.progress import StateCounts
+from engine.watch import BenchmarkInfo, TargetInfo
+from tui.state.benchmark_summary import (
+    MetricPasses,
+    Work,
+    description_lines,
+    fitting,
+    next_line,
+    stale_line,
+    weakest,
+    weakest_line,
+)
+from tui.text.ink import Line, Piece, length
+
+INFO = BenchmarkInfo(
+    "steadiness",
+    "Holding steady",
+    turns=2,
+    targets=[TargetInfo(name, name, scripted=True) for name in ("one", "two")],
+    scripted=True,
+    description="Whether it holds. " * 60,
+    metrics={
+        "m01": Metric("m01", "Holds", Track.POSITIVE, ""),
+        "m02": Metric("m02", "Flatters", Track.NEGATIVE, ""),
+    },
+)
+HOLDS, FLATTERS = ("m01", Track.POSITIVE), ("m02", Track.NEGATIVE)
+
+
+def cell(target: str, metric: tuple[str, Track]) -> Cell:
+    return target, metric[1], metric[0]
+
+
+def said(line: Line | None) -> str:
+    return "" if line is None else " ".join("".join(piece.text for piece in line).split())
+
+
+def test_the_weakest_metric_is_that_of_the_lowest_rate_over_all_targets() -> None:
+    passes = {
+        cell("one", HOLDS): Passes(0, 2),
+        cell("two", HOLDS): Passes(8, 8),
+        cell("one", FLATTERS): Passes(5, 5),
+        cell("two", FLATTERS): Passes(2, 5),
+    }
+    found = weakest(Scores({}, (), passes), INFO)
+    assert found is not None
+    assert (found.metric.id, found.passed, found.scored) == ("m02", 7, 10)
+    assert said(weakest_line(found, 100)) == (
+        "weakest − Flatters 70 % of 10 rows W reads the 3 that failed"
+    )
+
+
+def test_the_name_of_the_weakest_comes_before_its_key() -> None:
+    metric = Metric("m01", "Keeps to what it thinks when it is pressed", Track.POSITIVE, "")
+    found = MetricPasses(metric, 7, 10)
+    assert said(weakest_line(found, 78)) == f"weakest + {metric.name} 70 % of 10 rows"
+    assert said(weakest_line(found, 60)).endswith("… 70 % of 10 rows")
+    for width in (78, 60, 20, 8):
+        assert length(weakest_line(found, width)) <= width
+
+
+def test_what_the_benchmark_no_longer_has_is_not_its_weakest() -> None:
+    gone = {cell("three", HOLDS): Passes(0, 9), cell("one", ("m09", Track.POSITIVE)): Passes(0, 9)}
+    assert weakest(Scores({}, (), gone), INFO) is None
+    found = weakest(Scores({}, (), {**gone, cell("one", HOLDS): Passes(4, 4)}), INFO)
+    assert found is not None
+    assert said(weakest_line(found, 78)) == "weakest none: nothing failed in 4 rows"
+
+
+def test_metrics_that_a_run_wrote_since_are_known_from_the_store() -> None:
+    scores = Scores({}, (), {cell("one", HOLDS): Passes(1, 2)}, INFO.metrics)
+    found = weakest(scores, replace(INFO, metrics={}))
+    assert found is not None
+    assert found.metric.name == "Holds"
+
+
+def test_of_two_equally_weak_the_one_with_more_rows_is_named() -> None:
+    few, many = {cell("one", HOLDS): Passes(1, 2)}, {cell("one", FLATTERS): Passes(3, 6)}
+    found = weakest(Scores({}, (), few | many), INFO)
+    assert found is not None
+    assert found.metric.id == "m02"
+
+
+def test_reasons_of_what_is_stale_are_counted() -> None:
+    assert stale_line({}) is None
+    assert said(stale_line({1: "prompt changed"})) == ("stale ~ 1 conversation: prompt changed (1)")
+    whys = ["a\x1b[2J", "b", "c", "d", "e", "b"]
+    assert said(stale_line(dict(enumerate(whys)))) == (
+        "stale ~ 6 conversations: b (2); a␛[2J (1); c (1); something else (2)"
+    )
+
+
+DONE = {stage: StateCounts(done=2) for stage in Stage}
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (Work(DONE, at_work=True, stale=3), "Enter watches it"),
+        (Work({}), "b runs it crosswind run steadiness"),
+        (
+            Work(DONE | {Stage.SIMULATE: StateCounts(done=2, failed=1)}, stale=3),
+            "5 says why 1 failed; b tries again crosswind run steadiness",
+        ),
+        (
+            Work(DONE | {Stage.SIMULATE: StateCounts(queued=2), Stage.EVALUATE: StateCounts(1, 2)}),
+            "b goes on: 2 conversations to play, 3 to judge crosswind run steadiness",
+        ),
+        (
+            Work(DONE, stale=3, failures=True),
+            "redo what is stale: crosswind run --stale steadiness",
+        ),
+        (Work(DONE, failures=True), "W reads what failed, 4 shows the results"),
+        (Work(DONE), "Enter reads the verdicts, 4 shows the results"),
+    ],
+)
+def test_what_is_to_do_next(work: Work, words: str) -> None:
+    assert said(next_line(INFO, work)) == f"next {words}"
+
+
+def test_a_new_benchmark_is_described_before_it_is_run() -> None:
+    info = replace(INFO, name="two words", definition=Path("/there/benchmark.yaml"))
+    assert said(next_line(info, Work({}))) == (
+        "next e describes what it measures, b runs it crosswind run 'two words'"
+    )
+
+
+def test_a_description_takes_no_more_lines_than_it_is_given() -> None:
+    assert said(description_lines(INFO, 300, 6)[-1]).endswith("…")
+    lines = description_lines(INFO, 60, 2)
+    assert len(lines) == 2
+    assert said(lines[1]).endswith("…")
+    assert all(length(line) <= 60 for line in lines)
+    assert description_lines(replace(INFO, description=" \n"), 60, 2) == []
+
+
+def test_what_has_no_room_gives_way() -> None:
+    choices: list[list[Line]] = [[[Piece("long")]] * size for size in (9, 5, 3)]
+    for height, rows in [(20, 9), (6, 5), (3, 3), (1, 3)]:
+        assert len(fitting(iter(choices), height, 80)) == rows
+    assert said(fitting(iter(choices), 3, 3)[0]) == "lo…"

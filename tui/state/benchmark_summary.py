@@ -1,0 +1,194 @@
+"""What the list of benchmarks says of one: what it asks, its weakest metric, what is stale, and
+what is to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rich.cells import cell_len
+
+from engine.benchmark import Metric, Stage, Track
+from engine.display import one_line, plural
+from engine.progress import StateCounts
+from engine.report.scale import RATES
+from engine.watch import BenchmarkInfo
+from tui.format import TRACK_SIGNS, percent
+from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, pad, shorten
+from tui.text.whiskers import Whiskers, whiskers
+from tui.text.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.pipeline.standing import Scores
+
+LABEL: Final = 11
+READABLE: Final = 100
+"""Cells beyond which words are hard to follow."""
+_REASONS: Final = 3
+"""More of them than these are counted together."""
+
+
+class MetricPasses(NamedTuple):
+    """Rows of one metric, over all targets of the benchmark."""
+
+    metric: Metric
+    passed: int
+    scored: int
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.scored
+
+
+def weakest(scores: Scores, info: BenchmarkInfo) -> MetricPasses | None:
+    """The metric that passes least often, of those with the same rate the one with most rows.
+    What the benchmark no longer has counts for nothing; None before anything else is scored."""
+    # those that a run has written since the benchmark was read stand in the store alone
+    metrics = info.metrics or scores.metrics
+    targets = {target.id for target in info.targets}
+    passed: Counter[str] = Counter()
+    scored: Counter[str] = Counter()
+    for (target, _track, metric_id), found in scores.passes.items():
+        if target in targets and metric_id in metrics:
+            passed[metric_id] += found.passed
+            scored[metric_id] += found.scored
+    tallies = [MetricPasses(metrics[each], passed[each], scored[each]) for each in scored]
+    return min(tallies, key=lambda one: (one.rate, -one.scored, one.metric.id), default=None)
+
+
+def failures_of(info: BenchmarkInfo, metric: Metric) -> str:
+    """The filter line of what failed of it."""
+    return f'benchmark:"={info.name}" metric:"={metric.id}" outcome:fail'
+
+
+def description_lines(info: BenchmarkInfo, width: int, most: int) -> list[Line]:
+    """Its first `most` lines."""
+    words = one_line(info.description, most * READABLE * 2)
+    if not words:
+        return []
+    room = max(min(width - 2, READABLE), 8)
+    rows = wrap(words, room)
+    lines = [words[row.start : row.end] for row in rows[:most]]
+    if len(rows) > most:
+        lines[-1] = shorten(words[rows[most - 1].start :], room)
+    return [[Piece(" "), Piece(line)] for line in lines]
+
+
+def weakest_line(found: MetricPasses, width: int) -> Line:
+    """Its name and how often it passes; where nothing failed, that."""
+    if found.passed == found.scored:
+        words = f"none: nothing failed in {plural(found.scored, 'row')}"
+        return [*_label("weakest"), Piece(words, Ink.GOOD)]
+    failed = found.scored - found.passed
+    rate = Piece(f"   {percent(found.rate)} % of {plural(found.scored, 'row')}")
+    read = Piece(f"   W reads the {failed:,} that failed", Ink.ACCENT)
+    sign = Piece(f"{TRACK_SIGNS[found.metric.track]} ", Ink.MUTED)
+    head = [*_label("weakest"), sign]
+    name = one_line(found.metric.name)
+    # the key is in the footer, too: it gives way to the name
+    told = [rate, read] if length([*head, rate, read]) + cell_len(name) <= width else [rate]
+    room = max(width - length([*head, *told]), MEANINGFUL)
+    return fitted([*head, Piece(shorten(name, room), Ink.STRONG), *told], width)
+
+
+def stale_line(stale: Mapping[int, str]) -> Line | None:
+    """How many of the conversations that count are stale, and why; None where none is."""
+    if not stale:
+        return None
+    whys = Counter(stale.values()).most_common()
+    words = [f"{one_line(why)} ({count:,})" for why, count in whys[:_REASONS]]
+    rest = sum(count for _why, count in whys[_REASONS:])
+    if rest:
+        words.append(f"something else ({rest:,})")
+    count = Piece(f"~ {plural(len(stale), 'conversation')}: ", Ink.WARN)
+    return [*_label("stale"), count, Piece("; ".join(words))]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How far a benchmark is."""
+
+    tallies: Mapping[Stage, StateCounts]
+    at_work: bool = False
+    """Whether a run is busy with it."""
+    stale: int = 0
+    """Conversations."""
+    failures: bool = False
+    """Whether `W` has something to read."""
+
+
+def next_line(info: BenchmarkInfo, work: Work) -> Line:
+    """What is to do, by a key and, in the workspace's folder, by a command."""
+    words, command = _next(info, work)
+    line = [*_label("next"), Piece(words)]
+    if command:
+        line.append(Piece(f"   {shlex.join([*command, one_line(info.name)])}", Ink.MUTED))
+    return line
+
+
+_RUN: Final = ("crosswind", "run")
+
+
+def _next(info: BenchmarkInfo, work: Work) -> tuple[str, Sequence[str]]:
+    """In words, and the command that is given its name."""
+    failed = sum(tally.failed for tally in work.tallies.values())
+    if work.at_work:
+        return "Enter watches it", ()
+    if not any(tally.total for tally in work.tallies.values()):
+        made = "" if info.definition is None else "e describes what it measures, "
+        return f"{made}b runs it", _RUN
+    if failed:
+        return f"5 says why {failed:,} failed; b tries again", _RUN
+    if left := ", ".join(_left(work.tallies)):
+        return f"b goes on: {left}", _RUN
+    if work.stale:
+        return "redo what is stale:", (*_RUN, "--stale")
+    read = "W reads what failed, " if work.failures else "Enter reads the verdicts, "
+    return f"{read}4 shows the results", ()
+
+
+_TO_DO: Final = {
+    Stage.GEN_METRICS: "to write",
+    Stage.GEN_SCENARIOS: "to write",
+    Stage.SIMULATE: "to play",
+    Stage.EVALUATE: "to judge",
+    Stage.AGGREGATE: "to add up",
+}
+_NOUNS: Final = {
+    Stage.GEN_METRICS: "metric",
+    Stage.GEN_SCENARIOS: "scenario",
+    Stage.SIMULATE: "conversation",
+}
+
+
+def _left(tallies: Mapping[Stage, StateCounts]) -> Iterator[str]:
+    for stage, tally in tallies.items():
+        left = tally.total - tally.done
+        if left:
+            count = plural(left, _NOUNS[stage]) if stage in _NOUNS else f"{left:,}"
+            yield f"{count} {_TO_DO[stage]}"
+
+
+def rate_whiskers(scores: Scores | None, target: str, track: Track, width: int) -> Line:
+    """Hollow where it rests on too few base scenarios, as in Results."""
+    rate = None if scores is None else scores.rates.get((target, track))
+    if scores is None or rate is None:
+        return [Piece(" " * width)]
+    sure = (target, track) not in scores.unsure
+    return whiskers(Whiskers(rate.rate, rate.interval.low, rate.interval.high, sure), RATES, width)
+
+
+def _label(word: str) -> list[Piece]:
+    return [Piece(" " + pad(word, LABEL), Ink.MUTED)]
+
+
+def fitting(choices: Iterator[list[Line]], height: int, width: int) -> list[Line]:
+    """The first that has room, else the last; each says less than the one before."""
+    lines: list[Line] = []
+    for lines in choices:
+        if len(lines) <= height:
+            break
+    return [fitted(line, width) for line in lines]
