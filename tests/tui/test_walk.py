@@ -100,5 +100,5 @@ def test_from_a_paused_run_to_a_verdict_that_was_doubted_and_the_figures_after_i
         one.press("y", "Nothing has failed")
         one.press("3", " of 24 judged")
 
-        one.press("i", "id, or its beginning")
+        one.press("i", "an id, or any part")
         one.press("m01_s001_v01__holds\r", "m01_s001_v01__holds", "because")

@@ -75,6 +75,7 @@ ORDER = Order(
     only={"b": frozenset({"m01"})},
     evaluator="another",
     quote=QUOTE,
+    replay=True,
 )
 REQUEST = Request(
     Command.RUN,
