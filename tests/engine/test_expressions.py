@@ -27,6 +27,7 @@ from engine.stages.evaluate import Judgement
 from engine.stages.partial_json import LOOKED_AT, StringField
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
+from engine.user_audit import LONGEST as LONGEST_AUDITED
 from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_inputs
 from tui.state.filters import LONGEST as LONGEST_FILTER
 from tui.text.blocks import LONG_LINE
@@ -59,6 +60,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.stages.partial_json._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
+    "engine.user_audit": LONGEST_AUDITED,
     "tui.services.display._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "tui.state.filters": LONGEST_FILTER,
     "tui.results.text": NAME_LENGTH,
@@ -68,8 +70,12 @@ AT_MOST: Final[Mapping[str, int]] = {
 }
 """What cuts a text before it is looked through; all else may be given a megabyte. The longer of two
 names that fit counts."""
-OWN: Final = ("engine.config.", "engine.providers.endpoint", "engine.providers.protocols.openai ")
-"""Looks through what the user wrote into the configuration, or what stands in the code."""
+OWN: Final = (
+    *("engine.config.", "engine.providers.endpoint", "engine.providers.protocols.openai "),
+    "tui.text.plot._CODES",
+)
+"""Looks through what the user wrote into the configuration, or what stands in the code, or what a
+library of ours has drawn."""
 
 
 def longest_text(key: str) -> int:
