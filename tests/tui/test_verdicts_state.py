@@ -22,8 +22,9 @@ def text(line: Line) -> str:
 def read(theatre: Theatre, state: VerdictsState) -> list[int]:
     """What the screen does to find the rows: which they are."""
     browser = Browser(theatre.watch.reader)
-    total = browser.count() if state.must_count else None
-    state.find(browser.find(state.wanted, state.sorting), total, browser.longest_id())
+    found = browser.find(state.wanted, state.sorting)
+    total = browser.count() if state.must_count(found) else None
+    state.find(found, total, browser.longest_id())
     return [] if state.found is None else list(state.found.takes)
 
 
@@ -95,6 +96,25 @@ def test_it_looks_once_for_each_that_was_told_of_and_not_too_often(theatre: Thea
         assert state.begin_look(50.0) is None  # one is going on
         state.fail(OSError("the disk is gone"))
         assert text(state.filter_words([])) == " the disk is gone"
+
+    asyncio.run(script())
+
+
+def test_what_was_judged_before_a_filter_was_read_anew_is_in_the_total(theatre: Theatre) -> None:
+    async def script() -> None:
+        state = VerdictsState()
+        await theatre.prepare(3)
+        await theatre.judge(await theatre.play(1))
+        read(theatre, state)
+        state.want(parse("out:pass"))
+        read(theatre, state)
+        assert text(state.header()) == "1 of 1 judged"
+
+        # whoever comes back from another screen reads at once: no look finds these verdicts first
+        await theatre.judge(await theatre.play(2), passed=False)
+        state.receive(theatre.watch.poll())
+        read(theatre, state)
+        assert text(state.header()) == "1 of 2 judged"
 
     asyncio.run(script())
 

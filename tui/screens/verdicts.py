@@ -320,7 +320,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             if begin_at is not None:
                 takes = await asyncio.to_thread(browser.takes_that_count, [begin_at])
                 back_to = takes.get(begin_at)
-            total = await asyncio.to_thread(browser.count) if state.must_count else None
+            must_count = state.must_count(found)
+            total = await asyncio.to_thread(browser.count) if must_count else None
             longest = await asyncio.to_thread(browser.longest_id)
         except StoreError as error:
             state.fail(error)

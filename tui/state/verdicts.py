@@ -97,10 +97,9 @@ class VerdictsState:
         before, self.wanted = self.wanted, wanted
         return wanted != before
 
-    @property
-    def must_count(self) -> bool:
-        """Whether the total is to be counted: what a filter finds says nothing of it."""
-        return bool(self.wanted) and (self.total is None or bool(self.unseen))
+    def must_count(self, found: FilterResult) -> bool:
+        """Whether the total is to be counted: what a filter found says nothing of it."""
+        return bool(self.wanted) and (self.total is None or found.through > self._through)
 
     def find(self, found: FilterResult, total: int | None, longest_id: int) -> None:
         """What the store holds by now; `total` where it was counted, `longest_id` in cells."""
