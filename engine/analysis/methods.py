@@ -33,6 +33,13 @@ RATES: Final = (
     "deff = 1 + (m′ − 1)ρ (Kish 1965), m′ being the size-weighted mean number of rows of a base "
     "scenario and ρ their intra-class correlation, pooled over the run"
 )
+NEW_METRICS: Final = (
+    "The interval “for new metrics” is that of metrics drawn from many like these, each being one "
+    "cluster: Wilson's with Student's t on M − 1 degrees of freedom, M being the metrics of the "
+    "track, and n_e = p(1 − p) / max(V_M, V / 2), where V_M is the variance of the mean over "
+    "metrics, with M / (M − 1), plus 0.1((p − ½) / M)², and V is that of the rate above; where all "
+    "rows pass or all fail, n_e is at most M"
+)
 COMPARING: Final = (
     "Targets are compared on the scenarios that both were judged on, each with its rate over "
     "samples: the mean difference, with Student's t and a standard error over base scenarios about "
@@ -196,6 +203,8 @@ def _formulas(analysis: Analysis) -> list[str]:
     known = analysis.correlation
     here = f"= {coefficient(known)} here" if known is not None else f"unknown here, {_ONE_ROW}"
     said = [f"{RATES} (ρ {here})."]
+    if any(found for one in analysis.targets for found in one.new_metrics.values()):
+        said.append(f"{NEW_METRICS}.")
     family = analysis.family
     if family.size:
         shares = ", ".join(f"{share * ERROR_RATE:g} to {part}" for part, share in SHARES.items())

@@ -8,14 +8,16 @@ from math import sqrt
 
 import pytest
 
-from engine.analysis.methods import AGREEMENT, COMPARING, RATES, methods
+from engine.analysis.figures import MetricInfo
+from engine.analysis.methods import AGREEMENT, COMPARING, NEW_METRICS, RATES, methods
 from engine.analysis.provenance import Provenance
+from engine.benchmark import Track
 from engine.statistics import paired
 from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster
 from engine.statistics.distributions import critical, wilson
-from engine.statistics.rates import metric_rate
-from tests.engine.stages.verdicts import analysed, outcomes
+from engine.statistics.rates import benchmark_rate, metric_rate, new_metrics_rate
+from tests.engine.stages.verdicts import METRICS, analysed, outcomes
 
 MADE = Provenance(
     version="1.2.3",
@@ -101,6 +103,33 @@ def test_the_effective_number_of_a_metric_is_what_the_sentence_says() -> None:
     assert always.effective == pytest.approx(rows / deff)
     for said in ("f + max(f, 4) degrees", "the latter 4 for each metric", "plus ¼((p − ½) / B)²"):
         assert said in RATES
+
+
+def test_the_interval_for_new_metrics_is_what_the_sentence_says() -> None:
+    metrics = [[Cluster.passing(passed, 4) for passed in each] for each in ((4, 3), (1, 3), (2, 0))]
+    found, within = new_metrics_rate(metrics, 0.2), benchmark_rate(metrics, 0.2)
+    assert found is not None
+    assert within is not None
+    p, count = found.rate, len(metrics)
+    over = _spread([Cluster.passing(round(sum(one.total for one in each)), 8) for each in metrics])
+    own = over + 0.1 * ((p - 0.5) / count) ** 2
+    assert found.effective == pytest.approx(
+        p * (1 - p) / max(own, p * (1 - p) / within.effective / 2)
+    )
+    assert found.interval == wilson(p, found.effective, critical(count - 1))
+    always = new_metrics_rate([[Cluster.passing(4, 4)] * 6] * 3, 0.2)
+    assert always is not None
+    assert always.effective == 3
+    for said in ("on M − 1 degrees", "max(V_M, V / 2)", "plus 0.1((p − ½) / M)²", "at most M"):
+        assert said in NEW_METRICS
+
+
+def test_it_is_said_only_where_there_is_such_an_interval() -> None:
+    one = outcomes({"holds": "++ +- ++"})
+    assert NEW_METRICS not in methods(analysed(one))[2]
+    another = MetricInfo("m03", "Says what it costs", Track.POSITIVE)
+    two = [*one, *outcomes({"holds": "+- +- --"}, metric=another)]
+    assert NEW_METRICS in methods(analysed(two, metrics=[METRICS[0], another]))[2]
 
 
 def test_the_weights_in_a_difference_are_those_that_the_sentence_says() -> None:
