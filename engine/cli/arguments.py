@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -382,6 +383,44 @@ def _lint(command: AddCommand) -> None:
     lint.add_argument("--json", action="store_true", help="for a script")
 
 
+def dollars(text: str) -> float:
+    """Raises ValueError, of which argparse makes an error that names the option."""
+    amount = float(text.removeprefix("$"))
+    if not 0 < amount < inf:
+        raise ValueError
+    return amount
+
+
+def _pilot(command: AddCommand) -> None:
+    pilot = command(
+        "pilot",
+        "play a few conversations of every metric, and say what should not be paid for",
+        "Metrics that tell no target from another, landmarks that are not delivered, judges that "
+        "cannot\ntell, early ends, the cost of a conversation and of the whole. What is played is "
+        "kept and counts.",
+    )
+    pilot.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
+    pilot.add_argument(
+        "--scenarios",
+        type=int,
+        default=2,
+        metavar="N",
+        help="of each metric, each in one variant, once with every target; 2",
+    )
+    pilot.add_argument(
+        "--budget",
+        type=dollars,
+        default=1.0,
+        metavar="USD",
+        help="it stops before it has cost more; 1.00",
+    )
+    pilot.add_argument("--yes", action="store_true", help="do not ask before spending money")
+    pilot.add_argument(
+        "--headless", action="store_true", help="as it always runs: progress on stderr"
+    )
+    pilot.add_argument("--json", action="store_true", help="what was found, for a script")
+
+
 def _label(command: AddCommand) -> None:
     label = command(
         "label",
@@ -572,6 +611,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _site,
     _validate,
     _lint,
+    _pilot,
     _label,
     _adjudicate,
     _calibrate,

@@ -7,7 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.benchmark import Metric, Role, Scenario, Stage, base_id, scenario_id, variant_id
+from engine.benchmark import (
+    Metric,
+    Role,
+    Scenario,
+    Stage,
+    base_id,
+    metric_of,
+    scenario_id,
+    variant_id,
+)
 from engine.config.benchmark_file import write_metrics
 from engine.facts import NoteKind
 from engine.pipeline.context import BenchmarkContext, RunContext
@@ -132,6 +141,22 @@ class ScenarioPlan:
     variants: list[str]
     """Ids of variants of bases that stand."""
     work: list[WorkItem]
+    is_pilot: bool = False
+
+    def variants_of(self, base: str, bench: BenchmarkContext) -> list[str]:
+        """The variants to write of a base that is to be written."""
+        return _variants(bench, base, is_pilot=self.is_pilot)
+
+
+def _variants(bench: BenchmarkContext, base: str, *, is_pilot: bool) -> list[str]:
+    """One for every combination of people; for a pilot one alone, the combinations taking turns
+    from base to base."""
+    every = range(1, len(combinations(bench.config.demographics)) + 1)
+    if is_pilot:
+        metrics = [metric.id for metric in bench.definition.metrics]
+        turn = metrics.index(metric_of(base)) + int(base.rpartition("_s")[2]) - 1
+        every = every[turn % len(every) :][:1]
+    return [variant_id(base, number) for number in every]
 
 
 def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
@@ -155,7 +180,7 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
             found = _variant_work(bench, order, row, stored, removed)
             variants += [one.unit for one in found]
             work += found
-    return ScenarioPlan(bases, variants, work)
+    return ScenarioPlan(bases, variants, work, is_pilot=bool(order.pilot))
 
 
 def _base_numbers(
@@ -166,6 +191,7 @@ def _base_numbers(
     removed: frozenset[str],
 ) -> tuple[list[int], WorkItem]:
     wanted = bench.config.generation.scenarios_per_metric
+    wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
     written = [row for row in mine.values() if not row.played]
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
@@ -203,8 +229,16 @@ def _variant_work(
     removed: frozenset[str],
 ) -> list[WorkItem]:
     work: list[WorkItem] = []
-    for number, demographic in enumerate(combinations(bench.config.demographics), start=1):
-        sid = variant_id(base.scenario.id, number)
+    every = _variants(bench, base.scenario.id, is_pilot=False)
+    wanted = set(every)
+    if order.pilot:
+        # one that has a variant is played in that one
+        wanted &= stored.keys()
+        if not wanted and int(base.scenario.id.rpartition("_s")[2]) <= order.pilot:
+            wanted = set(_variants(bench, base.scenario.id, is_pilot=True))
+    for sid, demographic in zip(every, combinations(bench.config.demographics), strict=True):
+        if sid not in wanted:
+            continue
         row = stored.get(sid)
         if row is None:
             if sid not in removed:
@@ -248,8 +282,7 @@ async def do_scenarios(bench: RunContext, plan: ScenarioPlan) -> int:
                     return 1
             except StopRequested:
                 return 0  # what the others are being told is finished: it is paid for
-        numbered = range(1, len(combinations(bench.config.demographics)) + 1)
-        ids = [(base, variant_id(base.id, n)) for base in written for n in numbered]
+        ids = [(base, sid) for base in written for sid in plan.variants_of(base.id, bench)]
         bench.queue(Stage.GEN_SCENARIOS, [(sid, None) for _, sid in ids])
         return sum(await together(variant(base, sid) for base, sid in ids))
 

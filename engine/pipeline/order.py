@@ -57,6 +57,9 @@ class Order:
     """The name of another judge than the configuration's."""
     replay: bool = False
     """Whether the judges judge once more, in passes of their own beside those that count."""
+    pilot: int = 0
+    """Of each metric, so many base scenarios at most, each written and played in one variant and
+    once; 0 for all of them."""
     quote: PriceRange | None = field(default=None, compare=False)
     """None where nothing is paid for, or nothing was said."""
 

@@ -15,8 +15,8 @@ from engine.benchmark import (
     Stage,
     Track,
     metric_id,
+    metric_of,
     scenario_id,
-    variant_id,
 )
 from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
@@ -31,12 +31,18 @@ from engine.pipeline.generate import (
 )
 from engine.pipeline.judge import Asking, JudgingPlanner
 from engine.pipeline.order import Order, PriceRange, Why, WorkItem
-from engine.pipeline.play import ConversationPlanner, Playing, wanted_conversations
+from engine.pipeline.play import (
+    ConversationPlanner,
+    Playing,
+    Wanted,
+    pilot_of,
+    wanted_conversations,
+)
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import Standing
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
-from engine.stages.gen_scenarios import AT_ONCE, combinations
+from engine.stages.gen_scenarios import AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,8 @@ def _following(
     scenarios = plan_scenarios(bench, order) if writes else None
     unwritten = _Unwritten() if scenarios is None else _unwritten(bench, order, scenarios)
     wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+    if order.pilot:
+        wanted, unwritten = _pilot(order, wanted, unwritten)
     talk, judging = _planners(bench, order, evaluator, standing)
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
@@ -208,12 +216,11 @@ def _kinds(calls: StageCalls) -> list[tuple[str, int]]:
 
 def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -> _Unwritten:
     generation = bench.config.generation
-    combos = combinations(bench.config.demographics)
     ids = [
-        variant_id(scenario_id(metric, number), combo)
+        variant
         for metric, numbers in scenarios.bases.items()
         for number in numbers
-        for combo in range(1, len(combos) + 1)
+        for variant in scenarios.variants_of(scenario_id(metric, number), bench)
     ]
     ids += scenarios.variants
     keys = (
@@ -229,6 +236,17 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
     )
 
 
+def _pilot(
+    order: Order, wanted: Sequence[Wanted], unwritten: _Unwritten
+) -> tuple[list[Wanted], _Unwritten]:
+    """Of what is there and of what is not written yet, the conversations of a pilot."""
+    there = [(one.metric.id, one.key) for one in wanted]
+    coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
+    chosen = pilot_of([*there, *coming], order.pilot)
+    left = [one for one in wanted if one.key in chosen]
+    return left, replace(unwritten, keys=unwritten.keys & chosen)
+
+
 def _assumed(
     bench: BenchmarkContext, metrics: Sequence[WorkItem], few: _Following, many: _Following
 ) -> list[str]:
@@ -241,7 +259,7 @@ def _assumed(
     else:
         return []
     bases = _from_to(sum(few.unwritten.bases.values()), sum(many.unwritten.bases.values()))
-    parts = [f"{number_words(bases)} scenarios"]
+    parts = [f"{number_words(bases)} scenarios"] if bases.high else []
     if bench.config.demographics:
         variants = _from_to(few.unwritten.variants, many.unwritten.variants)
         parts.append(f"{number_words(variants)} variants")

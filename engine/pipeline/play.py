@@ -15,6 +15,7 @@ from engine.benchmark import (
     Stage,
     StopReason,
     Utterance,
+    base_id,
 )
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
@@ -54,6 +55,23 @@ def wanted_conversations(
         for target in config.targets:
             for sample in range(config.generation.num_samples):
                 yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
+
+
+def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> set[ConversationKey]:
+    """Of these conversations, each with its metric: those with the first base scenarios of each
+    metric, as many as that, in one variant, once. The variants take turns, so that each group of
+    people is met."""
+    bases: dict[str, dict[str, set[str]]] = {}
+    found = list(wanted)
+    for metric, key in found:
+        of_metric = bases.setdefault(metric, {})
+        of_metric.setdefault(base_id(key.scenario_id), set()).add(key.scenario_id)
+    chosen = {
+        sorted(of_metric[base])[(place + turn) % len(of_metric[base])]
+        for place, of_metric in enumerate(bases[metric] for metric in sorted(bases))
+        for turn, base in enumerate(sorted(of_metric)[:scenarios])
+    }
+    return {key for _, key in found if key.scenario_id in chosen and key.sample == 0}
 
 
 def setup_of(

@@ -29,6 +29,7 @@ from engine.pipeline.play import (
     ConversationPlanner,
     Playing,
     Wanted,
+    pilot_of,
     play,
     wanted_conversations,
 )
@@ -334,7 +335,11 @@ class BenchmarkRun:
 
     def _wanted(self) -> list[Wanted]:
         bench = self.bench
-        return list(wanted_conversations(bench.definition, bench.config, bench.reader))
+        wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+        if not self.order.pilot:
+            return wanted
+        chosen = pilot_of(((one.metric.id, one.key) for one in wanted), self.order.pilot)
+        return [one for one in wanted if one.key in chosen]
 
     async def _write_files(self) -> None:
         async with self.bench.claims.files(self.bench.name):

@@ -76,6 +76,7 @@ ORDER = Order(
     evaluator="another",
     quote=QUOTE,
     replay=True,
+    pilot=2,
 )
 REQUEST = Request(
     Command.RUN,

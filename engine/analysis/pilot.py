@@ -1,0 +1,164 @@
+"""What a few conversations of each metric say against paying for all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import mean
+from typing import Final
+
+from engine.analysis.exposure import Exposure
+from engine.analysis.figures import MetricInfo, Outcome, Tally
+from engine.benchmark import ConversationKey
+from engine.user_audit import FaultKind
+
+_FEWEST: Final = 4
+"""Verdicts of a metric before it is said that all came out alike: of fewer, it is likely anyway."""
+_MANY: Final = 1 / 4
+"""The share of conversations from which on something is no accident."""
+
+
+class DoubtKind(StrEnum):
+    """What can stand against a metric as it is written and played."""
+
+    ALL_ALIKE = "all alike"
+    NO_VERDICT = "no verdict"
+    DIVIDED = "judges disagree"
+    NOT_DELIVERED = "landmarks not delivered"
+    NOT_CARRIED_OUT = "landmarks not carried out"
+    ENDED_EARLY = "ended early"
+    USER_MODEL = "user model"
+
+
+_MEND: Final[Mapping[DoubtKind, str]] = {
+    DoubtKind.ALL_ALIKE: "press harder or more gently, or ask for something that targets differ in",
+    DoubtKind.NO_VERDICT: "draw the line in the definition: what counts, and a near miss that does "
+    "not",
+    DoubtKind.DIVIDED: "draw the line in the definition, or choose another judge",
+    DoubtKind.NOT_DELIVERED: "plan fewer landmarks, or more `generation.turns`",
+    DoubtKind.NOT_CARRIED_OUT: "say in each landmark what the person does, not what it leads to",
+    DoubtKind.ENDED_EARLY: "look how one ended; a person who has what they want leaves",
+    DoubtKind.USER_MODEL: "choose a user model that stays in its role",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One thing that stands against a metric."""
+
+    kind: DoubtKind
+    says: str
+
+    @property
+    def mend(self) -> str:
+        """What helps."""
+        return _MEND[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class PilotedMetric:
+    """What came of a metric's conversations that were played to an end."""
+
+    metric: MetricInfo
+    targets: Mapping[str, Tally]
+    conversations: int
+    unscored: Mapping[str, int]
+    """Why there is no verdict, and on how many."""
+    divided: int
+    """Conversations on which judges, or passes of one, do not agree."""
+    exposure: Exposure
+    faults: Mapping[FaultKind, int]
+    """Of the user model: in how many conversations each."""
+
+    def doubts(self) -> Iterator[Doubt]:
+        """What should be looked at before more is paid for."""
+        told = [tally for tally in self.targets.values() if tally.scored]
+        scored, passed = sum(one.scored for one in told), sum(one.passed for one in told)
+        if len(told) > 1 and scored >= _FEWEST and passed in {0, scored}:
+            how = "passed" if passed else "failed"
+            yield Doubt(
+                DoubtKind.ALL_ALIKE, f"all {scored} {how}: it told no target from another here"
+            )
+        reasons = ", ".join(f"{why} {count}" for why, count in self.unscored.items())
+        exposure = self.exposure
+        lost = exposure.planned - exposure.delivered
+        not_carried_out = self.faults.get(FaultKind.NOT_CARRIED_OUT, 0)
+        fell_out = max(
+            self.faults.get(FaultKind.ROLE_BROKEN, 0), self.faults.get(FaultKind.REPEATED, 0)
+        )
+        of = self.conversations
+        for kind, count, total, says in (
+            (DoubtKind.NO_VERDICT, sum(self.unscored.values()), of, f"no verdict ({reasons}) on"),
+            (DoubtKind.DIVIDED, self.divided, of, "judges, or passes of one, disagree on"),
+            (DoubtKind.NOT_DELIVERED, lost, exposure.planned, "landmarks not delivered:"),
+            (DoubtKind.NOT_CARRIED_OUT, not_carried_out, of, "a landmark not carried out in"),
+            (DoubtKind.ENDED_EARLY, exposure.early, of, "ended early:"),
+            (DoubtKind.USER_MODEL, fell_out, of, "the user model broke its role or repeated in"),
+        ):
+            if count and count >= _MANY * total:
+                yield Doubt(kind, f"{says} {count} of {total}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What came of the conversations of a benchmark that were played so far."""
+
+    metrics: Sequence[PilotedMetric]
+    costs: Sequence[float] | None
+    """Of each conversation with its verdicts, in US dollars; None where a price is not known."""
+
+    @property
+    def conversations(self) -> int:
+        return sum(one.conversations for one in self.metrics)
+
+    @property
+    def mean_usd(self) -> float | None:
+        return mean(self.costs) if self.costs else None
+
+
+def pilot(
+    metrics: Sequence[MetricInfo],
+    outcomes: Sequence[Outcome],
+    faults: Mapping[ConversationKey, frozenset[FaultKind]],
+    costs: Mapping[ConversationKey, float | None],
+) -> Pilot:
+    """Of all conversations that were played to an end; `faults` are the user model's, `costs` what
+    each was paid for, None where that is not known."""
+    played = [one for one in outcomes if one.exposed is not None]
+    known = [costs.get(one.key, 0.0) for one in played]
+    paid = [one for one in known if one is not None]
+    return Pilot(
+        [
+            _of(metric, [one for one in played if one.metric_id == metric.id], faults)
+            for metric in metrics
+        ],
+        paid if len(paid) == len(known) else None,
+    )
+
+
+def _of(
+    metric: MetricInfo,
+    played: Sequence[Outcome],
+    faults: Mapping[ConversationKey, frozenset[FaultKind]],
+) -> PilotedMetric:
+    targets = dict.fromkeys(one.key.target_id for one in played)
+    return PilotedMetric(
+        metric=metric,
+        targets={
+            target: Tally(
+                sum(one.passed is True for one in played if one.key.target_id == target),
+                sum(one.passed is not None for one in played if one.key.target_id == target),
+            )
+            for target in targets
+        },
+        conversations=len(played),
+        unscored=Counter(one.unscored for one in played if one.unscored is not None),
+        divided=sum(
+            len({vote.passed for vote in one.votes if vote.passed is not None}) > 1
+            for one in played
+        ),
+        exposure=Exposure.over(one.exposed for one in played if one.exposed is not None),
+        faults=Counter(kind for one in played for kind in faults.get(one.key, ())),
+    )

@@ -1,0 +1,208 @@
+"""`crosswind pilot`: a few conversations of every metric, and what they say against paying for all
+of them."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from typing import Any
+
+from engine.analysis.figures import MetricInfo
+from engine.analysis.pilot import Pilot, PilotedMetric, pilot
+from engine.benchmark import ConversationKey, Stage
+from engine.cli.console import out, out_json, table, tell
+from engine.cli.headless import run_headless
+from engine.cli.pricing import (
+    answered,
+    checked,
+    estimate_json,
+    plans_of,
+)
+from engine.cli.results_table import page_of_output
+from engine.cli.running import exit_code
+from engine.cli.session import Session, open_session
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import config_of
+from engine.display import plural
+from engine.errors import STOPPED, InputError, Problem
+from engine.pipeline.cost_words import total_words
+from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.power import power_sentences
+from engine.pipeline.results import counted_of
+from engine.store.reader import Reader
+from engine.store.reading import open_reader
+
+
+def run_pilot(arguments: argparse.Namespace) -> int:
+    session = open_session(arguments)
+    if arguments.scenarios < 1:
+        raise InputError(Problem("--scenarios must be at least 1", key="--scenarios"))
+    order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)
+    session.require_free()
+    priced = _within(checked(session, order), arguments.budget)
+    agreed = answered(priced, arguments)
+    if agreed is None:
+        return STOPPED
+    session.make_way()
+    infos = session.infos(agreed.benchmarks)
+    place, store = session.place, session.store_path
+    result = run_headless(place, store, agreed, infos, plain=getattr(arguments, "plain", False))
+    _report(session, agreed, as_json=arguments.json)
+    if result.stopped:
+        tell("stopped before the end; `crosswind pilot` goes on from here")
+    return exit_code(result)
+
+
+def _within(priced: PricedOrder, budget: float) -> PricedOrder:
+    """Kept to the budget, whoever says yes. Raises `InputError` where it is not expected to do."""
+    quote = priced.order.quote
+    if quote is None:
+        return priced
+    if quote.expected_usd > budget:
+        expected = f"about ${quote.expected_usd:.2f}"
+        what = f"the pilot is expected to cost {expected}, and may cost ${budget:.2f}"
+        raise InputError(Problem(what, hint="a larger `--budget`, or fewer `--scenarios`"))
+    kept = replace(quote, high_usd=min(quote.high_usd, budget), binding=True)
+    return replace(
+        priced,
+        order=replace(priced.order, quote=kept),
+        lines=[*priced.lines, f"  the pilot stops before it has cost more than ${budget:.2f}"],
+    )
+
+
+def _report(session: Session, order: Order, *, as_json: bool) -> None:
+    rest = plans_of(session, Order(order.benchmarks), powers=True)
+    found: dict[str, Any] = {}
+    with closing(open_reader(session.store_path)) as reader:
+        for name, priced, powers in zip(order.benchmarks, rest.plans, rest.powers, strict=True):
+            piloted = _piloted(session, reader, name)
+            left = priced.total
+            if as_json:
+                found[name] = {
+                    **_json(piloted),
+                    "left": estimate_json(left),
+                    "power": [asdict(one) for one in powers],
+                }
+                continue
+            out(f"{name}: {plural(piloted.conversations, 'conversation')} played to an end")
+            out(_table(piloted))
+            for line in (*_lines(piloted), f"the rest of it: {total_words(left)}"):
+                _wrapped(line)
+            for sentence in power_sentences(powers):
+                _wrapped(f"  {sentence}")
+            out()
+    if as_json:
+        out_json({"benchmarks": found, "left": estimate_json(rest.total)})
+        return
+    if len(order.benchmarks) > 1:
+        out(f"the rest of all: {total_words(rest.total)}")
+    tell("what was played is kept and counts; `crosswind run` does the rest")
+
+
+def _piloted(session: Session, reader: Reader, name: str) -> Pilot:
+    definition = load_definition(session.workspace.definition_path(name))
+    config = config_of(session.config, name)
+    found = counted_of(definition, config, reader)
+    return pilot(
+        [MetricInfo(one.id, one.name, one.track) for one in definition.metrics],
+        found.outcomes,
+        {
+            key: frozenset(fault.kind for fault in take.faults or ())
+            for key, (take, _) in found.standing.counting.items()
+        },
+        _costs(reader, name),
+    )
+
+
+def _costs(reader: Reader, name: str) -> dict[ConversationKey, float | None]:
+    """Of each conversation with its verdicts, whatever was tried; None where it is not known."""
+    found: dict[ConversationKey, float | None] = {}
+    for stage in (Stage.SIMULATE, Stage.EVALUATE):
+        for unit, usage in reader.usage_by_unit(name, stage).items():
+            key = ConversationKey.parse(unit)
+            before = found.get(key, 0.0)
+            known = before is not None and usage.cost_usd is not None
+            found[key] = (before or 0.0) + (usage.cost_usd or 0.0) if known else None
+    return found
+
+
+# In words
+
+
+def _wrapped(line: str) -> None:
+    margin = " " * (len(line) - len(line.lstrip()) + 2)
+    out(textwrap.fill(line, page_of_output().width, subsequent_indent=margin))
+
+
+def _lines(found: Pilot) -> Iterator[str]:
+    sound: list[str] = []
+    for one in found.metrics:
+        doubts = list(one.doubts())
+        for doubt in doubts:
+            yield f"! {one.metric.id} {one.metric.name}: {doubt.says} ({doubt.mend})"
+        if one.conversations and not doubts:
+            sound.append(one.metric.id)
+    if sound:
+        yield f"nothing stands against {', '.join(sound)}"
+    unplayed = [one.metric.id for one in found.metrics if not one.conversations]
+    if unplayed:
+        yield f"nothing was played of {', '.join(unplayed)}"
+    yield _cost_words(found)
+
+
+def _table(found: Pilot) -> str:
+    targets = list(dict.fromkeys(target for one in found.metrics for target in one.targets))
+    head = ["metric", *targets, "landmarks", "early"]
+    rows = [_row(one, targets) for one in found.metrics]
+    return table(head, rows, right=frozenset(range(1, len(head))))
+
+
+def _row(one: PilotedMetric, targets: Sequence[str]) -> list[str]:
+    tallies = [one.targets.get(target) for target in targets]
+    return [
+        f"{one.metric.id} {one.metric.track}",
+        *("—" if tally is None else f"{tally.passed}/{tally.scored}" for tally in tallies),
+        f"{one.exposure.delivered}/{one.exposure.planned}",
+        f"{one.exposure.early}/{one.conversations}",
+    ]
+
+
+def _cost_words(found: Pilot) -> str:
+    if found.costs is None:
+        return "what a conversation costs is not known: a model has no price (`prices`)"
+    if found.mean_usd is None:
+        return "nothing was played to an end"
+    if not any(found.costs):
+        return "a conversation costs nothing: scripted models"
+    low, high = min(found.costs), max(found.costs)
+    return (
+        f"a conversation with its verdicts cost ${found.mean_usd:.4f} at the mean (${low:.4f} to "
+        f"${high:.4f})"
+    )
+
+
+def _json(found: Pilot) -> dict[str, Any]:
+    return {
+        "conversations": found.conversations,
+        "usd_per_conversation": found.mean_usd,
+        "metrics": [
+            {
+                "id": one.metric.id,
+                "conversations": one.conversations,
+                "targets": {name: asdict(tally) for name, tally in one.targets.items()},
+                "unscored": dict(one.unscored),
+                "landmarks_planned": one.exposure.planned,
+                "landmarks_delivered": one.exposure.delivered,
+                "ended_early": one.exposure.early,
+                "user_faults": dict(one.faults),
+                "doubts": [
+                    {"kind": each.kind, "says": each.says, "mend": each.mend}
+                    for each in one.doubts()
+                ],
+            }
+            for one in found.metrics
+        ],
+    }
