@@ -1,4 +1,4 @@
-"""The commands that hold a judge against people: label, adjudicate, calibrate."""
+"""The commands with which people say what is there: label, adjudicate."""
 
 from __future__ import annotations
 
@@ -6,36 +6,22 @@ import argparse
 import asyncio
 import getpass
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.analysis.calibration import (
-    Calibration,
-    JudgedRow,
-    LabelledRow,
-    Split,
-    calibrate,
-    calibration_lines,
-    compare_judges,
-    comparison_lines,
-)
-from engine.benchmark import base_id
 from engine.cli.console import out, out_json
 from engine.cli.pipelines import writing
-from engine.cli.session import Session, open_session, open_to_read
+from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
-from engine.jury import HUMAN, People, newest, what_counts
+from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.labels import (
     MOST_LABELS,
-    GivenLabel,
-    JudgedConversation,
-    LabelAnswer,
     Labelling,
     Labels,
     adjudication,
@@ -71,7 +57,7 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 
 def label(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
-    definition = _definition(session, arguments.benchmark)
+    definition = definition_of(session, arguments.benchmark)
     person = _person(arguments.by)
     if not 1 <= arguments.sample <= MOST_LABELS:
         raise InputError(Problem(f"--sample {arguments.sample}: expected 1 to {MOST_LABELS}"))
@@ -89,7 +75,7 @@ def label(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _definition(session: Session, name: str) -> Definition:
+def definition_of(session: Session, name: str) -> Definition:
     session.workspace.require_benchmarks([name])
     return load_definition(session.workspace.definition_path(name))
 
@@ -189,7 +175,7 @@ def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int
     if row.sample != str(one.sample.seq):
         raise InputError(
             Problem(
-                f"sample: found {_short(row.sample)!r}, expected {one.sample.seq}",
+                f"sample: found {shortened(row.sample)!r}, expected {one.sample.seq}",
                 hint=f"this table is not the sample that {one.sample.person} is at",
             )
         )
@@ -203,7 +189,7 @@ def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int
     answer = _WORDS.get(row.answer.lower())
     if answer is None:
         expected = ", ".join(f"`{known.value}`" for known in LabelAnswer)
-        raise InputError(Problem(f"answer: found {_short(row.answer)!r}, expected {expected}"))
+        raise InputError(Problem(f"answer: found {shortened(row.answer)!r}, expected {expected}"))
     confidence = _whole(row.confidence, "confidence") if row.confidence else None
     if confidence not in {None, 1, 2, 3}:
         raise InputError(Problem(f"confidence: found {confidence}, expected 1, 2 or 3"))
@@ -212,13 +198,13 @@ def _said(row: LabelSheetRow, one: Labelling, seen: dict[int, int]) -> tuple[int
     return number, GivenLabel(answer, replies, row.note, confidence)
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _whole(text: str, column: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise InputError(Problem(f"{column}: found {_short(text)!r}, expected a whole number"))
+        raise InputError(Problem(f"{column}: found {shortened(text)!r}, expected a whole number"))
     return int(text)
 
 
@@ -255,7 +241,7 @@ def _as_json(one: Labelling) -> dict[str, Any]:
 
 def adjudicate(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
-    definition = _definition(session, arguments.benchmark)
+    definition = definition_of(session, arguments.benchmark)
     with closing(open_reader(session.store_path)) as reader:
         judged = judged_conversations(definition, session.config, reader)
         found = labels_of(judged, reader.peoples_verdicts(definition.name))
@@ -267,7 +253,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
         if of is None:
             hint = f"`crosswind adjudicate {definition.name}` lists them"
             raise InputError(
-                Problem(f"people do not disagree on {_short(arguments.id)!r}", hint=hint)
+                Problem(f"people do not disagree on {shortened(arguments.id)!r}", hint=hint)
             )
         if arguments.decide is None or not (arguments.reason or "").strip():
             raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
@@ -280,7 +266,7 @@ def adjudicate(arguments: argparse.Namespace) -> int:
             jury=session.config.jury,
         )
     _store(session, row)
-    out(f"{arguments.id}: {_word(arguments.decide)}, decided by {row.judge}")
+    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {row.judge}")
     return DONE
 
 
@@ -313,156 +299,10 @@ def _tell_disputed(found: Labels, *, as_json: bool) -> None:
             replies = ", ".join(str(quote.turn) for quote in one.quotes)
             where = f" (reply {replies})" if replies else ""
             note = f": {one_line(one.justification)}" if one.justification else ""
-            out(f"  {one.judge}: {_word(one.present)}{where}{note}")
+            out(f"  {one.judge}: {answer_word(one.present)}{where}{note}")
 
 
-def _word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)
+def answer_word(present: bool | None) -> str:  # noqa: FBT001  (a value, not a switch)
     if present is None:
         return LabelAnswer.CANNOT_TELL
     return LabelAnswer.PRESENT if present else LabelAnswer.ABSENT
-
-
-# What the labels say of a judge
-
-
-def run_calibrate(arguments: argparse.Namespace) -> int:
-    session = open_to_read(arguments)
-    if not 0 < arguments.width < 1:
-        raise InputError(Problem("--width: expected a share above 0 and below 1, such as 0.1"))
-    definition = _definition(session, arguments.benchmark)
-    with closing(open_reader(session.store_path)) as reader:
-        judged = judged_conversations(definition, session.config, reader)
-        labels = labels_of(judged, reader.peoples_verdicts(definition.name))
-    if not labels.people:
-        hint = f"`crosswind label {definition.name}` draws a sample"
-        raise InputError(Problem(f"nobody has labelled {definition.name} yet", hint=hint))
-    if arguments.compare is not None:
-        return _compare(session, definition, judged, labels, arguments)
-    judges = [arguments.judge] if arguments.judge else _judges(session, judged)
-    found = [_calibration(session, judged, labels, one, arguments.width) for one in judges]
-    if arguments.json:
-        out_json([_calibration_json(one, labels, session) for one in found])
-        return DONE
-    for one in found:
-        for line in calibration_lines(one):
-            out(line)
-        for conv_id, present in one.confusions:
-            said = "absent" if present else "present"
-            out(f"  {conv_id}: people {_word(present)}, {one.judge} {said}")
-        out()
-    for line in _notes(labels, session.config.people):
-        out(line)
-    return DONE
-
-
-COUNTING: Final = "what counts"
-"""The judges of the configuration together."""
-
-
-def _judges(session: Session, judged: Sequence[JudgedConversation]) -> list[str]:
-    """What counts, and where several judges make it, each of them."""
-    own = sorted(
-        {
-            verdict.judge
-            for one in judged
-            for verdict in one.verdicts
-            if verdict.source != HUMAN and session.config.jury.holds(verdict)
-        }
-    )
-    return own if len(own) == 1 else [COUNTING, *own]
-
-
-def _rows(
-    session: Session, judged: Sequence[JudgedConversation], judge: str
-) -> dict[tuple[int, str], JudgedRow]:
-    known = {verdict.judge for one in judged for verdict in one.verdicts if verdict.source != HUMAN}
-    if judge not in known | {COUNTING}:
-        named = ", ".join(sorted(known)) or "nobody"
-        raise InputError(Problem(f"no judge {_short(judge)!r} has judged this: {named} has"))
-    return {
-        one.item: JudgedRow(
-            str(one.key),
-            one.metric.id,
-            one.key.target_id,
-            base_id(one.key.scenario_id),
-            one.metric.track,
-            one.present,
-            one.present if judge == COUNTING else _says(one, judge, session),
-        )
-        for one in judged
-    }
-
-
-def _says(one: JudgedConversation, judge: str, session: Session) -> bool | None:
-    """Whether this judge calls it present, by the majority of its passes."""
-    own = [row for row in one.verdicts if row.source != HUMAN and row.judge == judge]
-    passed = what_counts(newest(own), replace(session.config.jury, judges=(judge,)))
-    return None if passed is None else passed is one.metric.track.passes(present=True)
-
-
-def _labelled(rows: Mapping[tuple[int, str], JudgedRow], labels: Labels) -> list[LabelledRow]:
-    return [LabelledRow(rows[one.of.item], one.present, one.inclusion) for one in labels.settled]
-
-
-def _calibration(
-    session: Session,
-    judged: Sequence[JudgedConversation],
-    labels: Labels,
-    judge: str,
-    width: float,
-) -> Calibration:
-    rows = _rows(session, judged, judge)
-    return calibrate(list(rows.values()), _labelled(rows, labels), judge, width)
-
-
-def _compare(
-    session: Session,
-    definition: Definition,
-    judged: Sequence[JudgedConversation],
-    labels: Labels,
-    arguments: argparse.Namespace,
-) -> int:
-    left, right = arguments.compare
-    one, other = (_labelled(_rows(session, judged, name), labels) for name in (left, right))
-    found = compare_judges(definition.name, one, other)
-    if arguments.json:
-        out_json({"left": left, "right": right, "splits": [asdict(each) for each in found]})
-        return DONE
-    for line in comparison_lines(left, right, found):
-        out(line)
-    out(
-        f"{Split.DEV} and {Split.TEST} are halves of the base scenarios by a hash of their names: "
-        f"develop a judge on {Split.DEV}, report {Split.TEST}"
-    )
-    return DONE
-
-
-def _notes(labels: Labels, people: People) -> Iterator[str]:
-    by = ", ".join(f"{name} {number}" for name, number in labels.people.items())
-    yield f"labelled by {by}"
-    if labels.cannot_tell:
-        yield f"{plural(labels.cannot_tell, 'conversation')} left out: people cannot tell"
-    if labels.disputed:
-        disputed = plural(len(labels.disputed), "conversation")
-        yield f"{disputed} left out: people disagree, and `crosswind adjudicate` settles it"
-    if labels.replaced:
-        yield f"{plural(labels.replaced, 'label')} left out: the conversation was played again"
-    if labels.earlier_definition:
-        number = plural(labels.earlier_definition, "conversation")
-        yield f"{number} labelled under an earlier definition, and held against it all the same"
-    yield people.rule
-
-
-def _calibration_json(one: Calibration, labels: Labels, session: Session) -> dict[str, Any]:
-    left_out = {
-        "cannot_tell": labels.cannot_tell,
-        "disputed": len(labels.disputed),
-        "replaced": labels.replaced,
-    }
-    return {
-        **asdict(one),
-        "people": dict(labels.people),
-        "left_out": left_out,
-        "earlier_definition": labels.earlier_definition,
-        "rule": session.config.people.rule,
-    }

@@ -82,7 +82,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),
     "adjudicate": ("labelling", "adjudicate"),
-    "calibrate": ("labelling", "run_calibrate"),
+    "calibrate": ("calibrating", "run_calibrate"),
     "search": ("showing", "search"),
     "mirror": ("making", "mirror"),
     "prune": ("pruning", "run_prune"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from random import Random
 from typing import Final
 
@@ -20,6 +19,7 @@ from engine.display import plural
 from engine.errors import InputError, Problem
 from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
 from engine.pipeline.judge import pressed_from
+from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
 from engine.pipeline.standing import Standing
 from engine.stages.evaluate import depends, holds
@@ -33,14 +33,6 @@ LONGEST_NOTE: Final = 4_000
 ADJUDICATION: Final = 1
 """Number of a verdict that settles what people disagreed on, so that whoever gives it keeps the
 label that is theirs."""
-
-
-class LabelAnswer(StrEnum):
-    """What a person says of one conversation."""
-
-    PRESENT = "present"
-    ABSENT = "absent"
-    CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +183,6 @@ def blind_item(one: Labelling, number: int, reader: Reader, definition: Definiti
     metric = _metric(definition, item.metric_id)
     messages = reader.messages(item.take)
     return BlindItem(number, metric.definition.strip(), messages[: len(messages) // 2 * 2])
-
-
-@dataclass(frozen=True, slots=True)
-class GivenLabel:
-    """What a person says of one number."""
-
-    answer: LabelAnswer
-    replies: tuple[int, ...] = ()
-    """Turns (1-based) of the replies that show the behaviour."""
-    note: str = ""
-    confidence: int | None = None
-    """1 to 3."""
-    seconds: float | None = None
 
 
 def label_verdict(
