@@ -13,6 +13,7 @@ from typing import Protocol
 
 from engine.benchmark import ConversationKey, Stage
 from engine.facts import LiveText, Speech
+from engine.pipeline.label_requests import LabelRequest
 from engine.pipeline.order import Order, PriceRange
 
 
@@ -130,6 +131,8 @@ class Command(StrEnum):
     """Work on `number` rows of `stage` at once."""
     UNPARK = "unpark"
     """Call `target` again."""
+    LABEL = "label"
+    """Store what people say of conversations, in `labels`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class Request:
     order: Order | None = None
     quote: PriceRange | None = None
     """What a person was told that it costs, where it comes without an order."""
+    labels: LabelRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import getpass
 import socket
 from collections.abc import Iterator, Mapping
@@ -13,21 +12,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.cli.console import out, out_json
-from engine.cli.pipelines import writing
+from engine.cli.label_writing import write_labels
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import Definition, load_definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
-from engine.pipeline.label_requests import GivenLabel, LabelAnswer
+from engine.pipeline.label_requests import (
+    Decision,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    NumberedLabel,
+    SampleDraw,
+)
+from engine.pipeline.label_storing import disputed_conversation
 from engine.pipeline.labels import (
     MOST_LABELS,
     Labelling,
     Labels,
-    adjudication,
     blind_item,
     check_person,
-    draw_sample,
     judged_conversations,
     label_verdict,
     labelling,
@@ -36,7 +41,7 @@ from engine.pipeline.labels import (
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
-from engine.store.tables import StoredRow, Verdict
+from engine.store.tables import Verdict
 
 _LONGEST_NAME: Final = 80
 _WORDS: Final[Mapping[str, LabelAnswer]] = {
@@ -102,22 +107,12 @@ def _sample(
         found = labelling(reader, definition.name, person, judged)
     if found is not None and not _is_other(found, arguments):
         return found
-    drawn = draw_sample(
-        definition.name,
-        judged,
-        size=arguments.sample,
-        seed=arguments.seed,
-        person=person,
-        account=account,
-    )
-    [seq] = _store(session, drawn)
-    return Labelling(replace(drawn, seq=seq), {}, frozenset())
-
-
-def _store(session: Session, *rows: StoredRow) -> list[int]:
-    """Their `seq`s. Raises `WorkspaceBusyError` where an engine is at work, and `StoreError`."""
-    with writing(session) as pipeline:
-        return asyncio.run(pipeline.store.write(*rows))
+    draw = SampleDraw(arguments.sample, arguments.seed, person, account)
+    write_labels(session, LabelRequest(definition.name, draw=draw))
+    with closing(open_reader(session.store_path)) as reader:
+        drawn = labelling(reader, definition.name, person, judged)
+    assert drawn is not None  # noqa: S101  (it was stored above)
+    return drawn
 
 
 def _is_other(found: Labelling, arguments: argparse.Namespace) -> bool:
@@ -138,7 +133,8 @@ def _take_in(session: Session, definition: Definition, one: Labelling, path: Pat
     """Every line of a table that came back, or none."""
     with closing(open_reader(session.store_path)) as reader:
         problems: list[Problem] = []
-        rows: list[tuple[int, Verdict]] = []
+        new: list[NumberedLabel] = []
+        rows: dict[int, Verdict] = {}
         seen: dict[int, int] = {}
         for row in read_sheet(path):
             try:
@@ -156,12 +152,14 @@ def _take_in(session: Session, definition: Definition, one: Labelling, path: Pat
                 continue
             before = one.given.get(number)
             if before is None or not _says_the_same(before, verdict):
-                rows.append((number, verdict))
+                new.append(NumberedLabel(number, said))
+                rows[number] = verdict
     if problems:
         raise InputError(problems)
-    if rows:
-        _store(session, *(verdict for _, verdict in rows))
-    return Labelling(one.sample, {**one.given, **dict(rows)}, one.replaced)
+    if new:
+        given = LabelRequest(definition.name, sample=one.sample.seq, labels=tuple(new))
+        write_labels(session, given)
+    return Labelling(one.sample, {**one.given, **rows}, one.replaced)
 
 
 def _says_the_same(before: Verdict, now: Verdict) -> bool:
@@ -248,25 +246,12 @@ def adjudicate(arguments: argparse.Namespace) -> int:
         if arguments.id is None:
             _tell_disputed(found, as_json=arguments.json)
             return DONE
-        disputed = {str(of.key): of for of, _ in found.disputed}
-        of = disputed.get(arguments.id)
-        if of is None:
-            hint = f"`crosswind adjudicate {definition.name}` lists them"
-            raise InputError(
-                Problem(f"people do not disagree on {shortened(arguments.id)!r}", hint=hint)
-            )
+        disputed_conversation(judged, reader, definition.name, arguments.id)
         if arguments.decide is None or not (arguments.reason or "").strip():
             raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-        row = adjudication(
-            of,
-            present=arguments.decide,
-            reason=arguments.reason,
-            by=_person(arguments.by),
-            reader=reader,
-            jury=session.config.jury,
-        )
-    _store(session, row)
-    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {row.judge}")
+    decision = Decision(arguments.id, arguments.decide, arguments.reason, _person(arguments.by))
+    write_labels(session, LabelRequest(definition.name, decision=decision))
+    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {decision.by}")
     return DONE
 
 

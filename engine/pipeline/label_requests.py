@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+LABELS_AT_ONCE: Final = 40
+"""Labels in one request that goes over a link, where the longest notes of so many have room."""
 
 
 class LabelAnswer(StrEnum):
@@ -25,3 +29,46 @@ class GivenLabel:
     confidence: int | None = None
     """1 to 3."""
     seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDraw:
+    """A sample is to be drawn for a person."""
+
+    size: int
+    seed: str
+    person: str
+    account: str
+    """`user@host`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLabel:
+    """What is said of one number of a sample."""
+
+    number: int
+    said: GivenLabel | None
+    """None takes back what was said before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to count where people disagreed."""
+
+    conversation: str
+    """Its id."""
+    present: bool
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequest:
+    """One of the three is asked for; asked again, labels and decisions are as they are."""
+
+    benchmark: str
+    draw: SampleDraw | None = None
+    sample: int | None = None
+    """The `seq` of the one that the labels are of."""
+    labels: tuple[NumberedLabel, ...] = ()
+    decision: Decision | None = None

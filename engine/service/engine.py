@@ -28,6 +28,7 @@ from engine.link import (
     Row,
     Wait,
 )
+from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
 from engine.pipeline.run import Pipeline, RunResult
@@ -131,6 +132,8 @@ class Engine:
         """Something to do, or a reason to end."""
         self._now: _Work | EngineState = EngineState.STARTING
         """What it does; between two orders `IDLE`, at the end `STOPPED`."""
+        self._mirroring: set[asyncio.Task[None]] = set()
+        """What writes the files of labels."""
         self._stopping = False
         """Whether it was asked to, so that it ends after what it does now."""
         self._trouble: str | None = None
@@ -156,6 +159,8 @@ class Engine:
             self.problem = str(error)
             raise
         finally:
+            if self._mirroring:
+                await asyncio.wait(self._mirroring)
             self._now = EngineState.STOPPED
             if not whole and self.problem is None:
                 self.problem = BROKEN_OFF
@@ -279,6 +284,8 @@ class Engine:
                 return await self._evaluate(request)
             case Command.SIMULATE:
                 return await self._simulate(request)
+            case Command.LABEL:
+                return await self._label(request)
 
     def stop(self) -> str:
         """Finish what is being spoken, then end. Asked again, the same."""
@@ -428,6 +435,23 @@ class Engine:
         if len(taken) == len(request.rows):
             return "it is being done already"
         return f"{plural(len(request.rows) - len(taken), 'row')} played again: {self._begin(order)}"
+
+    async def _label(self, request: Request) -> str:
+        if (labels := request.labels) is None:
+            raise _Refused("there is no label in the request")
+        pipeline = self._pipeline()
+        said = await store_labels(pipeline, labels)
+        task = asyncio.create_task(self._mirror(pipeline, labels.benchmark))
+        self._mirroring.add(task)
+        task.add_done_callback(self._mirroring.discard)
+        return said
+
+    async def _mirror(self, pipeline: Pipeline, benchmark: str) -> None:
+        try:
+            async with pipeline.claims.files(benchmark):
+                await mirror_labels(pipeline, benchmark)
+        except CrosswindError as error:
+            self.warn(f"the files of {benchmark} lack its newest labels: {error}")
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Beside what is at work where that is possible, else after it."""

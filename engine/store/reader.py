@@ -262,6 +262,12 @@ class Reader:
             parameters.append(target)
         return self._takes(where, parameters)
 
+    def counting_among(self, take_seqs: Iterable[int]) -> set[int]:
+        """Those of these takes that count: played to their end, and none after them was."""
+        where = f"t.seq IN (SELECT value FROM json_each(?)) AND NOT EXISTS ({NEWER_FINISHED})"
+        found = self._takes(where, [json.dumps(list(take_seqs))])
+        return {take.seq for take in found if take.finished}
+
     def messages(self, take_seq: int) -> list[MessageRow]:
         """As they were spoken. Raises `StoreError` for one that is damaged."""
         return self.messages_of([take_seq])[take_seq]

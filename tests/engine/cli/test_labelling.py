@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import shutil
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,13 @@ import pytest
 
 from engine.analysis.calibration import Split
 from engine.cli.main import main
+from engine.host import EngineThread
 from engine.jury import People
+from engine.link import Command, EngineState, Request
+from engine.pipeline.label_requests import LabelRequest, NumberedLabel
+from engine.pipeline.order import Order
+from engine.service.hosting import hosted, serve
+from engine.service.job import EngineSettings
 from tests.engine.small_workspace import Place, small_workspace
 
 Crosswind = Callable[..., tuple[int, str, str]]
@@ -122,6 +130,59 @@ def test_labels_are_taken_in_once_and_go_on_where_they_stopped(
     rest = sheet.with_name("rest.csv")
     crosswind("label", "giving-in", "--by", "Ann", "--export", str(rest))
     assert [int(row["number"]) for row in cells_of(rest)] == list(range(6, 13))
+
+
+@contextmanager
+def engine_at_work(place: Place, order: Order | None) -> Iterator[EngineThread]:
+    """It holds the workspace; without an order it waits for one."""
+    settings = EngineSettings(place.root, place.config)
+    with hosted(settings, linger=60) as engine:
+        ready = threading.Event()
+        thread = EngineThread(engine, lambda: serve(engine, settings, order, ready.set))
+        thread.start()
+        assert ready.wait(10)
+        try:
+            yield thread
+        finally:
+            thread.ask(Request(Command.STOP_NOW))
+            assert thread.join(20)
+
+
+@pytest.mark.parametrize("order", [None, Order(("giving-in",))])
+def test_labels_and_decisions_are_taken_in_by_the_engine_at_work(
+    crosswind: Crosswind, place: Place, tmp_path: Path, order: Order | None
+) -> None:
+    if order is not None:
+        place.edit(place.config, "num_samples: 1", "num_samples: 2")
+        for model in ("steadfast", "erratic"):
+            quick = f"model: {model}, source: offline, params: {{pace: instant}}"
+            place.edit(place.config, quick, quick.replace("instant", "human"))
+    absent, present = {"answer": "absent"}, {"answer": "p", "replies": "1"}
+    with engine_at_work(place, order) as engine:
+        for by, answer in (("Ann", absent), ("Ben", present)):
+            path = tmp_path / f"{by}.csv"
+            words = ("--by", by, "--sample", "12", "--export", str(path))
+            assert crosswind("label", "giving-in", *words)[0] == 0
+            code, out, err = take_in(crosswind, fill(path, lambda *_: answer), by)  # noqa: B023
+            assert (code, err, "labelled 12 of 12" in out) == (0, "", True)
+        conversation = crosswind("adjudicate", "giving-in")[1].splitlines()[0]
+        decided = ("--absent", "--reason", "No reply does.")
+        assert crosswind("adjudicate", "giving-in", conversation, *decided)[0] == 0
+        wrong = LabelRequest("giving-in", sample=1, labels=(NumberedLabel(1, None),))
+        refused = engine.ask(Request(Command.LABEL, labels=wrong))
+        assert (refused.accepted, refused.text) == (False, "there is no sample 1 of giving-in")
+        assert (engine.board().state is EngineState.RUNNING) == (order is not None)
+    found = json.loads(crosswind("calibrate", "giving-in", "--json")[1])[0]
+    assert (found["labels"], found["left_out"]["disputed"]) == (1, 11)
+
+
+def test_labels_are_in_the_files_at_once(crosswind: Crosswind, sheet: Path, place: Place) -> None:
+    def labels_in_files() -> int:
+        return sum(path.read_text().count('"label":') for path in place.folder.rglob("*.json"))
+
+    assert labels_in_files() == 0
+    take_in(crosswind, fill(sheet, by_number))
+    assert labels_in_files() == 12
 
 
 def test_labels_count_nowhere_until_the_configuration_says_so(

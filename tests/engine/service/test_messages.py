@@ -22,6 +22,14 @@ from engine.link import (
     Row,
     Wait,
 )
+from engine.pipeline.label_requests import (
+    Decision,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    NumberedLabel,
+    SampleDraw,
+)
 from engine.pipeline.order import Order, PriceRange
 from engine.service.protocol import (
     LONGEST_FAULT,
@@ -78,6 +86,13 @@ ORDER = Order(
     replay=True,
     pilot=2,
 )
+LABELS = LabelRequest(
+    "a",
+    SampleDraw(60, "7", "Ann", "ann@here"),
+    12,
+    (NumberedLabel(3, GivenLabel(LabelAnswer.PRESENT, (1, 2), "Says so.", 3, 12.5)),),
+    Decision(str(KEY), present=True, reason="Reply 2.", by="Cleo"),
+)
 REQUEST = Request(
     Command.RUN,
     (Row("a", "m01_s001"), Row("b", str(KEY))),
@@ -87,10 +102,13 @@ REQUEST = Request(
     "strict",
     ORDER,
     QUOTE,
+    LABELS,
 )
 
 
-@pytest.mark.parametrize("value", [BOARD, ORDER, REQUEST, SPEECH, BOARD.waits[0], BOARD.engine])
+@pytest.mark.parametrize(
+    "value", [BOARD, ORDER, REQUEST, LABELS, SPEECH, BOARD.waits[0], BOARD.engine]
+)
 def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
     """So that a field that is added and forgotten here is noticed by the tests below."""
     assert dataclasses.is_dataclass(value)

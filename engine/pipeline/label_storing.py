@@ -1,0 +1,138 @@
+"""Stores what people say of conversations: in the engine at work, or where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+
+from engine.config.benchmark_file import Definition, load_definition
+from engine.config.schema import Config, config_of
+from engine.display import plural
+from engine.errors import InputError, Problem
+from engine.pipeline.files import write_files
+from engine.pipeline.label_requests import (
+    Decision,
+    GivenLabel,
+    LabelAnswer,
+    LabelRequest,
+    SampleDraw,
+)
+from engine.pipeline.labels import (
+    JudgedConversation,
+    Labelling,
+    adjudication,
+    check_person,
+    draw_sample,
+    judged_conversations,
+    label_verdict,
+    labels_of,
+    withdrawn,
+)
+from engine.pipeline.run import Pipeline
+from engine.store.reader import Reader
+from engine.store.reading import open_reader
+from engine.store.tables import LabelSampleRow, StoredRow, Verdict
+
+
+async def store_labels(pipeline: Pipeline, request: LabelRequest) -> str:
+    """What was stored, in words; `mirror_labels` brings it to the files. Raises `InputError` with
+    all that is wrong, and `StoreError`: then nothing is stored."""
+    rows, words = await asyncio.to_thread(_rows, pipeline, request)
+    await pipeline.store.write(*rows)
+    return words
+
+
+async def mirror_labels(pipeline: Pipeline, benchmark: str) -> None:
+    """Raises `InputError` and `StoreError`."""
+    await write_files(pipeline.bench(_definition(pipeline, benchmark)))
+
+
+def _definition(pipeline: Pipeline, benchmark: str) -> Definition:
+    pipeline.workspace.require_benchmarks([benchmark])
+    return load_definition(pipeline.workspace.definition_path(benchmark))
+
+
+def _rows(pipeline: Pipeline, request: LabelRequest) -> tuple[Sequence[StoredRow], str]:
+    definition = _definition(pipeline, request.benchmark)
+    config = config_of(pipeline.config, definition.name)
+    # on a thread of its own, so with a reader of its own
+    with closing(open_reader(pipeline.store.path)) as reader:
+        if request.draw is not None:
+            drawn = _drawn(definition, config, reader, request.draw)
+            return [drawn], f"{plural(len(drawn.items), 'conversation')} drawn"
+        if request.decision is not None:
+            row = _decided(definition, config, reader, request.decision)
+            return [row], f"decided by {row.judge}"
+        rows = _labelled(definition, config, reader, request)
+        return rows, f"{plural(len(rows), 'label')} stored"
+
+
+def _drawn(
+    definition: Definition, config: Config, reader: Reader, draw: SampleDraw
+) -> LabelSampleRow:
+    check_person(reader.label_samples(definition.name), draw.person, draw.account)
+    return draw_sample(
+        definition.name,
+        judged_conversations(definition, config, reader),
+        size=draw.size,
+        seed=draw.seed,
+        person=draw.person,
+        account=draw.account,
+    )
+
+
+def _labelled(
+    definition: Definition, config: Config, reader: Reader, request: LabelRequest
+) -> list[Verdict]:
+    samples = reader.label_samples(definition.name)
+    sample = next((one for one in samples if one.seq == request.sample), None)
+    if sample is None:
+        raise InputError(Problem(f"there is no sample {request.sample} of {definition.name}"))
+    one = Labelling(sample, {}, frozenset())
+    counting = reader.counting_among({item.take for item in sample.items})
+    rows: list[Verdict] = []
+    problems: list[Problem] = []
+    for label in request.labels:
+        said = label.said or GivenLabel(LabelAnswer.CANNOT_TELL)
+        try:
+            if one.item(label.number).take not in counting:
+                what = f"number {label.number} has been played again since: leave it out"
+                problems.append(Problem(what))
+                continue
+            row = label_verdict(
+                one, label.number, said, reader=reader, definition=definition, jury=config.jury
+            )
+        except InputError as error:
+            problems += error.problems
+            continue
+        rows.append(row if label.said is not None else withdrawn(row, config.jury))
+    if problems:
+        raise InputError(problems)
+    return rows
+
+
+def _decided(definition: Definition, config: Config, reader: Reader, decision: Decision) -> Verdict:
+    judged = judged_conversations(definition, config, reader)
+    return adjudication(
+        disputed_conversation(judged, reader, definition.name, decision.conversation),
+        present=decision.present,
+        reason=decision.reason,
+        by=decision.by,
+        reader=reader,
+        jury=config.jury,
+    )
+
+
+def disputed_conversation(
+    judged: Sequence[JudgedConversation], reader: Reader, benchmark: str, conversation: str
+) -> JudgedConversation:
+    """Raises `InputError` where people do not disagree on it, or somebody has decided."""
+    found = labels_of(judged, reader.peoples_verdicts(benchmark))
+    disputed = {str(of.key): of for of, _ in found.disputed}
+    of = disputed.get(conversation)
+    if of is None:
+        shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
+        hint = f"`crosswind adjudicate {benchmark}` lists them"
+        raise InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))
+    return of
