@@ -18,6 +18,8 @@ from typing import Final, Self
 
 import pyte
 
+from tests.waiting import PATIENCE_S
+
 PROGRAM: Final = """
 import os, sys
 from pathlib import Path
@@ -31,7 +33,6 @@ app = CrosswindApp(Watch.open(Path(sys.argv[1]), [info]))
 app.run()
 sys.exit(app.return_code)
 """
-SECONDS: Final = 60
 
 
 class Terminal:
@@ -73,14 +74,14 @@ class Terminal:
     def hang_up(self) -> int:
         """Close the line, as a lost connection does; the exit code."""
         os.close(self._main)
-        return self.process.wait(SECONDS)
+        return self.process.wait(PATIENCE_S)
 
     def press(self, keys: str) -> None:
         os.write(self._main, keys.encode())
 
     def read_until(self, wanted: bytes, *, since: int = 0) -> None:
         """Take what it sends until this was among what came after the first `since` bytes."""
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + PATIENCE_S
         while wanted not in self.shown[since:] and time.monotonic() < until:
             if select.select([self._main], [], [], 0.1)[0]:
                 self.shown += os.read(self._main, 65536)
@@ -137,7 +138,7 @@ class Terminal:
                 break
             self.shown += piece
         os.close(self._main)
-        return self.process.wait(SECONDS)
+        return self.process.wait(PATIENCE_S)
 
 
 class Eyes:
@@ -155,7 +156,7 @@ class Eyes:
 
     def see(self, *wanted: str, gone: str | None = None) -> str:
         """Wait until all of it stands on one screen, and what is to be gone does not."""
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + PATIENCE_S
         while not self._sees(wanted, gone):
             assert time.monotonic() < until, f"{wanted} never came; the screen:\n{self.screen}"
             self.look()

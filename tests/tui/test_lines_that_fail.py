@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,8 @@ import pytest
 
 from engine.store.lock import workspace_holder
 from tests.engine.small_workspace import Place, small_workspace
-from tests.tui.terminal import SECONDS, Terminal
-
-PATIENCE_SECONDS = 60.0
+from tests.tui.terminal import Terminal
+from tests.waiting import PATIENCE_S, until
 
 
 @dataclass(frozen=True)
@@ -24,12 +22,6 @@ class Run:
 
     place: Place
     terminal: Terminal
-
-    def until(self, met: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not met():
-            assert time.monotonic() < end, "it never came to that"
-            time.sleep(0.02)
 
     def engine(self) -> int | None:
         holder = workspace_holder(self.place.root)
@@ -43,7 +35,7 @@ class Run:
         """The same engine is at work, and gets further."""
         assert self.engine() is not None
         before = self.messages()
-        self.until(lambda: self.messages() > before)
+        until(lambda: self.messages() > before)
 
 
 @pytest.fixture
@@ -58,7 +50,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     pid = found.engine()
     if pid is not None:
         os.kill(pid, signal.SIGKILL)
-        found.until(lambda: found.engine() is None)
+        until(lambda: found.engine() is None)
 
 
 def test_a_line_that_is_cut_costs_the_screen_and_nothing_else(run: Run) -> None:
@@ -95,7 +87,7 @@ def test_a_window_of_one_cell_is_lived_through(run: Run) -> None:
     for size in ((1, 1), (3, 5), (300, 90), (20, 5)):
         terminal.resize(size)
         terminal.process.send_signal(signal.SIGWINCH)
-        terminal.read_some(SECONDS)  # until it has drawn something
+        terminal.read_some(PATIENCE_S)  # until it has drawn something
     terminal.resize((100, 30))
     terminal.process.send_signal(signal.SIGWINCH)
     terminal.press_until("?", b"On this screen")

@@ -9,8 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
 
@@ -18,7 +17,8 @@ import pytest
 
 from engine.store.lock import workspace_holder
 from tests.engine.small_workspace import small_workspace
-from tests.tui.terminal import SECONDS, Eyes, Terminal
+from tests.tui.terminal import Eyes, Terminal
+from tests.waiting import until
 
 SIZE = (100, 30)
 MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
@@ -33,13 +33,6 @@ def modes(sent: bytes) -> set[bytes]:
         for mode in match[1].split(b";"):
             (on.add if match[2] == b"h" else on.discard)(mode)
     return on
-
-
-def until(fits: Callable[[], bool], eyes: Eyes | None = None) -> None:
-    end = time.monotonic() + SECONDS
-    while not fits():
-        assert time.monotonic() < end, "" if eyes is None else eyes.screen
-        time.sleep(0.02)
 
 
 def ended(terminal: Terminal) -> bool:
@@ -93,7 +86,7 @@ def test_a_run_survives_what_its_terminals_go_through(root: Path) -> None:
         eyes = Eyes(terminal, SIZE)
         eyes.see("turn 1 of 100")
         through_a_storm_of_sizes(terminal)
-        until(lambda: is_whole(eyes), eyes)
+        until(lambda: is_whole(eyes), lambda: eyes.screen)
         stopped_and_continued(terminal, eyes, before)
         terminal.process.send_signal(signal.SIGTERM)
         until(lambda: ended(terminal))
@@ -143,7 +136,7 @@ def stopped_and_continued(terminal: Terminal, eyes: Eyes, before: list[object]) 
     since = len(terminal.shown)
     for place in (b"Crosswind", b"quit"):  # the first line and the last
         terminal.read_until(place, since=since)
-    until(lambda: is_whole(eyes), eyes)
+    until(lambda: is_whole(eyes), lambda: eyes.screen)
     assert {b"1049", b"1006", b"2004"} <= modes(terminal.shown)
     assert terminal.settings != before
 
@@ -199,7 +192,7 @@ def test_ctrl_c_twice_leaves_and_ctrl_z_goes_to_the_shell_and_fg_comes_back(root
         since = len(terminal.shown)
         terminal.press("fg\n")
         terminal.read_until(b"Crosswind", since=since)
-        until(lambda: is_whole(eyes), eyes)
+        until(lambda: is_whole(eyes), lambda: eyes.screen)
 
         eyes.press("\x03", "leave it running")
         terminal.press("\x03")

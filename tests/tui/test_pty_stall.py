@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.tui.babble import LAGS, SCREEN, STOP
-from tests.tui.terminal import SECONDS, Eyes, Terminal
+from tests.tui.terminal import Eyes, Terminal
 from tests.tui.theatre import Theatre
+from tests.waiting import until
 
 SIZE = (120, 40)
 READ_SECONDS = 1.5
@@ -90,7 +91,9 @@ def test_an_app_whose_terminal_does_not_read_stays_awake(theatre: Theatre, tmp_p
 
 def wait_for_the_right_frame(eyes: Eyes, told: Path) -> None:
     """What stands in the terminal is what the app believes to be there."""
-    until = time.monotonic() + SECONDS
-    while not told.exists() or eyes.screen.rstrip() != told.read_text("utf-8").rstrip():
-        assert time.monotonic() < until, f"{eyes.screen}\nbut it is\n{told.read_text('utf-8')}"
+
+    def stands() -> bool:
         eyes.look()
+        return told.exists() and eyes.screen.rstrip() == told.read_text("utf-8").rstrip()
+
+    until(stands, lambda: f"{eyes.screen}\nbut it is\n{told.read_text('utf-8')}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
-from time import perf_counter
 
 import pytest
 from rich.cells import cell_len
 
+from tests.waiting import assert_quick
 from tui.text.wrap import AT_ONCE, TextRow, Wrapped, wrap
 
 WORDS = [
@@ -101,11 +101,8 @@ def test_going_on_from_the_last_row_gives_what_wrapping_the_whole_gives(seed: in
 def test_a_long_text_is_wrapped_in_no_time() -> None:
     text = "A plain sentence of ordinary length, said again. " * 16_000
 
-    began = perf_counter()
-    rows = wrap(text, 80)
-
-    assert len(rows) > 9_000
-    assert perf_counter() - began < 1.0
+    assert len(wrap(text, 80)) > 9_000
+    assert_quick(lambda: wrap(text, 80), 1.0)
 
 
 @pytest.mark.parametrize("width", [8, 24, 60])
@@ -146,9 +143,7 @@ def test_what_is_measured_in_parts_is_wrapped_as_if_it_were_one(width: int) -> N
 def test_no_line_without_a_blank_takes_long(piece: str) -> None:
     text = piece * (100_000 // len(piece))
 
-    began = perf_counter()
+    assert_quick(lambda: Wrapped(text, 69), 1.0)
     wrapped = Wrapped(text, 69)
-
-    assert perf_counter() - began < 1.0
     last = wrapped[len(wrapped) - 1]
     assert len(text) - last.end < 1_000 or piece == " "

@@ -6,8 +6,7 @@ import os
 import signal
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from engine.store.lock import workspace_holder
 from engine.store.migrations import MIGRATIONS
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
+from tests.waiting import until
 
 pytestmark = pytest.mark.process  # the commands start them
 
-PATIENCE_SECONDS = 60.0
 KEY = "m01_s001_v01__holds"
 
 
@@ -45,19 +44,13 @@ class Shell:
         assert holder.pid is not None
         return holder.pid
 
-    def until(self, met: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not met():
-            assert time.monotonic() < end, "it never came to that"
-            time.sleep(0.02)
-
     def until_gone(self) -> None:
-        self.until(lambda: workspace_holder(self.place.root) is None)
+        until(lambda: workspace_holder(self.place.root) is None)
 
     def until_it_talks(self) -> None:
-        self.until(lambda: (self.place.root / "crosswind.db").exists())
+        until(lambda: (self.place.root / "crosswind.db").exists())
         with self.place.reader() as reader:
-            self.until(lambda: bool(reader.takes("giving-in")))
+            until(lambda: bool(reader.takes("giving-in")))
 
 
 @pytest.fixture
@@ -153,7 +146,7 @@ def test_a_finished_run_is_judged_again_by_the_engine_that_waits_or_by_a_new_one
         assert len(reader.verdicts(take.seq)) == 3
 
     # an engine that only waits makes way at once; one that has just begun to wait may be gone
-    shell.until(lambda: (shell.status()["engine"] or {"state": "idle"})["state"] == "idle")
+    until(lambda: (shell.status()["engine"] or {"state": "idle"})["state"] == "idle")
     assert shell("run", "--headless").code == 0
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.engine.cli.test_bad_input import BENCHMARK, CONFIG
 from tests.engine.commands import crosswind
 
-pytestmark = pytest.mark.timeout(30)  # whose signal ends what waits for ever
 BENCH: Final = "benchmarks/giving-in"
 
 

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
 from tests.tui.terminal import Terminal
+from tests.waiting import until
 
 NAME = "bread"
 UNIT = "m01_s001_v01__talker"
@@ -86,10 +86,8 @@ class Study:
             return reader.spent_usd()
 
     def until_it_is_over(self) -> None:
-        until = time.monotonic() + 60
-        while not (self.place.root / "crosswind.db").exists() or self._end() is not RunEnd.DONE:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until((self.place.root / "crosswind.db").exists)
+        until(lambda: self._end() is RunEnd.DONE)
         self("stop", "--wait")
 
     def _end(self) -> RunEnd | None:

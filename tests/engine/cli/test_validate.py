@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.engine.commands import Said, crosswind
+from tests.waiting import PATIENCE_S, until
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -436,13 +436,9 @@ def test_a_validation_run_that_was_stopped_goes_on_and_ends_the_same(
         [sys.executable, "-m", "tui", *words], stderr=subprocess.PIPE, text=True
     ) as child:
         role = f"SELECT 1 FROM attempt WHERE model = 'offline:{script}'"
-        deadline = time.monotonic() + 30
-        while len(desk.rows(role)) < 2:
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: len(desk.rows(role)) >= 2 or child.poll() is not None)
         child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=30)
+        _, told = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 3, told
     assert "the same command goes on from here" in told
     assert not (desk.folder / "validation" / f"{swap}-{model}" / "validation.json").exists()

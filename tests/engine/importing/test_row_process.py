@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +16,8 @@ import pytest
 
 from tests.engine.importing.building import Ours, Theirs, conversation, scenario
 from tests.engine.importing.test_import import publish, published
+from tests.waiting import PATIENCE_S, until
 
-PATIENCE_S: Final = 30
 AT_ANY_SIZE: Final = (
     "import os, signal, sys, time\n"
     "from pathlib import Path\n"
@@ -124,12 +123,12 @@ def test_no_process_is_left_however_the_import_ends(
 ) -> None:
     theirs.run()
     with start(AT_ANY_SIZE + NEVER_DONE, ours, theirs.root) as command:
-        maker = int(awaited((ours.root / "pid").read_text))
+        maker = int(until(lambda: text_of(ours.root / "pid")))
         command.send_signal(number)
         complained = command.communicate(timeout=PATIENCE_S)[1]
     assert command.returncode == code
     assert "Traceback" not in complained
-    assert awaited(lambda: "" if is_there(maker) else "gone") == "gone"
+    until(lambda: not is_there(maker))
     assert not stored(ours)["take"]
 
 
@@ -141,14 +140,5 @@ def is_there(process: int) -> bool:
     return True
 
 
-def awaited(look: Callable[[], str]) -> str:
-    """What it says as soon as it says anything."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        try:
-            if said := look():
-                return said
-        except FileNotFoundError:
-            pass
-        time.sleep(0.01)
-    raise AssertionError("it never came")
+def text_of(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

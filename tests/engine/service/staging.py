@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,13 +20,14 @@ from engine.service.client import SocketLink
 from engine.service.connection_state import LinkTimeouts
 from engine.service.server import Server
 from engine.service.socket import Socket, peer_uid
+from tests.waiting import PATIENCE_S
 
 T = TypeVar("T")
 
 BENCHMARK = "steadiness"
 KEY = ConversationKey("m01_s001_v01", "steadfast")
 ENGINE = Identity(4711, "here", datetime(2026, 5, 1, 12, tzinfo=UTC))
-PATIENCE = LinkTimeouts(answer=2.0, frozen=0.2, reach=0.15, longest_look=0.05)
+PATIENCE = LinkTimeouts(answer=PATIENCE_S, frozen=PATIENCE_S, reach=0.15, longest_look=0.05)
 
 
 def a_speech(
@@ -119,7 +119,7 @@ class Stage:
             watcher.drop()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def freeze(self) -> Callable[[], None]:
         """Let the engine's loop stand still until what is returned is called."""
@@ -128,10 +128,10 @@ class Stage:
 
         def stand_still() -> None:
             frozen.set()
-            thaw.wait(10)
+            thaw.wait(PATIENCE_S)
 
         self._loop.call_soon_threadsafe(stand_still)
-        assert frozen.wait(5)
+        assert frozen.wait(PATIENCE_S)
         return thaw.set
 
     def link(self, timeouts: LinkTimeouts = PATIENCE, hertz: float = 50.0) -> SocketLink:
@@ -150,17 +150,8 @@ class Stage:
         if self._server is not None:
             self.run(self._server.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
-
-
-def until(condition: Callable[[], T], seconds: float = 5.0) -> T:
-    """Look again and again until there is something to see, and hand that back."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.002)
-    return found
 
 
 class Stranger:
@@ -168,7 +159,7 @@ class Stranger:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(5)
+        self.socket.settimeout(PATIENCE_S)
         try:
             self.socket.connect(str(path))
         except BaseException:
