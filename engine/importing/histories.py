@@ -21,7 +21,18 @@ from engine.importing.json_rows import read_lines
 from engine.importing.takes import FileTake
 from engine.store.codec import storable
 from engine.store.json_file import kind_of
-from engine.store.tables import AttemptRow, CheckRow, Depends, MetricRow, StateRow, Verdict
+from engine.store.tables import (
+    AttemptRow,
+    CheckRow,
+    Depends,
+    MetricRow,
+    ReviewAction,
+    ReviewItem,
+    ReviewKind,
+    ReviewRow,
+    StateRow,
+    Verdict,
+)
 
 R = TypeVar("R", Verdict, CheckRow)
 
@@ -31,6 +42,8 @@ _SETTLED: Final = {state.value: state for state in (State.DONE, State.FAILED, St
 _STAGES: Final = {stage.value: stage for stage in Stage}
 _ROLES: Final = {role.value: role for role in Role}
 _TRACKS: Final = {track.value: track for track in Track}
+_ACTIONS: Final = {action.value: action for action in ReviewAction}
+_KINDS: Final = frozenset(kind.value for kind in ReviewKind)
 _WHEN: Final = {when.value: when for when in When}
 
 
@@ -45,6 +58,7 @@ class Histories:
     _places: dict[str, RowLocation] = field(default_factory=dict)
     _scenarios: dict[str, ForeignObject] = field(default_factory=dict)
     _metrics: list[ForeignObject] = field(default_factory=list)
+    _reviews: list[ForeignObject] = field(default_factory=list)
     is_there: bool = False
     """Whether anything is told, so that nothing has to be concluded from what else is there."""
 
@@ -66,13 +80,16 @@ class Histories:
             self._places[scenario] = place
         elif isinstance(value.get("metric"), dict):
             self._metrics.append(value)
+        elif isinstance(value.get("review"), dict):
+            self._reviews.append(value)
         elif (unit := text(value, "conv_id") or text(value, "unit")) is not None:
             # the benchmark itself is a row of work, and may be called otherwise here
             mine = self.context.name if unit == self.context.source.name else unit
             self._units[mine] = value
             self._places[mine] = place
         else:
-            raise UnfitError("", "expected a row with a `conv_id`, `unit`, `scenario` or `metric`")
+            expected = "expected a row with a `conv_id`, `unit`, `scenario`, `metric` or `review`"
+            raise UnfitError("", expected)
         self.is_there = True
 
     def take(self, unit: str) -> History:
@@ -112,6 +129,24 @@ class Histories:
                     metric=metric,
                     source=str(source),
                     depends=_depends(row),
+                    at=_time(row.get("at")),
+                )
+
+    def reviews(self) -> Iterator[ReviewRow]:
+        """What people said of metrics and scenarios, oldest first."""
+        for row in self._reviews:
+            told = row["review"]
+            action = _ACTIONS.get(str(told.get("action")))
+            person, account = text(told, "person"), text(told, "account")
+            items = tuple(_review_items(told.get("items")))
+            if action is not None and person is not None and account is not None and items:
+                yield ReviewRow(
+                    benchmark=self.context.name,
+                    action=action,
+                    person=storable(person),
+                    account=storable(account),
+                    reason=storable(text(told, "reason") or ""),
+                    items=items,
                     at=_time(row.get("at")),
                 )
 
@@ -238,6 +273,14 @@ def _depends(row: ForeignObject) -> Depends | None:
     if not isinstance(told, dict) or not all(isinstance(one, str) for one in told.values()):
         return None
     return {storable(name): storable(one) for name, one in told.items()}
+
+
+def _review_items(value: object) -> Iterator[ReviewItem]:
+    for one in objects(value):
+        kind, name, digest = (text(one, key) for key in ("kind", "id", "digest"))
+        was = one.get("was")
+        if kind in _KINDS and name is not None and digest is not None:
+            yield ReviewItem(str(kind), name, digest, was if isinstance(was, dict) else None)
 
 
 def _metric(value: Mapping[str, Any]) -> Metric | None:

@@ -315,6 +315,10 @@ class KnownRows:
         """Whether the store has any that a model wrote, or that was replaced by one."""
         return self.reader is not None and bool(self.reader.metrics(self.benchmark))
 
+    def has_reviews(self) -> bool:
+        """Whether the store knows of anything that a person said of metrics or scenarios."""
+        return self.reader is not None and bool(self.reader.reviews(self.benchmark))
+
     def usage(self, stage: Stage, target: str | None) -> Usage:
         """Of all calls of a stage, made on behalf of a target or of none."""
         return Usage() if self.reader is None else self.reader.usage(self.benchmark, stage, target)

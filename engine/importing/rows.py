@@ -209,6 +209,8 @@ class BenchmarkRows:
         self._history.read(source.folder / HISTORY)
         if not self._context.known.has_metrics():
             yield from self._history.metrics()
+        if not self._context.known.has_reviews():
+            yield from self._history.reviews()
         yield from self._work.left(self._history)
         yield from self._scenario_import.file(source.folder / "scenarios.json")
         yield from self._scenario_import.removed()

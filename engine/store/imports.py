@@ -17,7 +17,7 @@ NOTE: Final = "/"
 """How the path of a note among the mirrored files begins, which tells from which rows something was
 made: no path relative to the workspace begins so."""
 
-_WANTED: Final = ("metric", "scenario")
+_WANTED: Final = ("metric", "scenario", "review")
 _DONE: Final = ("take", "state", "attempt")
 _OF_A_TAKE: Final = ("take_end", "message", "verdict", "take_check")
 _SUMS: Final = "count(*), max(r.seq), total(r.seq)"

@@ -33,6 +33,7 @@ _NAMES: Final = (
     "6 when a behaviour must hold",
     "7 what people label",
     "8 what checks say of a conversation",
+    "9 what people say of metrics and scenarios",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

@@ -139,10 +139,11 @@ class MirrorContent:
                 yield score_row(take, verdicts, self._metrics, scripted=scripted, jury=self._jury)
 
     def past(self) -> Iterator[JsonObject]:
-        """How metrics and scenarios came about: what was written when and from what, and, by its
-        row of work, which calls were made and what came of them."""
+        """How metrics and scenarios came about: what was written when and from what, what people
+        said of it, and, by its row of work, which calls were made and what came of them."""
         yield from self._past.metrics()
         yield from self._past.scenarios()
+        yield from self._past.reviews()
         yield from _by_unit(self._past.calls(None), self._past.work(None))
 
     def past_of(self, target: TargetName) -> Iterator[JsonObject]:

@@ -7,6 +7,7 @@ import json
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from difflib import unified_diff
 from io import TextIOWrapper
 from itertools import islice
@@ -18,9 +19,9 @@ from engine.benchmark import State, When
 from engine.files import open_regular
 from engine.store.codec import read, readable
 from engine.store.connection import Parameter
-from engine.store.mirror_rows import JsonObject, scenario_fields
+from engine.store.mirror_rows import JsonObject, known, scenario_fields
 from engine.store.reader import Reader
-from engine.store.tables import ScenarioRow
+from engine.store.tables import ReviewRow, ScenarioRow
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 """What waits or is under way is so for an engine that runs, and begins anew with another."""
@@ -102,6 +103,11 @@ class BenchmarkHistory:
         rows = self._store.all("SELECT * FROM metric WHERE benchmark = ? ORDER BY seq", self._named)
         return [_metric(row) for row in rows]
 
+    def reviews(self) -> list[JsonObject]:
+        """What people said of both, oldest first."""
+        rows = self._store.all("SELECT * FROM review WHERE benchmark = ? ORDER BY seq", self._named)
+        return [_review(read(ReviewRow, row)) for row in rows]
+
     @property
     def _named(self) -> Sequence[Parameter]:
         return (self._benchmark,)
@@ -139,6 +145,13 @@ def _metric(row: Row) -> JsonObject:
         "source": row["source"],
         **_made(row),
     }
+
+
+def _review(row: ReviewRow) -> JsonObject:
+    names = ("action", "person", "account", "reason")
+    items = [known(asdict(item), "was") for item in row.items]
+    told = {**{name: str(getattr(row, name)) for name in names}, "items": items}
+    return {"review": told, "at": row.at}
 
 
 def _scenario(row: Row) -> JsonObject:

@@ -49,6 +49,7 @@ from engine.store.tables import (
     LearnedRow,
     MessageRow,
     MetricRow,
+    ReviewRow,
     RunRow,
     ScenarioRow,
     StateRow,
@@ -426,6 +427,13 @@ class Reader:
             (benchmark, person),
         )
         return [read(LabelSampleRow, row) for row in rows]
+
+    def reviews(self, benchmark: str) -> list[ReviewRow]:
+        """What people did with metrics and scenarios, oldest first."""
+        rows = self.connection.all(
+            "SELECT * FROM review WHERE benchmark = ? ORDER BY seq", (benchmark,)
+        )
+        return read_all(ReviewRow, rows)
 
     def peoples_verdicts(self, benchmark: str) -> list[Verdict]:
         """Every verdict of a person, oldest first, whether its take counts or not."""

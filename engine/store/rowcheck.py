@@ -17,7 +17,15 @@ from engine.benchmark import MOST_TOKENS, MOST_USD, Landmark
 from engine.checks import CheckAnswer
 from engine.identity import digest_of
 from engine.store.codec import FieldColumn, columns, without_none
-from engine.store.tables import TABLES, Depends, LabelItem, Quote, RareFlag
+from engine.store.tables import (
+    TABLES,
+    Depends,
+    LabelItem,
+    Quote,
+    RareFlag,
+    ReviewItem,
+    ReviewKind,
+)
 from engine.user_audit import FaultKind, UserFault
 
 ColumnCheck = Callable[[object], object]
@@ -122,6 +130,10 @@ def _is_whole_or_none(value: object) -> bool:
     return value is None or _is_whole(value)
 
 
+def _is_object_or_none(value: object) -> bool:
+    return value is None or _is_object(value)
+
+
 def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -160,6 +172,15 @@ _BY_TYPE: Final[Mapping[Any, ColumnCheck]] = {
         _json,
         fits=_is_list_of(
             take=_is_whole, metric_id=_is_text, stratum=_is_text, inclusion=_is_probability
+        ),
+    ),
+    tuple[ReviewItem, ...]: partial(
+        _json,
+        fits=_is_list_of(
+            kind=tuple(ReviewKind).__contains__,
+            id=_is_text,
+            digest=_is_text,
+            was=_is_object_or_none,
         ),
     ),
     tuple[bool, ...] | None: partial(_if_possible, check=partial(_json, fits=_is_list_of_flags)),

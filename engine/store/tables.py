@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 from engine.benchmark import (
     ConversationKey,
@@ -300,6 +301,47 @@ class LabelSampleRow(StoredRow):
     """In the order in which they are shown; a number that a person sees is a place here, from 1."""
 
 
+class ReviewAction(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+    EDIT = "edit"
+    GENERATE = "generate"
+    """A model wrote it again, for a person's note."""
+    UNDO = "undo"
+
+
+class ReviewKind(StrEnum):
+    METRIC = "metric"
+    SCENARIO = "scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """One metric or scenario that an act of a person is about."""
+
+    kind: str
+    """Of `ReviewKind`."""
+    id: str
+    digest: str
+    """Of what was read, or of what stands from then on."""
+    was: dict[str, Any] | None = None
+    """What stood before, where something else was put in its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRow(StoredRow):
+    """A person approved, rejected or changed metrics or scenarios, or took that back."""
+
+    benchmark: str
+    action: ReviewAction
+    person: str
+    account: str
+    """`user@host`."""
+    reason: str = ""
+    """Why; of one that was generated again, what the generator was told."""
+    items: tuple[ReviewItem, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow(StoredRow):
     """A model has looked at a finished take: once for each check, and newer ones replace it."""
@@ -366,5 +408,6 @@ TABLES: Final[Mapping[str, type[StoredRow]]] = {
     "attempt": AttemptRow,
     "learned": LearnedRow,
     "label_sample": LabelSampleRow,
+    "review": ReviewRow,
 }
 """The tables that share one rising `seq`."""

@@ -39,6 +39,9 @@ from engine.store.tables import (
     MessageRow,
     MetricRow,
     Quote,
+    ReviewAction,
+    ReviewItem,
+    ReviewRow,
     ScenarioRow,
     StateRow,
     StoredRow,
@@ -142,6 +145,7 @@ class Author:
         self._interrupted(ConversationKey("m01_s001_v02", "wavers"))
         self._never_begun(ConversationKey("m01_s002_v01", "wavers"))
         self._of_a_scenario_that_is_gone(ConversationKey("m02_s009", "holds"))
+        self._reviews()
 
     def _generation(self) -> None:
         made = {"generator": "aa", "benchmark": "bb"}
@@ -159,6 +163,19 @@ class Author:
             self._scenario(name, source="model", demographic={"age": "older", "Ort": "Köln"})
         self._scenario("m02_s001", target_system_prompt=HARD, extra={"title": "Ünicode", "n": [1]})
         self._scenario("m02_s009")
+
+    def _reviews(self) -> None:
+        item = ReviewItem("scenario", "m01_s001_v01", "dd")
+        for action, was in ((ReviewAction.APPROVE, None), (ReviewAction.EDIT, {"n": [1, HARD]})):
+            row = ReviewRow(
+                benchmark=self.benchmark,
+                action=action,
+                person="Ann",
+                account="ann@here",
+                reason=HARD,
+                items=(replace(item, was=was), ReviewItem("metric", "m01", "ee")),
+            )
+            self.write(row)
 
     def _many_judges(self, key: ConversationKey) -> None:
         take = self._played(key, 0)

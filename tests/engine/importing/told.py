@@ -46,6 +46,7 @@ FACTS: Final = {
     f" FROM verdict x {_OF_TAKE}",
     "check": f"SELECT {_TAKE}, x.kind, x.model, x.answers, x.unusable, x.depends, x.served_by, x.at"
     f" FROM take_check x {_OF_TAKE}",
+    "review": "SELECT benchmark, action, person, account, reason, items, at FROM review",
     "what counts": "SELECT t.benchmark, t.scenario_id, t.target, t.sample, x.track, x.counted,"
     f" max(x.seq) * 0 FROM verdict x {_OF_TAKE}"
     " GROUP BY t.benchmark, t.scenario_id, t.target, t.sample, x.track",
