@@ -120,8 +120,6 @@ class Calibration:
     metrics: Sequence[MetricCounts]
     confusions: Sequence[tuple[str, bool]]
     """Conversations on which they differ, and what people say."""
-    unjudged: int
-    """Labels on conversations of which this judge has not said anything that can be used."""
     width: float
     """The interval that was asked for, from end to end."""
     labels_needed: int | None
@@ -153,7 +151,6 @@ def calibrate(
         confusions=[
             (one.row.conv_id, one.person) for one in known if one.person is not one.row.present
         ],
-        unjudged=len(labels) - len(known),
         width=width,
         labels_needed=None if overall.powered is None else labels_for_width(overall.powered, width),
     )

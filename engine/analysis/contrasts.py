@@ -213,7 +213,6 @@ class PairError:
     error: float
     """Standard error, in rates."""
     base_scenarios: int
-    pairs: int
 
 
 def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairError | None:
@@ -229,4 +228,4 @@ def pair_error(tallies: Mapping[str, TargetTally], track: Track | None) -> PairE
     if not errors:
         return None
     square = sum(error**2 for error in errors) / len(errors)
-    return PairError(sqrt(square), round(sum(sizes) / len(sizes)), len(errors))
+    return PairError(sqrt(square), round(sum(sizes) / len(sizes)))

@@ -102,7 +102,6 @@ class WorkItem:
     stage: Stage
     unit: str
     why: Why
-    target: str | None = None
     detail: str | None = None
     """For a stale row what changed, for one that failed its reason."""
 

@@ -49,7 +49,6 @@ from engine.stages.gen_scenarios import AT_ONCE
 class StageCalls:
     """What a stage asks of the models; for what is played and judged, of one target's rows."""
 
-    benchmark: str
     stage: Stage
     target: str | None
     rows: Range
@@ -290,7 +289,7 @@ def _metrics_calls(bench: BenchmarkContext, metrics: Sequence[WorkItem]) -> Iter
         is_paid = metrics[0].why is Why.MISSING and written_metrics(bench) is not None
         one = Range.exactly(0 if is_paid else 1)
         asked = Calls(Role.GENERATOR, bench.config.generator, one, items=AT_MOST)
-        yield StageCalls(bench.name, Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
+        yield StageCalls(Stage.GEN_METRICS, None, Range.exactly(1), (asked,))
 
 
 def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator[StageCalls]:
@@ -304,7 +303,6 @@ def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator
     if bench.config.demographics:
         parts.append(Calls(Role.GENERATOR, generator, variants))
     yield StageCalls(
-        bench.name,
         Stage.GEN_SCENARIOS,
         None,
         bases + variants,
@@ -337,7 +335,7 @@ def _playing(
         Calls(Role.USER, bench.config.user_model, user, fresh, target),
         Calls(Role.TARGET, target, target_answers, fresh, target),
     )
-    yield StageCalls(bench.name, Stage.SIMULATE, target.id, rows, parts)
+    yield StageCalls(Stage.SIMULATE, target.id, rows, parts)
 
 
 def _judging(
@@ -365,11 +363,10 @@ def _judging(
     if checks.high:
         parts.append(Calls(Role.CHECKER, bench.config.checker, checks, target=target))
     rows = Range.exactly(len(due)) + new
-    yield StageCalls(bench.name, Stage.EVALUATE, target.id, rows, parts)
+    yield StageCalls(Stage.EVALUATE, target.id, rows, parts)
 
 
 def conversation_calls(
-    bench_name: str,
     user: ModelSpec,
     target: Target,
     askings: Sequence[Asking],
@@ -385,7 +382,7 @@ def conversation_calls(
         Calls(Role.USER, user, said, count, target),
         Calls(Role.TARGET, target, said, count, target),
     )
-    yield StageCalls(bench_name, Stage.SIMULATE, target.id, count, parts)
+    yield StageCalls(Stage.SIMULATE, target.id, count, parts)
     judges = {asking.judge.label: asking.judge for asking in askings}
     passes = Counter(asking.judge.label for asking in askings)
     verdicts = [
@@ -394,7 +391,7 @@ def conversation_calls(
     ]
     if checks:
         verdicts.append(Calls(Role.CHECKER, checker, count * checks, target=target))
-    yield StageCalls(bench_name, Stage.EVALUATE, target.id, count, verdicts)
+    yield StageCalls(Stage.EVALUATE, target.id, count, verdicts)
 
 
 def _stale(

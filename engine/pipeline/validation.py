@@ -336,7 +336,6 @@ def _first_plan(asked: Validation, reader: Reader) -> RunPlan:
         count = conversations[target.id]
         if count:
             calls += conversation_calls(
-                asked.played,
                 config.user_model,
                 target,
                 askings_of(config, None),
@@ -355,13 +354,13 @@ def _written(
         return Calls(Role.GENERATOR, generator, Range.exactly(count), items=items)
 
     one = Range.exactly(1)
-    yield StageCalls(asked.played, Stage.GEN_METRICS, None, one, (answers(1, metrics),))
+    yield StageCalls(Stage.GEN_METRICS, None, one, (answers(1, metrics),))
     parts, told = [answers(metrics, each)], NONE
     if asked.config.demographics:
         parts.append(answers(variants, 1))
         told = Range.exactly(variants)
     rows, written = Range.exactly(metrics + variants), Range.exactly(metrics * each)
-    yield StageCalls(asked.played, Stage.GEN_SCENARIOS, None, rows, parts, written, told)
+    yield StageCalls(Stage.GEN_SCENARIOS, None, rows, parts, written, told)
 
 
 # What it says

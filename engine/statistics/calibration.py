@@ -210,13 +210,6 @@ class RoganGladen:
     value: float | None
     """None where it cannot be corrected."""
     interval: Interval | None
-    youden: float
-    """Sensitivity + specificity - 1: what the correction divides by."""
-    youden_interval: Interval
-
-    @property
-    def can_correct(self) -> bool:
-        return self.value is not None
 
 
 def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGladen | None:
@@ -241,13 +234,10 @@ def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGla
     ready = all(part.present > _NONE and part.absent > _NONE for part in parts)
     t = critical(len(clusters) - 1)
     if not ready:
-        return RoganGladen(None, None, youden, Interval(-1.0, 1.0))
+        return RoganGladen(None, None)
     half = t * _jackknife([part.youden for part in parts])
-    denominator = Interval(max(-1.0, youden - half), min(1.0, youden + half))
-    if denominator.low <= 0:
-        return RoganGladen(None, None, youden, denominator)
-    if any(part.youden <= 0 for part in parts):
-        return RoganGladen(None, None, youden, denominator)
+    if youden <= half or any(part.youden <= 0 for part in parts):
+        return RoganGladen(None, None)
     value = whole.corrected(rate)
     spread = _jackknife([part.corrected(rate) for part in parts]) ** 2
     error = sqrt(spread + (judged.error / youden) ** 2)
@@ -255,7 +245,7 @@ def rogan_gladen(population: Population, labels: Sequence[Labelled]) -> RoganGla
     interval = Interval(
         max(0.0, min(middle, value - t * error)), min(1.0, max(middle, value + t * error))
     )
-    return RoganGladen(middle, interval, youden, denominator)
+    return RoganGladen(middle, interval)
 
 
 _NONE: Final = 1e-9

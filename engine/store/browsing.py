@@ -144,7 +144,6 @@ class ArcTurn(NamedTuple):
 class BrowsedRow:
     """A conversation as a table shows it."""
 
-    take_seq: int
     verdict: VerdictRow
     """In the words of the newest judge who says what counts."""
     who: Mapping[str, str]
@@ -267,7 +266,6 @@ class Browser:
         for row in self._store.of_each(_BROWSED, takes):
             with self._store.readable():
                 found[row["take_seq"]] = BrowsedRow(
-                    row["take_seq"],
                     read(VerdictRow, row),
                     json.loads(row["who"] or "{}"),
                     row["judges"],

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from sqlite3 import Row
 from typing import Final, TypeVar
 
@@ -92,7 +91,6 @@ _BENCHMARKS: Final = (
     " WHERE name IS NOT NULL) SELECT name FROM one WHERE name IS NOT NULL"
 )
 """From one name to the next: there are few, in many rows."""
-_AT_ONCE: Final = 200
 USED_CALLS: Final = 5_000
 """So many tell what the next ones will use, and are read in a moment."""
 ATTEMPTS_WITHIN: Final = 20_000
@@ -124,10 +122,6 @@ class Reader:
     def last_seq(self) -> int:
         """Of all that is committed; 0 for an empty store."""
         return last_seq(self.connection)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.last_seq() == 0
 
     def facts(self, after: int, limit: int = 5000) -> list[Fact]:
         """The first `limit` facts whose `seq` is beyond `after`, in order, none left out."""
@@ -249,11 +243,6 @@ class Reader:
         finished = [take for take in self.takes(benchmark, key) if take.finished]
         return finished[-1] if finished else None
 
-    def open_take(self, benchmark: str, key: ConversationKey) -> StoredTake | None:
-        """The newest, where it was interrupted or failed and so can be continued."""
-        takes = self.takes(benchmark, key)
-        return takes[-1] if takes and not takes[-1].finished else None
-
     def counting_takes(self, benchmark: str, target: str | None = None) -> list[StoredTake]:
         """Of each conversation the newest that was played to its end; of all targets or of one."""
         where = f"t.benchmark = ? AND e.finished = 1 AND NOT EXISTS ({NEWER_FINISHED})"
@@ -335,16 +324,6 @@ class Reader:
         """What was said in each take, as digests in the order in which it was said."""
         order = "take, turn, speaker = 'assistant'"
         return self._by_take(take_seqs, "message", order, lambda row: bytes(row["digest"]))
-
-    def transcripts(
-        self, benchmark: str, target: str
-    ) -> Iterator[tuple[StoredTake, list[MessageRow]]]:
-        """What was said in each counting take of a target; a few of them are held at a time."""
-        takes = iter(self.counting_takes(benchmark, target))
-        while some := list(islice(takes, _AT_ONCE)):
-            said = self.messages_of(take.seq for take in some)
-            for take in some:
-                yield take, said[take.seq]
 
     def _takes(
         self, where: str, parameters: Sequence[Parameter], *, key: ConversationKey | None = None

@@ -76,9 +76,6 @@ class SalvageReport:
     is_cut_off: bool
     """Whether the end of a table could not be read, so that any number of its last rows is
     missing."""
-    reopened: int
-    """Conversations that were played to their end and of which a part is missing: the next run
-    plays them on from there."""
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
     """Of rows that are missing, the numbers of those that were acknowledged and are in no place
     that could not be read: the log does not hold them any more."""
@@ -532,12 +529,12 @@ class _Saving:
             self._drop(part, "take NOT IN (SELECT seq FROM take)", _NO_TAKE)
         # what stands in a row that is none of its table says nothing
         self._cut = {take: seq for take, seq in self._cut.items() if not self._numbered(seq, seq)}
-        reopened = self._cut_short()
+        self._cut_short()
         if self._nothing_else:
             self._end_what_was_judged(last)
         for part in ("verdict", "take_check"):
             self._drop(part, "take NOT IN (SELECT take FROM take_end WHERE finished = 1)", _NO_END)
-        return SalvageReport(self._tables, missing, is_cut_off, reopened, beyond)
+        return SalvageReport(self._tables, missing, is_cut_off, beyond)
 
     def _highest(self, table: str) -> int:
         return int(self._new.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0])
@@ -562,10 +559,9 @@ class _Saving:
         self._tables[table].saved -= cursor.rowcount
         self._tables[table].dropped += cursor.rowcount
 
-    def _cut_short(self) -> int:
-        """Take from each conversation what comes after something that is missing; how many of
-        them had been played to their end."""
-        cut = 0
+    def _cut_short(self) -> None:
+        """Take from each conversation what comes after something that is missing: the next run
+        plays it on from there."""
         ends = dict(
             self._new.execute(
                 "SELECT take, max(seq) FROM take_end WHERE finished = 1 GROUP BY take"
@@ -579,8 +575,6 @@ class _Saving:
             self._drop("verdict", "take = ?", _CUT, (take,))
             self._drop("take_check", "take = ?", _CUT, (take,))
             self._drop("take_end", "take = ?", _CUT, (take,))
-            cut += take in ends
-        return cut
 
     def _end_what_was_judged(self, last: int) -> None:
         """Only what was played to its end is judged: an end that is lost was there, and is not to

@@ -19,7 +19,7 @@ import tui
 ROOT = Path(tui.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
 
-CLEANERS = {"clean", "drawn", "one_line", "content", "unmarked"}
+CLEANERS = {"clean", "drawn", "one_line"}
 """What makes a text fit to be drawn."""
 HARMLESS = {
     "len",
@@ -336,9 +336,7 @@ def functions(tree: ast.Module) -> Iterator[ast.AST]:
     yield ast.Module(outside, [])
 
 
-def faults(
-    source: str, *, boundary: bool = False, ours: AbstractSet[str] = frozenset()
-) -> list[str]:
+def faults(source: str, *, ours: AbstractSet[str] = frozenset()) -> list[str]:
     """Every place where foreign text could be drawn as it is."""
     ours = OURS | ours
     tree = ast.parse(source)
@@ -357,7 +355,7 @@ def faults(
         match node:
             case ast.Call() if name_of(node) in MARKUP:
                 wrong.append(f"{node.lineno}: markup")
-            case ast.Call() if name_of(node) == "Content" and not boundary:
+            case ast.Call() if name_of(node) == "Content":
                 wrong.append(f"{node.lineno}: Content outside of the boundary")
             case ast.Call() if name_of(node) == "notify" and not _without_markup(node):
                 wrong.append(f"{node.lineno}: notify reads markup")
@@ -370,7 +368,7 @@ def faults(
                 "content",
             }:
                 wrong.append(f"{node.lineno}: a room as a whole")
-            case ast.FunctionDef(name=name) if name in CLEANERS and not boundary:
+            case ast.FunctionDef(name=name) if name in CLEANERS:
                 wrong.append(f"{node.lineno}: another {name}")
             case ast.Call() if name_of(node) == "print":
                 wrong.append(f"{node.lineno}: print")
@@ -401,7 +399,7 @@ def _without_markup(call: ast.Call) -> bool:
 def test_what_is_drawn_was_cleaned(path: Path) -> None:
     name = path.relative_to(ROOT).as_posix()
     ours = WITHIN.get(name, set())
-    assert faults(path.read_text("utf-8"), boundary=name == "services/display.py", ours=ours) == []
+    assert faults(path.read_text("utf-8"), ours=ours) == []
 
 
 @pytest.mark.parametrize(
@@ -445,7 +443,7 @@ def test_what_is_drawn_was_cleaned(path: Path) -> None:
         "app._driver.write(text)",
         "sys.stderr.write(text)",
         "print(text)",
-        "Hit(1, content(row.id), act, help=row.benchmark)",
+        "Hit(1, drawn(row.id), act, help=row.benchmark)",
         "Text.from_markup(text)",
         "from textual.widgets import Input, Static",
         "widget.border_title = 'x'",

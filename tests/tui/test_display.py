@@ -6,10 +6,9 @@ import pytest
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.content import Content
 
 from engine.display import clean, drawn, one_line, plural
-from tui.services.display import ControlCodeFilter, content, unmarked
+from tui.services.display import ControlCodeFilter
 
 BLACK = Color(0, 0, 0)
 
@@ -48,10 +47,6 @@ def test_tabs_are_blanks_in_a_view_and_a_cell_has_one_line() -> None:
     assert one_line("a\n  b\t\x1bc") == "a b ␛c"
 
 
-def test_content_never_reads_markup() -> None:
-    assert content("[@click=app.quit]x[/]\x1b").plain == "[@click=app.quit]x[/]␛"
-
-
 def test_the_last_filter_takes_out_what_slipped_through_and_keeps_the_width() -> None:
     style = Style(bold=True, link="https://example.org", meta={"@click": "x"})
     line = [Segment("safe ", Style(bold=True)), Segment("a\x1b]0;t\x07b\u202ec\x85\n", style)]
@@ -67,11 +62,6 @@ def test_the_last_filter_leaves_clean_lines_alone() -> None:
     line = [Segment("— ✓ pass 但是", Style(bold=True))]
 
     assert ControlCodeFilter().apply(line, BLACK) is line
-
-
-def test_what_textual_reads_as_markup_stays_text() -> None:
-    text = "[@click=app.quit]x[/] [red] [/unbalanced \\[b] [1]\x1b[2J"
-    assert Content.from_markup(unmarked(text)).plain == text.replace("\x1b", "␛")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The last step before the terminal: text for Textual's own widgets, and a filter behind them all.
+"""The last step before the terminal: a filter behind every widget.
 
 What a view of ours draws has passed `engine.display.clean`. `ControlCodeFilter` stands behind it
 for what did not come that way.
@@ -11,27 +11,13 @@ from typing import Final
 
 from rich.segment import Segment
 from textual.color import Color
-from textual.content import Content
 from textual.filter import LineFilter
-
-from engine.display import drawn
 
 _ACTIVE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Characters without width that some terminal acts on, or that nobody would see."""
-
-
-def content(text: str) -> Content:
-    """Cleaned text for a widget of Textual's, which takes a plain `str` for markup."""
-    return Content(drawn(text))
-
-
-def unmarked(text: str) -> str:
-    """Cleaned text for where Textual reads markup and takes nothing else. Its own `escape` leaves
-    some closing tags as they are."""
-    return drawn(text).replace("[", "\\[")
 
 
 class ControlCodeFilter(LineFilter):

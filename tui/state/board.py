@@ -121,10 +121,6 @@ class TargetView:
     problem: str | None = None
     """The last one."""
 
-    @property
-    def is_done(self) -> bool:
-        return self.simulated == self.to_simulate
-
 
 @dataclass(frozen=True, slots=True)
 class Spending:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.benchmark import ConversationKey
 from engine.config.schema import ModelSpec, Target, load_config
 from engine.errors import InputError
 from engine.pipeline.models import open_offline
@@ -121,7 +122,8 @@ def test_another_prompt_makes_what_was_played_under_it_stale_and_nothing_else(
     place.run()
     place.edit(place.config, "for a bank", "for a shop")
     stale = place.plan().stale
-    assert {one.target for one in stale} == {"holds.ours", "wavers.ours"}
+    targets = {ConversationKey.parse(one.unit).target_id for one in stale}
+    assert targets == {"holds.ours", "wavers.ours"}
     assert {one.detail for one in stale} == {"system prompt changed"}
 
 
