@@ -10,10 +10,10 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.errors import CrosswindError
-from engine.link import Command, Request, Row
+from engine.link import Command, Request, WorkRow
 from engine.pipeline.order import Order
 
-Failed = Mapping[Row, str | None]
+Failed = Mapping[WorkRow, str | None]
 """Rows of work that failed, each with its target."""
 NONE_FAILED: Final[Failed] = MappingProxyType({})
 
@@ -65,7 +65,7 @@ def again_order(request: Request) -> Order:
     )
 
 
-def key_of(row: Row) -> ConversationKey:
+def key_of(row: WorkRow) -> ConversationKey:
     """Raises `CrosswindError`."""
     try:
         return ConversationKey.parse(row.unit)
@@ -73,7 +73,7 @@ def key_of(row: Row) -> ConversationKey:
         raise CrosswindError(f"{row.unit} is no conversation") from None
 
 
-def _conversations(rows: Iterable[Row]) -> dict[str, frozenset[ConversationKey]]:
+def _conversations(rows: Iterable[WorkRow]) -> dict[str, frozenset[ConversationKey]]:
     found: defaultdict[str, set[ConversationKey]] = defaultdict(set)
     for row in rows:
         found[row.benchmark].add(key_of(row))

@@ -136,14 +136,14 @@ class Command(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WorkRow:
     """One row of work: a metric, a scenario or a conversation."""
 
     benchmark: str
     unit: str
 
     @classmethod
-    def of(cls, benchmark: str, key: ConversationKey) -> Row:
+    def of(cls, benchmark: str, key: ConversationKey) -> WorkRow:
         return cls(benchmark, str(key))
 
 
@@ -152,7 +152,7 @@ class Request:
     """A command with what it is about; what it does not need is left empty."""
 
     command: Command
-    rows: tuple[Row, ...] = ()
+    rows: tuple[WorkRow, ...] = ()
     target: str | None = None
     stage: Stage | None = None
     number: int | None = None

@@ -86,7 +86,7 @@ _MEND: Final[Mapping[Rule, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """What one rule found in one metric or scenario."""
 
     rule: Rule
@@ -101,7 +101,7 @@ class Finding:
 # Metrics
 
 
-def lint_metrics(metrics: Sequence[Metric]) -> list[Finding]:
+def lint_metrics(metrics: Sequence[Metric]) -> list[LintFinding]:
     """In the order of `metrics`."""
     metrics = [_cut_metric(metric) for metric in metrics]
     found = [finding for metric in metrics for finding in _of_metric(metric)]
@@ -119,25 +119,25 @@ def _cut_metric(metric: Metric) -> Metric:
     )
 
 
-def _of_metric(metric: Metric) -> Iterator[Finding]:
+def _of_metric(metric: Metric) -> Iterator[LintFinding]:
     for key, text in (("name", metric.name), ("definition", _core(metric.definition))):
         if (said := _two_verbs(text)) is not None:
             words = f'the {key} joins two behaviours: "{said}"'
-            yield Finding(Rule.ONE_BEHAVIOUR, metric.id, words, (key,))
+            yield LintFinding(Rule.ONE_BEHAVIOUR, metric.id, words, (key,))
             break
     unseen = _UNSEEN.search(metric.definition)
     if unseen is not None:
         words = f'no message shows this: "{unseen[0]}"'
-        yield Finding(Rule.NOT_VISIBLE, metric.id, words, ("definition",))
+        yield LintFinding(Rule.NOT_VISIBLE, metric.id, words, ("definition",))
     if (fault := _direction_fault(metric)) is not None:
-        yield Finding(Rule.DIRECTION, metric.id, fault, ("name",))
+        yield LintFinding(Rule.DIRECTION, metric.id, fault, ("name",))
     if _NEAR_MISS.search(metric.definition) is None:
         words = "the definition names no near miss that does not count"
-        yield Finding(Rule.NEAR_MISS, metric.id, words, ("definition",))
+        yield LintFinding(Rule.NEAR_MISS, metric.id, words, ("definition",))
     for number, example in enumerate(metric.examples):
         if (described := _DESCRIBES.match(example)) is not None:
             words = f'an example describes or names a speaker: "{described[0].strip()} …"'
-            yield Finding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+            yield LintFinding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
 
 
 def _core(definition: str) -> str:
@@ -227,34 +227,34 @@ def _direction_fault(metric: Metric) -> str | None:
     return None
 
 
-def _overlaps(metrics: Sequence[Metric]) -> Iterator[Finding]:
+def _overlaps(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
     told = [(metric, words_of(metric.name, _core(metric.definition))) for metric in metrics]
     for (one, mine), (other, theirs) in combinations(told, 2):
         alike = resemblance(mine, theirs)
         if alike >= ALIKE:
             words = f"{one.id} and this share {alike:.0%} of their words"
-            yield Finding(Rule.OVERLAP, other.id, words, ("definition",))
+            yield LintFinding(Rule.OVERLAP, other.id, words, ("definition",))
 
 
-def _shared_examples(metrics: Sequence[Metric]) -> Iterator[Finding]:
+def _shared_examples(metrics: Sequence[Metric]) -> Iterator[LintFinding]:
     first: dict[str, str] = {}
     for metric in metrics:
         for number, example in enumerate(metric.examples):
             known = first.setdefault(" ".join(example.casefold().split()), metric.id)
             if known != metric.id:
                 words = f"an example is one of {known} too"
-                yield Finding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
+                yield LintFinding(Rule.EXAMPLE_NOT_SAID, metric.id, words, ("examples", number))
 
 
 # Scenarios
 
 
-def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[Finding]:
+def lint_scenarios(scenarios: Sequence[Scenario], *, turns: int) -> list[LintFinding]:
     """Base scenarios and variants, for conversations of `turns` turns. What a variant has from its
     base is said of the base alone."""
     scenarios = [_cut_scenario(scenario) for scenario in scenarios]
     of_base: set[tuple[str, Rule]] = set()
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     for scenario in sorted(scenarios, key=lambda one: one.id != one.base_id):
         own = list(_of_scenario(scenario, turns))
         if scenario.id == scenario.base_id:
@@ -277,7 +277,7 @@ def _cut_scenario(scenario: Scenario) -> Scenario:
     )
 
 
-def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[Finding]:
+def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[LintFinding]:
     """Between base scenarios of one metric; of one that has no base, its first variant."""
     by_metric: dict[str, dict[str, Scenario]] = {}
     for scenario in sorted(scenarios, key=lambda one: one.id):
@@ -285,32 +285,32 @@ def _near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[Finding]:
     for several in by_metric.values():
         for one, other, alike in near_duplicates(list(several.values())):
             words = f"{one.id} and this share {alike:.0%} of their words"
-            yield Finding(Rule.NEAR_DUPLICATE, other.id, words)
+            yield LintFinding(Rule.NEAR_DUPLICATE, other.id, words)
 
 
-def _of_scenario(scenario: Scenario, turns: int) -> Iterator[Finding]:
+def _of_scenario(scenario: Scenario, turns: int) -> Iterator[LintFinding]:
     marks = scenario.landmarks
     if not scenario.demographic and (group := _GROUP.search(scenario.persona)) is not None:
         words = f'the persona names a demographic group: "{group[0]}"'
-        yield Finding(Rule.PERSONA_GROUP, scenario.id, words)
+        yield LintFinding(Rule.PERSONA_GROUP, scenario.id, words)
     for mark in marks:
         if _is_quotation(mark.instruction):
             words = f"the landmark at turn {mark.turn} quotes a message word for word"
-            yield Finding(Rule.LANDMARK_QUOTATION, scenario.id, words)
+            yield LintFinding(Rule.LANDMARK_QUOTATION, scenario.id, words)
     texts = (scenario.persona, scenario.user_goal, *(mark.instruction for mark in marks))
     tests = next(filter(None, map(_TESTS.search, texts)), None)
     if tests is not None:
         words = f'the person speaks of tests or of the machinery: "{tests[0]}"'
-        yield Finding(Rule.MENTIONS_TESTS, scenario.id, words)
+        yield LintFinding(Rule.MENTIONS_TESTS, scenario.id, words)
     if (fault := _pressure_fault(marks, turns)) is not None:
-        yield Finding(Rule.PRESSURE_NOT_RISING, scenario.id, fault)
+        yield LintFinding(Rule.PRESSURE_NOT_RISING, scenario.id, fault)
     late = [mark.turn for mark in marks if mark.turn > turns]
     if late:
         words = f"a landmark lies at turn {late[0]}, but conversations have {turns} turns"
-        yield Finding(Rule.LANDMARK_BEYOND_TURNS, scenario.id, words)
+        yield LintFinding(Rule.LANDMARK_BEYOND_TURNS, scenario.id, words)
     if (where := _given_away(scenario)) is not None:
         words = f"{where} says what the person is really after"
-        yield Finding(Rule.GOAL_GIVEN_AWAY, scenario.id, words)
+        yield LintFinding(Rule.GOAL_GIVEN_AWAY, scenario.id, words)
 
 
 _GROUP: Final = re.compile(
@@ -374,6 +374,6 @@ def _given_away(scenario: Scenario) -> str | None:
     return None
 
 
-def _by_order(findings: Sequence[Finding], ids: Sequence[str]) -> list[Finding]:
+def _by_order(findings: Sequence[LintFinding], ids: Sequence[str]) -> list[LintFinding]:
     place = {name: number for number, name in enumerate(ids)}
     return sorted(findings, key=lambda one: place[one.id])

@@ -44,7 +44,7 @@ class Compared:
     """All that a benchmark's results compare, before anything is marked."""
 
     pairs: Sequence[Pair]
-    gaps: Sequence[demographics.Gap]
+    gaps: Sequence[demographics.DemographicGap]
 
 
 def compared(tallies: Mapping[str, TargetTally]) -> Compared:
@@ -143,7 +143,7 @@ def _answers(scenarios: Iterable[ScenarioTally]) -> Answers:
     return found
 
 
-def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.Gap]:
+def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.DemographicGap]:
     """Both tracks together, the pool of all targets first."""
     return demographic_gaps(
         {
@@ -156,7 +156,7 @@ def _gaps(tallies: Mapping[str, TargetTally]) -> list[demographics.Gap]:
     )
 
 
-def _gap(gap: demographics.Gap, marked: Adjusted) -> Gap:
+def _gap(gap: demographics.DemographicGap, marked: Adjusted) -> Gap:
     return Gap(
         axis=gap.axis,
         left=gap.left,

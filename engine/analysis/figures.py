@@ -21,7 +21,7 @@ ENOUGH_SCENARIOS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class CastVote:
     """One judge's answer on a conversation in one pass; the newest where there are several."""
 
     judge: str
@@ -45,7 +45,7 @@ class Outcome:
     passed: bool | None
     unscored: str | None
     """Why there is no verdict; None where there is one."""
-    votes: Sequence[Vote] = ()
+    votes: Sequence[CastVote] = ()
     """Of every judge and pass, whether they agree or not."""
     stale: Stale = UP_TO_DATE
     """What of its take and of the verdicts that count is not what would be asked today."""

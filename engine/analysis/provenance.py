@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-ServedNames = Mapping[str, Sequence[str]]
+NamesByModel = Mapping[str, Sequence[str]]
 """The label of each model that was asked, with the names under which servers say that they
 answered; none where no server named one, as scripts do not."""
 
@@ -21,10 +21,10 @@ class Provenance:
     prompts: Mapping[str, Sequence[str]]
     """By stage, a digest of each set of prompts that was used: those of a conversation are others
     for a positive metric than for a negative one."""
-    targets: ServedNames
-    user_models: ServedNames
-    judges: ServedNames
-    checkers: ServedNames
+    targets: NamesByModel
+    user_models: NamesByModel
+    judges: NamesByModel
+    checkers: NamesByModel
     """Who looked at the conversations beside the judges; none where nobody did."""
     first_at: str | None
     """When the first of these conversations began; ISO 8601, UTC. None where nothing counts, or
@@ -33,7 +33,7 @@ class Provenance:
     """When the last of these verdicts was given."""
 
 
-def served_words(served: ServedNames) -> str:
+def served_words(served: NamesByModel) -> str:
     """`gpt-5 (gpt-5-2026-08-07); mine`: what was asked for, and who answered where that is known
     and another name."""
     return "; ".join(

@@ -11,14 +11,14 @@ from typing import Protocol
 
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
-    Change,
+    DifferenceChange,
     Equivalence,
     Floor,
-    Pair,
+    OrderChange,
+    ReorderedPair,
     Shift,
     Swap,
     TrackReport,
-    Turn,
     ValidationReport,
 )
 from engine.analysis.validation_words import says_of
@@ -26,7 +26,12 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
-from engine.statistics.equivalence import Run, change_of_difference, interval_for, is_within
+from engine.statistics.equivalence import (
+    BeforeAndAfter,
+    change_of_difference,
+    interval_for,
+    is_within,
+)
 from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import Panel, RankAgreement, rank_agreement
@@ -216,7 +221,7 @@ def _track(draft: _Draft, allowed: Mapping[Part, float]) -> TrackReport:
         changed=changed,
         pairs=len(shifts) * (len(shifts) - 1) // 2,
         equivalence=draft.equivalence,
-        order_holds=stays and not any(pair.turn is Turn.TURNS for pair in changed),
+        order_holds=stays and not any(pair.turn is OrderChange.TURNS for pair in changed),
         left_out=draft.left_out,
     )
 
@@ -229,7 +234,10 @@ def _equivalence(
 ) -> Equivalence:
     """The pairs of which most is to be feared come first, and the first that is not shown to stay
     within the bound is the last that is looked at: there are thousands of pairs of 100 targets."""
-    runs = {target: Run(_answers(before[target]), _answers(after[target])) for target in before}
+    runs = {
+        target: BeforeAndAfter(_answers(before[target]), _answers(after[target]))
+        for target in before
+    }
     moved = {target: _rate(after[target]) - _rate(before[target]) for target in before}
     pairs = sorted(combinations(runs, 2), key=lambda pair: -abs(moved[pair[0]] - moved[pair[1]]))
     for left, right in pairs:
@@ -237,7 +245,7 @@ def _equivalence(
         interval = None if found is None else interval_for(found, bound)
         if not is_within(interval, bound):
             change = moved[left] - moved[right] if found is None else found.estimate
-            return Equivalence(bound, Change(left, right, change, interval))
+            return Equivalence(bound, DifferenceChange(left, right, change, interval))
     return Equivalence(bound, None)
 
 
@@ -336,11 +344,13 @@ class _Apart:
         return Interval(max(-1.0, shift - below), min(1.0, shift + above))
 
 
-def _changed(shifts: Sequence[Shift]) -> Iterator[Pair]:
+def _changed(shifts: Sequence[Shift]) -> Iterator[ReorderedPair]:
     for left, right in combinations(shifts, 2):
         then = (left.before > right.before) - (left.before < right.before)
         now = (left.after > right.after) - (left.after < right.after)
         if then == now:
             continue
-        turn = Turn.PARTS if not then else Turn.LEVELS if not now else Turn.TURNS
-        yield Pair(left.target, right.target, turn)
+        turn = (
+            OrderChange.PARTS if not then else OrderChange.LEVELS if not now else OrderChange.TURNS
+        )
+        yield ReorderedPair(left.target, right.target, turn)

@@ -35,7 +35,7 @@ class Swap:
         return self.role is not Role.GENERATOR
 
 
-class Turn(StrEnum):
+class OrderChange(StrEnum):
     """What becomes of the order of two targets."""
 
     TURNS = "turns"
@@ -44,13 +44,13 @@ class Turn(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ReorderedPair:
     """Two targets whose order is not what it was."""
 
     left: str
     right: str
     """Behind `left` before, or level with it."""
-    turn: Turn
+    turn: OrderChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DifferenceChange:
     """How far the difference between two targets is not what it was."""
 
     left: str
@@ -96,7 +96,7 @@ class Equivalence:
 
     bound: float
     """In rates, as it was stated before anything was played or judged."""
-    outside: Change | None
+    outside: DifferenceChange | None
     """A difference that is not shown to stay within it; None where all are."""
 
 
@@ -113,7 +113,7 @@ class TrackReport:
     """Of all targets that were scored on both sides."""
     shifts: Sequence[Shift]
     """Of each target that was scored on both sides, the highest rate before first."""
-    changed: Sequence[Pair]
+    changed: Sequence[ReorderedPair]
     pairs: int
     """Of targets, all there are."""
     equivalence: Equivalence | None

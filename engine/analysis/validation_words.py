@@ -10,9 +10,9 @@ from engine.analysis.figures import ENOUGH_SCENARIOS
 from engine.analysis.findings import NO_ALPHA, coefficient, reach
 from engine.analysis.validation_figures import (
     Floor,
+    OrderChange,
     Swap,
     TrackReport,
-    Turn,
     ValidationReport,
 )
 from engine.benchmark import Role, Track
@@ -174,7 +174,7 @@ def _are_several(report: ValidationReport) -> bool:
 
 def _order_words(report: ValidationReport, track: TrackReport) -> str:
     when = _when(report)
-    turned = sum(pair.turn is Turn.TURNS for pair in track.changed)
+    turned = sum(pair.turn is OrderChange.TURNS for pair in track.changed)
     level = len(track.changed) - turned
     if track.tau_b is None:
         return f"all targets have one rate on a side, so there is no order to keep {when}."

@@ -12,7 +12,7 @@ from engine.cli.console import out, tell
 from engine.cli.engine_handle import accepted
 from engine.cli.session import Session
 from engine.facts import Fact, StateChanged, VerdictGiven
-from engine.link import EngineLink, EngineState, Request, Row
+from engine.link import EngineLink, EngineState, Request, WorkRow
 from engine.pipeline.run import RunResult
 from engine.watch import Watch
 
@@ -43,7 +43,7 @@ def ask_and_follow(
 
 
 def _follow(
-    watch: Watch, link: EngineLink, rows: Sequence[Row], say: Callable[[str], None]
+    watch: Watch, link: EngineLink, rows: Sequence[WorkRow], say: Callable[[str], None]
 ) -> RunResult:
     at_work = {(row.benchmark, row.unit) for row in rows}
     failed, asked = 0, None

@@ -16,7 +16,7 @@ from engine.config.benchmark_file import KEY, Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted, read_yaml
 from engine.errors import DONE, FAILED, InputError, Problem
 from engine.files import read_regular
-from engine.lint import Finding, Rule, lint_metrics, lint_scenarios
+from engine.lint import LintFinding, Rule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.planner import Planner
 from engine.pipeline.scenarios_file import scenarios_path, with_edits
@@ -27,7 +27,7 @@ class _Placed:
     """A finding with where it stands."""
 
     benchmark: str
-    finding: Finding
+    finding: LintFinding
     path: Path
     """Relative to the workspace."""
     line: int | None
@@ -137,7 +137,7 @@ def _lines_of_ids(path: Path) -> Mapping[str, int]:
     return found
 
 
-def _reason(definition: Definition, finding: Finding) -> str | None:
+def _reason(definition: Definition, finding: LintFinding) -> str | None:
     """A scenario's silence holds for its variants, too."""
     for name in (finding.id, base_id(finding.id)):
         reason = definition.lint_ignore.get(name, {}).get(finding.rule)
@@ -157,5 +157,5 @@ def _tell_idle(definition: Definition, document: YamlDocument, found: list[_Plac
                 tell(f"note: {place} silences nothing")
 
 
-def _names(finding: Finding) -> set[str]:
+def _names(finding: LintFinding) -> set[str]:
     return {finding.id, base_id(finding.id)}

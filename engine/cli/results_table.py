@@ -50,7 +50,7 @@ _SHORTEST_NAME: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TableLayout:
     """What a table is drawn for."""
 
     width: int = NARROW
@@ -60,13 +60,15 @@ class Page:
     them up."""
 
 
-def page_of_output() -> Page:
+def page_of_output() -> TableLayout:
     """As wide as the terminal, and for whoever reads a pipe of the least width."""
     columns = get_terminal_size().columns
-    return Page(max(NARROW, columns), whole_names=not sys.stdout.isatty())
+    return TableLayout(max(NARROW, columns), whole_names=not sys.stdout.isatty())
 
 
-def results_table(analysis: Analysis, page: Page = Page(), *, details: bool = False) -> str:
+def results_table(
+    analysis: Analysis, page: TableLayout = TableLayout(), *, details: bool = False
+) -> str:
     """For people: the rates, then what is sure about them; with `details` each table behind it."""
     if isinstance(analysis, Overall):
         which = listed(analysis.benchmarks) if analysis.benchmarks else "nothing is scored"
@@ -96,7 +98,7 @@ def _notes(analysis: Analysis) -> Iterator[str]:
         yield analysis.cost
 
 
-def _leaderboard(analysis: Analysis, page: Page) -> str:
+def _leaderboard(analysis: Analysis, page: TableLayout) -> str:
     wide = page.width >= WIDE
     head = ["target", "positive", "negative", "scored", "agree"]
     body = [
@@ -117,7 +119,7 @@ def _leaderboard(analysis: Analysis, page: Page) -> str:
     return _fitting(head, body, right, page)
 
 
-def _leaderboard_of_all(analysis: Overall, page: Page) -> str:
+def _leaderboard_of_all(analysis: Overall, page: TableLayout) -> str:
     wide = page.width >= WIDE
     head = ["target", *(str(track) for track in analysis.tracks), "scored"]
     body = [
@@ -145,7 +147,7 @@ def _mean(analysis: Overall, one: TargetResult, track: Track, *, ranked: bool) -
     return f"{percent(estimate.rate):>4} {span(estimate.low, estimate.high)} {over}{place}"
 
 
-def _exposure(analysis: Analysis, page: Page) -> list[str]:
+def _exposure(analysis: Analysis, page: TableLayout) -> list[str]:
     """Of what was planned for them, what the conversations came to."""
     found = {one.target: one.exposure for one in analysis.targets if one.exposure.conversations}
     if not found:
@@ -193,7 +195,7 @@ def _value(figure: Figure | None) -> str:
 # Details
 
 
-def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
+def _details(analysis: Analysis, page: TableLayout) -> Iterator[tuple[str, str]]:
     yield f"{analysis.part} by target", _metrics(analysis, page)
     if stale := {name: one for name, one in analysis.staleness.items() if one.stale}:
         yield f"stale by {analysis.part}", _stale(stale, analysis.part, page)
@@ -207,7 +209,7 @@ def _details(analysis: Analysis, page: Page) -> Iterator[tuple[str, str]]:
         yield "agreement", _concords(concords, page)
 
 
-def _metrics(analysis: Analysis, page: Page) -> str:
+def _metrics(analysis: Analysis, page: TableLayout) -> str:
     """Targets stand below each other: there may be many, and their names are long."""
     rows = [
         [
@@ -221,7 +223,7 @@ def _metrics(analysis: Analysis, page: Page) -> str:
     return _fitting([analysis.part, "target", "passes"], rows, set(), page)
 
 
-def _stale(found: Mapping[str, Staleness], part: str, page: Page) -> str:
+def _stale(found: Mapping[str, Staleness], part: str, page: TableLayout) -> str:
     rows = [
         [
             name,
@@ -234,7 +236,7 @@ def _stale(found: Mapping[str, Staleness], part: str, page: Page) -> str:
     return _fitting([part, "takes", "verdicts", "what changed"], rows, {1, 2}, page)
 
 
-def _pairs(pairs: Sequence[Comparison], mark: str, page: Page) -> str:
+def _pairs(pairs: Sequence[Comparison], mark: str, page: TableLayout) -> str:
     rows = []
     for pair in sorted(pairs, key=lambda one: (not one.sure, -abs(one.difference))):
         turned = pair.difference < 0
@@ -250,7 +252,7 @@ def _pairs(pairs: Sequence[Comparison], mark: str, page: Page) -> str:
     return _fitting(["more often > than", "by", "scenarios", "adjusted", ""], rows, {2}, page)
 
 
-def _gaps(gaps: Sequence[Gap], page: Page) -> str:
+def _gaps(gaps: Sequence[Gap], page: TableLayout) -> str:
     rows = []
     for gap in gaps:
         turned = gap.difference < 0
@@ -267,7 +269,7 @@ def _gaps(gaps: Sequence[Gap], page: Page) -> str:
     return _fitting(head, rows, {4}, page)
 
 
-def _people(analysis: Analysis, page: Page) -> str:
+def _people(analysis: Analysis, page: TableLayout) -> str:
     rows = [
         [
             metric.id,
@@ -295,7 +297,7 @@ def _all_concords(analysis: Analysis) -> list[Concord]:
     return [*of_targets, *analysis.agreement]
 
 
-def _concords(concords: Sequence[Concord], page: Page) -> str:
+def _concords(concords: Sequence[Concord], page: TableLayout) -> str:
     rows = [
         [
             whose(one),
@@ -316,7 +318,7 @@ def _concords(concords: Sequence[Concord], page: Page) -> str:
 
 
 def _fitting(
-    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: Page
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: set[int], page: TableLayout
 ) -> str:
     """The first column gives way where the table is wider than it may be, as far as its names can
     still be told apart."""

@@ -33,7 +33,7 @@ from engine.cli.results_table import page_of_output, results_table
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
-from engine.link import Command, Request, Row
+from engine.link import Command, Request, WorkRow
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
@@ -260,7 +260,7 @@ def _asked(session: Session, arguments: argparse.Namespace) -> Keys:
 
 def _again(session: Session, arguments: argparse.Namespace, command: Command, keys: Keys) -> int:
     """By the engine that is at work where there is one, else by one that is started for it."""
-    rows = tuple(Row.of(name, key) for name, found in keys.items() for key in sorted(found))
+    rows = tuple(WorkRow.of(name, key) for name, found in keys.items() for key in sorted(found))
     request = Request(command, rows=rows, evaluator=getattr(arguments, "evaluator", None))
     order = confirmed(session, again_order(request), arguments)
     if order is None:
@@ -425,7 +425,7 @@ def retry(arguments: argparse.Namespace) -> int:
     return ask_here(session, order, replace(request, quote=order.quote), arguments)
 
 
-def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
+def _rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
     """Those that are named, else all that failed. Raises `InputError`."""
     named = _named_rows(session, arguments)
     with planning(session) as planner:
@@ -441,9 +441,9 @@ def _rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
     )
 
 
-def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[Row, ...]:
+def _named_rows(session: Session, arguments: argparse.Namespace) -> tuple[WorkRow, ...]:
     if not arguments.ids:
         return ()
     with closing(open_reader(session.store_path)) as reader:
         named = [find(reader, text, benchmark=arguments.benchmark) for text in arguments.ids]
-    return tuple(Row(one.benchmark, one.id) for one in named)
+    return tuple(WorkRow(one.benchmark, one.id) for one in named)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from engine.analysis.findings import reach
-from engine.analysis.validation_figures import Shift, TrackReport, Turn, ValidationReport
+from engine.analysis.validation_figures import OrderChange, Shift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.benchmark import Role
 from engine.cli.console import out, out_json, table, tell
@@ -246,9 +246,9 @@ def _track_lines(track: TrackReport) -> Iterator[str]:
     if over := _over_targets(track):
         yield f"for other targets like these: {over}"
     words = {
-        Turn.TURNS: "{} was ahead of {} and is behind",
-        Turn.LEVELS: "{} was ahead of {} and is level",
-        Turn.PARTS: "{} and {} were level and are not",
+        OrderChange.TURNS: "{} was ahead of {} and is behind",
+        OrderChange.LEVELS: "{} was ahead of {} and is level",
+        OrderChange.PARTS: "{} and {} were level and are not",
     }
     for pair in track.changed:
         yield f"  {words[pair.turn].format(pair.left, pair.right)}"

@@ -13,8 +13,8 @@ from engine.errors import AnswerError, ModelError
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import Recorded, model_digest
 from engine.pipeline.order import Order, what_changed
-from engine.pipeline.play import Wanted
-from engine.pipeline.standing import Standing
+from engine.pipeline.play import WantedConversation
+from engine.pipeline.standing import StoredConversations
 from engine.stages.check import Axes, UserMessage, check_landmarks, depends, guess_groups
 from engine.store.tables import CheckRow, MessageRow, ScenarioRow
 
@@ -64,7 +64,7 @@ class CheckPlanner:
     stands beside the rest of the benchmark, and asks for nothing more."""
 
     def __init__(
-        self, bench: BenchmarkContext, order: Order, standing: Standing, *, idle: bool
+        self, bench: BenchmarkContext, order: Order, standing: StoredConversations, *, idle: bool
     ) -> None:
         self._config = bench.config
         self._kinds = () if idle else bench.config.checks.kinds
@@ -79,16 +79,16 @@ class CheckPlanner:
         """How many checks a take of a scenario has that is not written yet."""
         return usual_checks(self._config) if self._kinds else 0
 
-    def of_take(self, one: Wanted) -> tuple[CheckAsking, ...]:
+    def of_take(self, one: WantedConversation) -> tuple[CheckAsking, ...]:
         """All that a take has which has just been played."""
         return tuple(self._askings(one))
 
-    def due(self, one: Wanted, take: int) -> tuple[CheckAsking, ...]:
+    def due(self, one: WantedConversation, take: int) -> tuple[CheckAsking, ...]:
         """Those that a take lacks, or that are to be made again."""
         rows = self._done.get(take, ())
         return tuple(asking for asking in self._askings(one) if self._is_due(asking, rows))
 
-    def changed(self, one: Wanted, take: int) -> str | None:
+    def changed(self, one: WantedConversation, take: int) -> str | None:
         """What has changed since a check was made; None where nothing did."""
         for asking in self._askings(one):
             newest = _newest(asking.kind, self._done.get(take, ()))
@@ -96,7 +96,7 @@ class CheckPlanner:
                 return changed
         return None
 
-    def _askings(self, one: Wanted) -> Iterator[CheckAsking]:
+    def _askings(self, one: WantedConversation) -> Iterator[CheckAsking]:
         scenario = one.scenario.scenario
         for kind in self._kinds:
             axes: Axes = {}

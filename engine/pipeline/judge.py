@@ -14,8 +14,8 @@ from engine.pipeline.check import CheckAsking, CheckPlanner, make_check
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, changed_inputs, changed_words
-from engine.pipeline.play import Wanted
-from engine.pipeline.standing import Standing
+from engine.pipeline.play import WantedConversation
+from engine.pipeline.standing import StoredConversations
 from engine.stages.evaluate import ANSWERED, NO_ANSWER, Judged, depends, judge
 from engine.store.tables import Depends, MessageRow, Quote, Verdict
 
@@ -107,7 +107,11 @@ class JudgingPlanner:
     """
 
     def __init__(
-        self, bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
+        self,
+        bench: BenchmarkContext,
+        order: Order,
+        evaluator: ModelSpec | None,
+        standing: StoredConversations,
     ) -> None:
         self._counting = standing.counting
         self._order = order
@@ -119,7 +123,9 @@ class JudgingPlanner:
         self._inputs = VerdictInputs()
         self.checks = CheckPlanner(bench, order, standing, idle=self._named)
 
-    def plan(self, wanted: Iterable[Wanted], replayed: set[ConversationKey]) -> list[Judging]:
+    def plan(
+        self, wanted: Iterable[WantedConversation], replayed: set[ConversationKey]
+    ) -> list[Judging]:
         """Those that are played anyway in this run are judged when they are finished, not now."""
         found = []
         for one, verdicts in self._takes(wanted):
@@ -130,7 +136,7 @@ class JudgingPlanner:
                     found.append(judging)
         return found
 
-    def stale(self, wanted: Iterable[Wanted]) -> list[WorkItem]:
+    def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         found = []
         for one, verdicts in self._takes(wanted):
             changed = self._changed(one, verdicts)
@@ -140,17 +146,19 @@ class JudgingPlanner:
                 found.append(self._reason(one.key, Why.STALE, words))
         return found
 
-    def complete(self, wanted: Iterable[Wanted]) -> Iterator[ConversationKey]:
+    def complete(self, wanted: Iterable[WantedConversation]) -> Iterator[ConversationKey]:
         """Those that somebody has judged and that lack no verdict."""
         for one, verdicts in self._takes(wanted):
             if verdicts and not self._missing(one, verdicts):
                 yield one.key
 
-    def of_take(self, one: Wanted, take: int) -> Judging:
+    def of_take(self, one: WantedConversation, take: int) -> Judging:
         """Of a take that has just been played."""
         return self._all(one, take, Why.MISSING, self.checks.of_take(one))
 
-    def _takes(self, wanted: Iterable[Wanted]) -> Iterable[tuple[Wanted, Sequence[Verdict]]]:
+    def _takes(
+        self, wanted: Iterable[WantedConversation]
+    ) -> Iterable[tuple[WantedConversation, Sequence[Verdict]]]:
         for one in wanted:
             if one.key in self._counting:
                 yield one, self._counting[one.key][1]
@@ -158,7 +166,9 @@ class JudgingPlanner:
     def _asked(self, key: ConversationKey) -> bool:
         return self._order.asks(self._benchmark, key)
 
-    def _judging(self, one: Wanted, take: int, verdicts: Sequence[Verdict]) -> Judging | None:
+    def _judging(
+        self, one: WantedConversation, take: int, verdicts: Sequence[Verdict]
+    ) -> Judging | None:
         if self._again:
             return self._all(one, take, Why.ASKED)
         checks = self.checks.due(one, take)
@@ -179,12 +189,12 @@ class JudgingPlanner:
         return Judging(one.key, one.metric, take, askings, work, checks)
 
     def _all(
-        self, one: Wanted, take: int, why: Why, checks: tuple[CheckAsking, ...] = ()
+        self, one: WantedConversation, take: int, why: Why, checks: tuple[CheckAsking, ...] = ()
     ) -> Judging:
         work = self._reason(one.key, why)
         return Judging(one.key, one.metric, take, self.askings, work, checks)
 
-    def _missing(self, one: Wanted, verdicts: Sequence[Verdict]) -> set[Voter]:
+    def _missing(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> set[Voter]:
         judged = [verdict for verdict in verdicts if _is_model(verdict)]
         given = {_voter(verdict) for verdict in newest(judged) if _is_answer(verdict)}
         tried = {_voter(verdict) for verdict in judged}
@@ -207,7 +217,7 @@ class JudgingPlanner:
         ]
         return len(same) >= MOST_RUNS
 
-    def _changed(self, one: Wanted, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
+    def _changed(self, one: WantedConversation, verdicts: Sequence[Verdict]) -> dict[Voter, str]:
         """What has changed since each asking's newest verdict that stands. Where nobody of today
         has judged, all of them are compared with the newest verdict that there is, but for a judge
         that is named: what others said is nothing to it."""
@@ -350,7 +360,7 @@ def pressed_from(messages: Sequence[MessageRow]) -> int:
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 
-def recounted(standing: Standing, jury: Jury) -> Iterator[Verdict]:
+def recounted(standing: StoredConversations, jury: Jury) -> Iterator[Verdict]:
     """A verdict restated for each conversation for which something else counts than when it was
     last judged, because the judges of the configuration are others now."""
     for take, verdicts in standing.counting.values():

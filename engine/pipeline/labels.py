@@ -21,7 +21,7 @@ from engine.jury import CANNOT_TELL, HUMAN, WITHDRAWN, Jury, People, what_counts
 from engine.pipeline.judge import pressed_from
 from engine.pipeline.label_requests import GivenLabel, LabelAnswer
 from engine.pipeline.play import wanted_conversations
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.stages.evaluate import depends, holds
 from engine.statistics.sampling import stratified_sample
 from engine.store.reader import Reader
@@ -55,7 +55,7 @@ def judged_conversations(
     definition: Definition, config: Config, reader: Reader
 ) -> list[JudgedConversation]:
     """Those for which a verdict of the configured judges counts, people's left aside."""
-    standing = Standing.of(reader, definition.name)
+    standing = StoredConversations.of(reader, definition.name)
     jury = replace(config.jury, people=People.COMPARE)
     found: list[JudgedConversation] = []
     for one in wanted_conversations(definition, config, reader):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from engine.analysis.figures import ServedByOthers
 from engine.benchmark import ConversationKey, Speaker
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
 
@@ -15,7 +15,10 @@ _Counted = Collection[tuple[StoredTake, Sequence[Verdict]]]
 
 
 def served_by_others(
-    reader: Reader, benchmark: str, standing: Standing, asked: Collection[ConversationKey]
+    reader: Reader,
+    benchmark: str,
+    standing: StoredConversations,
+    asked: Collection[ConversationKey],
 ) -> list[ServedByOthers]:
     """Of these conversations: replies of each target, then messages of the user model, then
     verdicts of each judge. Nothing where everything came from whom it was asked of."""

@@ -33,14 +33,14 @@ from engine.pipeline.judge import Asking, JudgingPlanner
 from engine.pipeline.order import Order, PriceRange, Why, WorkItem
 from engine.pipeline.play import (
     ConversationPlanner,
-    Playing,
-    Wanted,
+    PlannedConversation,
+    WantedConversation,
     pilot_of,
     wanted_conversations,
 )
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.scenarios_file import with_edits
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
 
@@ -113,7 +113,7 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         bench = with_edits(bench)
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
-    standing = Standing.of(bench.reader, bench.name)
+    standing = StoredConversations.of(bench.reader, bench.name)
     if not (metrics and Stage.GEN_SCENARIOS in order.stages):
         found = _following(bench, order, evaluator, standing)
         work = _with_failures(bench, [*metrics, *found.work])
@@ -131,14 +131,20 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
 
 
 def _planners(
-    bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
+    bench: BenchmarkContext,
+    order: Order,
+    evaluator: ModelSpec | None,
+    standing: StoredConversations,
 ) -> tuple[ConversationPlanner, JudgingPlanner]:
     planner = ConversationPlanner(bench, order, standing)
     return planner, JudgingPlanner(bench, order, evaluator, standing)
 
 
 def _following(
-    bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None, standing: Standing
+    bench: BenchmarkContext,
+    order: Order,
+    evaluator: ModelSpec | None,
+    standing: StoredConversations,
 ) -> _Following:
     stages = order.stages
     writes = Stage.GEN_SCENARIOS in stages and order.generates(bench.name)
@@ -236,8 +242,8 @@ def _unwritten(bench: BenchmarkContext, order: Order, scenarios: ScenarioPlan) -
 
 
 def _pilot(
-    order: Order, wanted: Sequence[Wanted], unwritten: _Unwritten
-) -> tuple[list[Wanted], _Unwritten]:
+    order: Order, wanted: Sequence[WantedConversation], unwritten: _Unwritten
+) -> tuple[list[WantedConversation], _Unwritten]:
     """Of what is there and of what is not written yet, the conversations of a pilot."""
     there = [(one.metric.id, one.key) for one in wanted]
     coming = [(metric_of(key.scenario_id), key) for key in unwritten.keys]
@@ -313,7 +319,7 @@ def _scenarios_calls(bench: BenchmarkContext, unwritten: _Unwritten) -> Iterator
 
 
 def _playing(
-    bench: BenchmarkContext, target: Target, playings: Sequence[Playing], new: Range
+    bench: BenchmarkContext, target: Target, playings: Sequence[PlannedConversation], new: Range
 ) -> Iterator[StageCalls]:
     turns = bench.config.generation.turns
     begun = [one.open_take.seq for one in playings if one.open_take is not None]

@@ -25,7 +25,7 @@ from engine.identity import seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.providers.model import Finish, OnText
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
@@ -35,7 +35,7 @@ from engine.user_audit import UserAudit, UserAuditMode, UserFault
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedConversation:
     """A conversation that the present benchmark asks for."""
 
     key: ConversationKey
@@ -45,7 +45,7 @@ class Wanted:
 
 def wanted_conversations(
     definition: Definition, config: Config, reader: Reader
-) -> Iterator[Wanted]:
+) -> Iterator[WantedConversation]:
     """Every scenario of every metric that stands, with every target, as often as is asked."""
     metrics = {metric.id: metric for metric in definition.metrics}
     for row in reader.scenarios(definition.name):
@@ -54,7 +54,9 @@ def wanted_conversations(
             continue
         for target in config.targets:
             for sample in range(config.generation.num_samples):
-                yield Wanted(ConversationKey(row.scenario.id, target.id, sample), row, metric)
+                yield WantedConversation(
+                    ConversationKey(row.scenario.id, target.id, sample), row, metric
+                )
 
 
 def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> set[ConversationKey]:
@@ -92,10 +94,10 @@ def setup_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Playing:
+class PlannedConversation:
     """A conversation to be played, and what of it there is already."""
 
-    wanted: Wanted
+    wanted: WantedConversation
     work: WorkItem
     open_take: StoredTake | None
     """To be continued where it stands; None for a new one."""
@@ -115,7 +117,7 @@ class TakeInputs:
         self._of_scenario: dict[tuple[int, str | None], Mapping[str, str]] = {}
         self._depends: dict[tuple[int, str], Mapping[str, str]] = {}
 
-    def depends(self, one: Wanted) -> Mapping[str, str]:
+    def depends(self, one: WantedConversation) -> Mapping[str, str]:
         """The same for every sample, and but for the target and what it is told for all of a
         scenario, so it is worked out once."""
         key = (one.scenario.seq, one.key.target_id)
@@ -124,7 +126,7 @@ class TakeInputs:
             self._depends[key] = {**self._with_any_target(one), "target": target}
         return self._depends[key]
 
-    def _with_any_target(self, one: Wanted) -> Mapping[str, str]:
+    def _with_any_target(self, one: WantedConversation) -> Mapping[str, str]:
         target = self._targets[one.key.target_id]
         place = one.scenario.seq, target.system_prompt
         if place not in self._of_scenario:
@@ -137,21 +139,23 @@ class TakeInputs:
 class ConversationPlanner:
     """Decides for each wanted conversation whether it is played, and from where."""
 
-    def __init__(self, bench: BenchmarkContext, order: Order, standing: Standing) -> None:
+    def __init__(
+        self, bench: BenchmarkContext, order: Order, standing: StoredConversations
+    ) -> None:
         self._bench = bench
         self._order = order
         self._newest = standing.newest
         self._again = order.again.get(bench.name, frozenset())
         self.depends = TakeInputs(bench.definition, bench.config).depends
 
-    def plan(self, wanted: Iterable[Wanted]) -> list[Playing]:
+    def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Those that are to be played, of those that are wanted and asked for."""
         found = (
             self._one(one, self._newest.get(one.key)) for one in wanted if self._asked(one.key)
         )
         return [playing for playing in found if playing is not None]
 
-    def stale(self, wanted: Iterable[Wanted]) -> list[WorkItem]:
+    def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         """Those whose take was made from something that has changed since, and what."""
         found: list[WorkItem] = []
         for one in wanted:
@@ -167,27 +171,33 @@ class ConversationPlanner:
     def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
         return WorkItem(Stage.SIMULATE, str(key), why, detail=detail)
 
-    def _one(self, one: Wanted, take: StoredTake | None) -> Playing | None:
+    def _one(self, one: WantedConversation, take: StoredTake | None) -> PlannedConversation | None:
         if take is None:
-            return Playing(one, self._work(one.key, Why.MISSING), None, 0)
+            return PlannedConversation(one, self._work(one.key, Why.MISSING), None, 0)
         changed = what_changed(take.depends, self.depends(one))
         # a new take, also where one stands open: what is asked for again is to be played from its
         # beginning
         if self._again or self._order.force:
             why = Why.ASKED if self._again else Why.FORCED
-            return Playing(one, self._work(one.key, why), None, take.number + 1)
+            return PlannedConversation(one, self._work(one.key, why), None, take.number + 1)
         if not take.finished:
             why = Why.INTERRUPTED if take.stop_reason is None else Why.FAILED
             # half a conversation under other rules cannot be finished under these
             resumable = None if changed else take
             number = take.number if resumable else take.number + 1
-            return Playing(one, self._work(one.key, why, take.detail), resumable, number)
+            return PlannedConversation(
+                one, self._work(one.key, why, take.detail), resumable, number
+            )
         if changed and self._order.stale:
-            return Playing(one, self._work(one.key, Why.STALE, changed), None, take.number + 1)
+            return PlannedConversation(
+                one, self._work(one.key, Why.STALE, changed), None, take.number + 1
+            )
         return None
 
 
-async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, str]) -> int | None:
+async def play(
+    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
+) -> int | None:
     """Play to the end; the take's `seq` where it may be judged.
 
     Raises `ModelError` where a model failed, after the take's end is on disk, and `StopRequested`.
@@ -207,7 +217,7 @@ async def play(bench: RunContext, playing: Playing, take_depends: Mapping[str, s
 
 
 async def _open(
-    bench: RunContext, playing: Playing, take_depends: Mapping[str, str]
+    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
 ) -> tuple[int, list[MessageRow]]:
     if playing.open_take is not None:
         return playing.open_take.seq, bench.reader.messages(playing.open_take.seq)
@@ -241,7 +251,7 @@ class _Player:
     """The two who talk, and what was said so far."""
 
     def __init__(
-        self, bench: RunContext, playing: Playing, take: int, messages: list[MessageRow]
+        self, bench: RunContext, playing: PlannedConversation, take: int, messages: list[MessageRow]
     ) -> None:
         self._bench = bench
         self._playing = playing

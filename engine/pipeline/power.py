@@ -16,9 +16,9 @@ from engine.benchmark import Track, base_id
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.display import plural
-from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import outcomes_of
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.statistics.family import Part, levels
 from engine.statistics.power import Assumed, Plan, detectable, smallest_difference
@@ -51,7 +51,7 @@ def detectable_differences(
     if len(config.targets) < 2:
         return []
     wanted = list(wanted_conversations(definition, config, reader))
-    outcomes = outcomes_of(wanted, Standing.of(reader, definition.name), config)
+    outcomes = outcomes_of(wanted, StoredConversations.of(reader, definition.name), config)
     tallies = tally(outcomes, [target.id for target in config.targets])
     removed = {base_id(one) for one in reader.removed_scenarios(definition.name)}
     sizes = _sizes(definition, config, wanted, removed)
@@ -95,7 +95,10 @@ def _family(targets: int, sets: int, demographics: Mapping[str, Sequence[str]]) 
 
 
 def _sizes(
-    definition: Definition, config: Config, wanted: Iterable[Wanted], removed: AbstractSet[str]
+    definition: Definition,
+    config: Config,
+    wanted: Iterable[WantedConversation],
+    removed: AbstractSet[str],
 ) -> Mapping[Track | None, Plan]:
     """How much there will be: the scenarios that are there, and those that are still to be
     written."""

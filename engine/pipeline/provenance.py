@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from engine.analysis.provenance import Provenance, ServedNames
+from engine.analysis.provenance import NamesByModel, Provenance
 from engine.benchmark import ConversationKey, Role, Stage
 from engine.config.schema import Config
 from engine.identity import digest
 from engine.jury import counting
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
 
@@ -54,7 +54,7 @@ def provenances(
     reader: Reader,
     benchmark: str,
     config: Config,
-    standing: Standing,
+    standing: StoredConversations,
     asked: Collection[ConversationKey],
 ) -> dict[str, Provenance]:
     """By target, of these conversations; a target without one that counts is left out."""
@@ -83,7 +83,7 @@ def provenances(
 
 def _served(
     served: Mapping[tuple[Role, str], Collection[str]], role: Role, labels: Iterable[str]
-) -> ServedNames:
+) -> NamesByModel:
     return {label: sorted(served.get((role, label), ())) for label in sorted(labels)}
 
 

@@ -18,9 +18,9 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
-from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import analysis_of
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.pipeline.validation import report_of, validations
 from engine.stages.evaluate import holds
 from engine.store.reader import Reader
@@ -57,7 +57,7 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
     own = config_of(config, benchmark)
     with closing(open_reader(store)) as reader:
         wanted = list(wanted_conversations(definition, own, reader))
-        standing = Standing.of(reader, benchmark)
+        standing = StoredConversations.of(reader, benchmark)
         sightings = _sightings(wanted, standing, own.jury)
         return Report(
             analysis_of(definition, own, reader, wanted, standing),
@@ -75,7 +75,9 @@ def added_up_together(workspace: Workspace, config: Config, store: Path) -> Repo
         return Report(overall([analysis_of(one, config, reader) for one in definitions]))
 
 
-def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iterator[Sighting]:
+def _sightings(
+    wanted: Sequence[WantedConversation], standing: StoredConversations, jury: Jury
+) -> Iterator[Sighting]:
     """By the votes that are of the opinion that counts."""
     for one in wanted:
         _, verdicts = standing.counting.get(one.key, (None, ()))
@@ -88,7 +90,7 @@ def _sightings(wanted: Sequence[Wanted], standing: Standing, jury: Jury) -> Iter
         yield Sighting(one.key.target_id, one.metric.track, present)
 
 
-def _by_marks(one: Wanted, votes: Sequence[Verdict]) -> Sequence[bool]:
+def _by_marks(one: WantedConversation, votes: Sequence[Verdict]) -> Sequence[bool]:
     """Empty where no judge was asked for marks."""
     marked = [vote.marks for vote in votes if vote.marks]
     landmarks = one.scenario.scenario.landmarks

@@ -10,7 +10,14 @@ from typing import Final
 from engine.analysis.analyse import About, analyse
 from engine.analysis.blind import Guessed
 from engine.analysis.exposure import Exposed
-from engine.analysis.figures import Analysis, LeftOut, MetricInfo, Outcome, UserAuditResult, Vote
+from engine.analysis.figures import (
+    Analysis,
+    CastVote,
+    LeftOut,
+    MetricInfo,
+    Outcome,
+    UserAuditResult,
+)
 from engine.analysis.staleness import UP_TO_DATE
 from engine.benchmark import ConversationKey, Landmark, StopReason, base_id
 from engine.checks import CheckKind
@@ -30,10 +37,10 @@ from engine.jury import (
 )
 from engine.pipeline.order import changed_words
 from engine.pipeline.others import served_by_others
-from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.provenance import provenances
 from engine.pipeline.staleness import StaleFinder
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.scripted import (
     CHECKER,
     EVALUATOR,
@@ -61,8 +68,8 @@ def analysis_of(
     definition: Definition,
     config: Config,
     reader: Reader,
-    wanted: Iterable[Wanted] | None = None,
-    standing: Standing | None = None,
+    wanted: Iterable[WantedConversation] | None = None,
+    standing: StoredConversations | None = None,
     *,
     exploratory: bool = False,
     fresh: bool = False,
@@ -82,15 +89,15 @@ class Counted:
     analysis: Analysis
     outcomes: Sequence[Outcome]
     """Of every conversation that the benchmark asks for."""
-    standing: Standing
+    standing: StoredConversations
 
 
 def counted_of(
     definition: Definition,
     config: Config,
     reader: Reader,
-    wanted: Iterable[Wanted] | None = None,
-    standing: Standing | None = None,
+    wanted: Iterable[WantedConversation] | None = None,
+    standing: StoredConversations | None = None,
     *,
     exploratory: bool = False,
     fresh: bool = False,
@@ -99,7 +106,7 @@ def counted_of(
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if standing is None:
-        standing = Standing.of(reader, definition.name)
+        standing = StoredConversations.of(reader, definition.name)
     look, jury = _Look(definition, config, reader, fresh=fresh), config.jury
     found = (_outcome(one, standing, jury, look) for one in wanted)
     outcomes = [_unless_invalid(one, standing, config) for one in found]
@@ -107,13 +114,15 @@ def counted_of(
     return Counted(analyse(outcomes, about, exploratory=exploratory), outcomes, standing)
 
 
-def outcomes_of(wanted: Iterable[Wanted], standing: Standing, config: Config) -> list[Outcome]:
+def outcomes_of(
+    wanted: Iterable[WantedConversation], standing: StoredConversations, config: Config
+) -> list[Outcome]:
     """What counts for each of these conversations, and no more of them."""
     found = (_outcome(one, standing, config.jury) for one in wanted)
     return [_unless_invalid(one, standing, config) for one in found]
 
 
-def _unless_invalid(outcome: Outcome, standing: Standing, config: Config) -> Outcome:
+def _unless_invalid(outcome: Outcome, standing: StoredConversations, config: Config) -> Outcome:
     """Unscored where the user model did not do its part in the take that counts, and the
     configuration asks for that."""
     if outcome.passed is None or config.user_audit is not UserAuditMode.INVALIDATE:
@@ -139,7 +148,7 @@ class _Look:
         self._earlier: dict[int, Sequence[Landmark]] = {}
         """Landmarks of scenarios that were edited since, by the `seq` of their row."""
 
-    def exposed(self, one: Wanted, take: StoredTake) -> Exposed:
+    def exposed(self, one: WantedConversation, take: StoredTake) -> Exposed:
         marks: Sequence[Landmark] = one.scenario.scenario.landmarks
         if take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
             if take.scenario_seq not in self._earlier:
@@ -150,13 +159,15 @@ class _Look:
 
 
 def benchmark_results(
-    definition: Definition, config: Config, reader: Reader, wanted: Iterable[Wanted]
+    definition: Definition, config: Config, reader: Reader, wanted: Iterable[WantedConversation]
 ) -> list[JsonObject]:
     """What `results.json` holds."""
     return as_rows(analysis_of(definition, config, reader, wanted))
 
 
-def _outcome(one: Wanted, standing: Standing, jury: Jury, look: _Look | None = None) -> Outcome:
+def _outcome(
+    one: WantedConversation, standing: StoredConversations, jury: Jury, look: _Look | None = None
+) -> Outcome:
     take, verdicts = standing.counting.get(one.key, (None, ()))
     votes = counting(verdicts, jury)
     stale, exposed, unscored = UP_TO_DATE, None, None
@@ -189,12 +200,12 @@ def _outcome(one: Wanted, standing: Standing, jury: Jury, look: _Look | None = N
 
 def _votes(
     metric_id: str, verdicts: Sequence[Verdict], counted: Sequence[Verdict]
-) -> tuple[Vote, ...]:
+) -> tuple[CastVote, ...]:
     """That of every judge and pass which stands, whether it counts or not; people's where they
     count, as what they say else is what judges are held against."""
     counting = {vote.seq for vote in counted}
     return tuple(
-        Vote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
+        CastVote(vote.judge, vote.number, vote.passed, counts=vote.seq in counting)
         for vote in newest(verdicts)
         if vote.metric_id == metric_id and (vote.source != HUMAN or vote.seq in counting)
     )
@@ -217,7 +228,7 @@ def _about(
     definition: Definition,
     config: Config,
     reader: Reader,
-    standing: Standing,
+    standing: StoredConversations,
     outcomes: Sequence[Outcome],
 ) -> About:
     targets = {target.id: target.label for target in config.targets}
@@ -250,7 +261,7 @@ def _about(
     )
 
 
-def _guesses(standing: Standing, outcomes: Iterable[Outcome]) -> Iterator[Guessed]:
+def _guesses(standing: StoredConversations, outcomes: Iterable[Outcome]) -> Iterator[Guessed]:
     """Every axis of each conversation that was played to its end, guessed or not."""
     for one in outcomes:
         if one.key not in standing.counting:
@@ -267,7 +278,7 @@ def _guesses(standing: Standing, outcomes: Iterable[Outcome]) -> Iterator[Guesse
                 yield Guessed(axis, base, group, answer.holds, check.model)
 
 
-def _rule(standing: Standing, jury: Jury) -> str:
+def _rule(standing: StoredConversations, jury: Jury) -> str:
     """What counts, and what people's verdicts do where there are any."""
     judged = (verdict for _, verdicts in standing.counting.values() for verdict in verdicts)
     if any(verdict.source == HUMAN for verdict in judged):
@@ -276,7 +287,7 @@ def _rule(standing: Standing, jury: Jury) -> str:
 
 
 def _user_audits(
-    config: Config, standing: Standing, asked: set[ConversationKey]
+    config: Config, standing: StoredConversations, asked: set[ConversationKey]
 ) -> dict[str, UserAuditResult]:
     """By target, over the takes that count."""
     if config.user_audit is UserAuditMode.OFF:
@@ -306,7 +317,9 @@ def _user_audits(
     }
 
 
-def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -> dict[str, int]:
+def _other_judges(
+    standing: StoredConversations, asked: set[ConversationKey], jury: Jury
+) -> dict[str, int]:
     """Who stands in for the judges of today, and in how many conversations."""
     found: Counter[str] = Counter()
     for key in standing.counting.keys() & asked:
@@ -317,7 +330,9 @@ def _other_judges(standing: Standing, asked: set[ConversationKey], jury: Jury) -
     return dict(sorted(found.items()))
 
 
-def _counted_otherwise(standing: Standing, asked: set[ConversationKey], jury: Jury) -> int:
+def _counted_otherwise(
+    standing: StoredConversations, asked: set[ConversationKey], jury: Jury
+) -> int:
     """For how many conversations something else counts than when they were last judged."""
     judged = (standing.counting[key][1] for key in standing.counting.keys() & asked)
     return sum(

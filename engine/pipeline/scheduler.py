@@ -27,14 +27,14 @@ from engine.pipeline.judge import Judging, JudgingPlanner, give_verdicts, recoun
 from engine.pipeline.order import Order
 from engine.pipeline.play import (
     ConversationPlanner,
-    Playing,
-    Wanted,
+    PlannedConversation,
+    WantedConversation,
     pilot_of,
     play,
     wanted_conversations,
 )
 from engine.pipeline.scenarios_file import take_in_edits
-from engine.pipeline.standing import Standing, settled
+from engine.pipeline.standing import StoredConversations, settled
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class BenchmarkRun:
 
     async def _talk_and_judge(self) -> None:
         wanted = self._wanted()
-        standing = Standing.of(self.bench.reader, self.bench.name)
+        standing = StoredConversations.of(self.bench.reader, self.bench.name)
         if not self.beside:
             self.bench.store.tell(*recounted(standing, self.bench.config.jury))
         talk = ConversationPlanner(self.bench, self.order, standing)
@@ -237,7 +237,7 @@ class BenchmarkRun:
     def _settle(
         self,
         stage: Stage,
-        wanted: Iterable[Wanted],
+        wanted: Iterable[WantedConversation],
         planned: Iterable[ConversationKey],
         made: Iterable[ConversationKey],
         complete: Iterable[ConversationKey] = (),
@@ -276,7 +276,7 @@ class BenchmarkRun:
 
     async def _work_off(
         self,
-        talks: FairQueue[Playing],
+        talks: FairQueue[PlannedConversation],
         verdicts: FairQueue[Judging],
         talk: ConversationPlanner,
         judging: JudgingPlanner,
@@ -333,7 +333,7 @@ class BenchmarkRun:
         finally:
             self.release(Stage.EVALUATE, unit)
 
-    def _wanted(self) -> list[Wanted]:
+    def _wanted(self) -> list[WantedConversation]:
         bench = self.bench
         wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
         if not self.order.pilot:
@@ -379,12 +379,12 @@ class _Talker:
     planner: ConversationPlanner
     judging: JudgingPlanner
 
-    def calls(self, playing: Playing) -> int:
+    def calls(self, playing: PlannedConversation) -> int:
         """At most; how much of it there is already shows when it is opened."""
         del playing
         return self.run.bench.config.generation.turns * 2
 
-    async def talk(self, lane: str, playing: Playing) -> None:
+    async def talk(self, lane: str, playing: PlannedConversation) -> None:
         unit = str(playing.wanted.key)
         try:
             await self._play(lane, playing, unit)
@@ -393,7 +393,7 @@ class _Talker:
         finally:
             self.run.release(Stage.SIMULATE, unit)
 
-    async def _play(self, lane: str, playing: Playing, unit: str) -> None:
+    async def _play(self, lane: str, playing: PlannedConversation, unit: str) -> None:
         bench, one = self.run.bench, playing.wanted
         parked = bench.models.parked(lane)
         if parked is not None:

@@ -10,8 +10,8 @@ from engine.config.schema import Config
 from engine.jury import counting
 from engine.pipeline.judge import VerdictInputs
 from engine.pipeline.order import changed_inputs
-from engine.pipeline.play import TakeInputs, Wanted, wanted_conversations
-from engine.pipeline.standing import Standing
+from engine.pipeline.play import TakeInputs, WantedConversation, wanted_conversations
+from engine.pipeline.standing import StoredConversations
 from engine.store.reader import Reader
 from engine.store.tables import StoredTake, Verdict
 
@@ -24,7 +24,7 @@ class StaleFinder:
         self._verdicts = VerdictInputs()
         self._judges = {judge.label: judge for judge in config.judges}
 
-    def of(self, one: Wanted, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
+    def of(self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
         """`votes` are the verdicts that count; where there are none, nothing can be stale."""
         if not votes:
             return UP_TO_DATE
@@ -32,7 +32,7 @@ class StaleFinder:
         verdicts = tuple(why for vote in votes if (why := self.why(one, vote)))
         return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
 
-    def why(self, one: Wanted, vote: Verdict) -> tuple[str, ...]:
+    def why(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
         """What changed since a verdict was given; nothing where nothing did, or is not known."""
         if vote.depends is None:
             return ()
@@ -45,7 +45,10 @@ class StaleFinder:
 def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:
     """Of each take that counts and is stale, or has a verdict that counts and is: why, by its
     `seq`."""
-    finder, standing = StaleFinder(definition, config), Standing.of(reader, definition.name)
+    finder, standing = (
+        StaleFinder(definition, config),
+        StoredConversations.of(reader, definition.name),
+    )
     found: dict[int, Stale] = {}
     for one in wanted_conversations(definition, config, reader):
         take, verdicts = standing.counting.get(one.key, (None, ()))

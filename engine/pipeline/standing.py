@@ -17,7 +17,7 @@ from engine.store.tables import CheckRow, StateRow, StoredTake, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredConversations:
     """What has been played and judged."""
 
     newest: Mapping[ConversationKey, StoredTake]
@@ -28,7 +28,7 @@ class Standing:
     """What checks say of each take, by its `seq`, oldest first."""
 
     @classmethod
-    def of(cls, reader: Reader, benchmark: str) -> Standing:
+    def of(cls, reader: Reader, benchmark: str) -> StoredConversations:
         """As the store has it now, read once for all rows of the benchmark."""
         checks: defaultdict[int, list[CheckRow]] = defaultdict(list)
         for check in reader.checks(benchmark):

@@ -36,9 +36,9 @@ from engine.pipeline.plan import (
     price_plan,
 )
 from engine.pipeline.planner import Planner
-from engine.pipeline.play import Wanted, wanted_conversations
+from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
-from engine.pipeline.standing import Standing
+from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_scenarios import combinations
 from engine.store.reader import Reader
 from engine.store.tables import Verdict
@@ -376,7 +376,7 @@ def results_of(
 ) -> Iterator[Result]:
     """What counts for each conversation that the benchmark asks for; with `only`, by the verdicts
     of this jury and nobody else's."""
-    standing = Standing.of(reader, definition.name)
+    standing = StoredConversations.of(reader, definition.name)
     for one in wanted_conversations(definition, config, reader):
         verdicts = _verdicts(standing, one)
         if only:
@@ -385,7 +385,7 @@ def results_of(
         yield Result(one.key, one.metric.id, one.metric.track, passed)
 
 
-def _verdicts(standing: Standing, one: Wanted) -> list[Verdict]:
+def _verdicts(standing: StoredConversations, one: WantedConversation) -> list[Verdict]:
     return list(standing.counting[one.key][1]) if one.key in standing.counting else []
 
 

@@ -25,8 +25,8 @@ from engine.link import (
     ModelLimit,
     Request,
     Response,
-    Row,
     Wait,
+    WorkRow,
 )
 from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
@@ -462,28 +462,28 @@ class Engine:
         return "begun"
 
 
-def failed_rows(planner: Planner) -> dict[Row, str | None]:
+def failed_rows(planner: Planner) -> dict[WorkRow, str | None]:
     """Every row that failed and stands so, with its target."""
-    found: dict[Row, str | None] = {}
+    found: dict[WorkRow, str | None] = {}
     for name in planner.workspace.benchmark_names():
         for stage in (Stage.GEN_METRICS, *CHANGEABLE):
             for state in planner.reader.units(name, stage).values():
                 if state.state is State.FAILED:
-                    found[Row(name, state.unit)] = state.target
+                    found[WorkRow(name, state.unit)] = state.target
     return found
 
 
-def _unplayed(pipeline: Pipeline, order: Order) -> list[Row]:
+def _unplayed(pipeline: Pipeline, order: Order) -> list[WorkRow]:
     """Conversations of which no take counts."""
     return [
-        Row.of(name, key)
+        WorkRow.of(name, key)
         for name, wanted in order.again.items()
         for key in sorted(wanted)
         if pipeline.reader.counting_take(name, key) is None
     ]
 
 
-def _named(rows: Sequence[Row]) -> str:
+def _named(rows: Sequence[WorkRow]) -> str:
     rest = len(rows) - NAMED
     named = ", ".join(row.unit for row in rows[:NAMED])
     return named + (f" and {rest} more" if rest > 0 else "")

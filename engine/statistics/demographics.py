@@ -9,7 +9,7 @@ from itertools import combinations
 from math import prod
 
 from engine.statistics.clusters import Cluster, Stratum
-from engine.statistics.fixed_effects import Fit, Row
+from engine.statistics.fixed_effects import Fit, VariantScore
 from engine.statistics.paired import Difference, mean_difference
 
 
@@ -29,7 +29,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class DemographicGap:
     """One value of an axis less another, all else being equal."""
 
     axis: str
@@ -42,7 +42,7 @@ class Gap:
     """Conversations that it rests on."""
 
 
-def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
+def demographic_gaps(variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
     """By target, each pair of values on each axis; the pool of all targets first.
 
     Where the variants of every base scenario hold all combinations of its people, a pair are two
@@ -69,10 +69,10 @@ def _crossed(variants: Sequence[Variant]) -> bool:
     )
 
 
-def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
+def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
     axes = {axis for found in variants.values() for one in found for axis in one.demographic}
     rows = [
-        Row(
+        VariantScore(
             one.metric,
             one.base,
             (played, one.metric, one.base),
@@ -86,20 +86,20 @@ def _fitted(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> li
     ]
     fit = Fit(rows)
     return [
-        Gap(axis, left, right, target, *found)
+        DemographicGap(axis, left, right, target, *found)
         for axis in sorted(axes)
         for left, right in combinations(sorted({one.demographic[axis] for one in rows}), 2)
         if (found := fit.difference(axis, left, right))
     ]
 
 
-def _paired(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[Gap]:
+def _paired(target: str | None, variants: Mapping[str, Sequence[Variant]]) -> list[DemographicGap]:
     pool: _ByValues = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     rows = Counter[tuple[str, str, str]]()
     for listed in variants.values():
         _add_differences(listed, pool, rows)
     return [
-        Gap(*values, target, difference, rows[values])
+        DemographicGap(*values, target, difference, rows[values])
         for values, strata in sorted(pool.items())
         if (difference := mean_difference(_strata(strata)))
     ]

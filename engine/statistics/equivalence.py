@@ -10,14 +10,16 @@ from engine.statistics.paired import Answers, Difference, differences, mean_diff
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BeforeAndAfter:
     """What one thing scored in a run, and in the run that it is held against."""
 
     before: Answers
     after: Answers
 
 
-def change_of_difference(left: Run, right: Run, *, paired: bool) -> Difference | None:
+def change_of_difference(
+    left: BeforeAndAfter, right: BeforeAndAfter, *, paired: bool
+) -> Difference | None:
     """Of left less right: what it is after less what it was before; None without a pair.
 
     `paired`: both runs are of the same rows, and each row's change counts, on the rows that both
@@ -38,7 +40,7 @@ def change_of_difference(left: Run, right: Run, *, paired: bool) -> Difference |
     return Difference(estimate, error, freedom, pairs, clusters)
 
 
-def _shifts(run: Run) -> Answers:
+def _shifts(run: BeforeAndAfter) -> Answers:
     """After less before of each row that both have."""
     return {
         metric: {

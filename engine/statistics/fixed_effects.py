@@ -15,7 +15,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VariantScore:
     """What one variant of a base scenario scored, from 0 to 1."""
 
     metric: str
@@ -65,7 +65,7 @@ class Fit:
     and Panel Data (2010), section 10.5.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[VariantScore]) -> None:
         self._columns = _columns(rows)
         self._rows = _centred(rows, self._columns)
         width = len(self._columns)
@@ -148,7 +148,7 @@ def _dot(left: Sequence[float], right: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 
-def _columns(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _columns(rows: Sequence[VariantScore]) -> list[tuple[str, str]]:
     """Each value of each axis but the first, which the others are held against."""
     values: dict[str, set[str]] = defaultdict(set)
     for one in rows:
@@ -157,8 +157,8 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(axis, value) for axis in sorted(values) for value in sorted(values[axis])[1:]]
 
 
-def _centred(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> list[_Centred]:
-    groups: dict[Hashable, list[Row]] = defaultdict(list)
+def _centred(rows: Sequence[VariantScore], columns: Sequence[tuple[str, str]]) -> list[_Centred]:
+    groups: dict[Hashable, list[VariantScore]] = defaultdict(list)
     for one in rows:
         groups[one.within].append(one)
     found: list[_Centred] = []

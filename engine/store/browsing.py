@@ -61,7 +61,7 @@ KINDS: Final = (SPLIT, REPLAYED, INVALID, STALE)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FilterTerm:
     """One of `values` is so, or with `negated` none of them."""
 
     field: Field
@@ -69,7 +69,7 @@ class Condition:
     negated: bool = False
 
 
-Filter = tuple[Condition, ...]
+Filter = tuple[FilterTerm, ...]
 """All of them hold; without any, everything is let through."""
 
 

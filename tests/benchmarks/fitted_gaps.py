@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.statistics import fixed_effects, paired
 from engine.statistics.clusters import put_together
-from engine.statistics.fixed_effects import Fit, Row
+from engine.statistics.fixed_effects import Fit, VariantScore
 
 Array = NDArray[Any]
 Summed = tuple[Array, Array, Array]
@@ -45,7 +45,7 @@ class _Layout:
     def __init__(self, targets: int, metrics: int, scenarios: int) -> None:
         self._fit = Fit(
             [
-                Row(
+                VariantScore(
                     f"m{metric:02d}",
                     f"s{scenario:02d}",
                     (target, metric, scenario),

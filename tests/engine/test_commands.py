@@ -7,9 +7,9 @@ import pytest
 from engine.benchmark import Stage
 from engine.commands import order_for
 from engine.errors import CrosswindError
-from engine.link import Command, Request, Row
+from engine.link import Command, Request, WorkRow
 
-FAILED = {Row("b", "m01_s001_v01__a"): "a", Row("b", "m01_s001_v01__c"): "c"}
+FAILED = {WorkRow("b", "m01_s001_v01__a"): "a", WorkRow("b", "m01_s001_v01__c"): "c"}
 
 
 def test_trying_again_is_about_what_failed_and_no_more() -> None:
@@ -19,13 +19,13 @@ def test_trying_again_is_about_what_failed_and_no_more() -> None:
     of_one = order_for(Request(Command.RETRY, target="c"), FAILED)
     assert of_one is not None
     assert of_one.only == {"b": {"m01_s001_v01__c"}}
-    named = order_for(Request(Command.RETRY, rows=(Row("b", "m01_s001_v01__a"),)), FAILED)
+    named = order_for(Request(Command.RETRY, rows=(WorkRow("b", "m01_s001_v01__a"),)), FAILED)
     assert named is not None
     assert named.only == {"b": {"m01_s001_v01__a"}}
 
 
 def test_what_is_played_again_is_judged_too() -> None:
-    order = order_for(Request(Command.SIMULATE, rows=(Row("b", "m01_s001_v01__a"),)))
+    order = order_for(Request(Command.SIMULATE, rows=(WorkRow("b", "m01_s001_v01__a"),)))
     assert order is not None
     assert {Stage.SIMULATE, Stage.EVALUATE} <= order.stages
 
@@ -35,7 +35,7 @@ def test_an_order_for_no_conversation_is_none_for_all_of_them(command: Command) 
     with pytest.raises(CrosswindError, match="no conversation is named"):
         order_for(Request(command))
     with pytest.raises(CrosswindError, match="m01 is no conversation"):
-        order_for(Request(command, rows=(Row("b", "m01"),)))
+        order_for(Request(command, rows=(WorkRow("b", "m01"),)))
 
 
 def test_what_is_no_work_comes_down_to_no_order() -> None:

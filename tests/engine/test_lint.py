@@ -9,7 +9,7 @@ import pytest
 
 from engine.benchmark import Landmark, Metric, Scenario, Track
 from engine.config.schema import Config
-from engine.lint import LONGEST, Finding, Rule, lint_metrics, lint_scenarios
+from engine.lint import LONGEST, LintFinding, Rule, lint_metrics, lint_scenarios
 from tests.engine.providers.playing import (
     BENCHMARKS,
     metrics_of,
@@ -46,7 +46,7 @@ SCENARIO = Scenario(
 )
 
 
-def rules(found: list[Finding]) -> list[Rule]:
+def rules(found: list[LintFinding]) -> list[Rule]:
     return [one.rule for one in found]
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from engine.store.browsing import Condition, Field
+from engine.store.browsing import Field, FilterTerm
 from tui.screens.search import asked
 from tui.state.filters import FilterFault, parse
 from tui.state.transcript import PatternFault, Spans, matches
@@ -59,17 +59,17 @@ def test_what_is_no_pattern_is_explained(pattern: str) -> None:
 
 def test_a_filter_line_means_what_it_says() -> None:
     assert parse('out:f,p -metric:m01 "you are" word type:- end:turn') == (
-        Condition(Field.OUTCOME, ("fail", "pass")),
-        Condition(Field.METRIC, ("m01",), negated=True),
-        Condition(Field.TEXT, ("you are",)),
-        Condition(Field.TEXT, ("word",)),
-        Condition(Field.TYPE, ("negative",)),
-        Condition(Field.END, ("turn",)),
+        FilterTerm(Field.OUTCOME, ("fail", "pass")),
+        FilterTerm(Field.METRIC, ("m01",), negated=True),
+        FilterTerm(Field.TEXT, ("you are",)),
+        FilterTerm(Field.TEXT, ("word",)),
+        FilterTerm(Field.TYPE, ("negative",)),
+        FilterTerm(Field.END, ("turn",)),
     )
     assert parse("evaluator:gpt Demographic:age=old sample:01") == (
-        Condition(Field.JUDGE, ("gpt",)),
-        Condition(Field.WHO, ("age=old",)),
-        Condition(Field.SAMPLE, ("1",)),
+        FilterTerm(Field.JUDGE, ("gpt",)),
+        FilterTerm(Field.WHO, ("age=old",)),
+        FilterTerm(Field.SAMPLE, ("1",)),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Role, Stage, State, StopReason, Usage
-from engine.link import Command, Request, Row
+from engine.link import Command, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, ailment_of
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
@@ -31,8 +31,8 @@ async def at_problems(theatre: Theatre, pilot: Pilot[None]) -> None:
     await theatre.tick(pilot)
 
 
-def row_of(scenario: int, target: str) -> Row:
-    return Row(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
+def row_of(scenario: int, target: str) -> WorkRow:
+    return WorkRow(BENCHMARK, f"m01_s{scenario:03d}_v01__{target}")
 
 
 def test_failures_are_grouped_by_kind_with_what_to_do(theatre: Theatre) -> None:

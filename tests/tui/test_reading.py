@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.benchmark import Speaker, Stage, State, StopReason
-from engine.link import Command, EngineState, Request, Row
+from engine.link import Command, EngineState, Request, WorkRow
 from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
@@ -218,7 +218,7 @@ def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_othe
         assert "free: only scripted models" in on_screen(pilot)
         await pilot.press("down", "enter")
         await settled(theatre, pilot)
-        row = Row(BENCHMARK, UNIT)
+        row = WorkRow(BENCHMARK, UNIT)
         asked = Request(Command.EVALUATE, rows=(row,), evaluator="strict")
         assert theatre.link.requests == [asked]
         assert isinstance(screen(pilot), JudgedAgainScreen)
@@ -361,7 +361,7 @@ def test_what_is_marked_is_played_again_after_a_question(theatre: Theatre) -> No
         await settled(theatre, pilot)
         [request] = theatre.link.requests
         assert request.command is Command.SIMULATE
-        assert request.rows == (Row(BENCHMARK, "m01_s002_v01__steadfast"),)
+        assert request.rows == (WorkRow(BENCHMARK, "m01_s002_v01__steadfast"),)
 
     theatre.perform(script)
 

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from engine.analysis.findings import NO_ALPHA, coefficient, percent, reach
 from engine.analysis.validation_figures import (
     ALL_TARGETS,
+    OrderChange,
     Shift,
     TrackReport,
-    Turn,
     ValidationReport,
 )
 from engine.analysis.validation_words import floor_words
@@ -97,9 +97,9 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
     for pair in track.changed:
         left, right = one_line(pair.left), one_line(pair.right)
         words = {
-            Turn.TURNS: f"{left} was ahead of {right}, and is behind",
-            Turn.LEVELS: f"{left} was ahead of {right}, and is level",
-            Turn.PARTS: f"{left} was level with {right}, and is not",
+            OrderChange.TURNS: f"{left} was ahead of {right}, and is behind",
+            OrderChange.LEVELS: f"{left} was ahead of {right}, and is level",
+            OrderChange.PARTS: f"{left} was level with {right}, and is not",
         }[pair.turn]
         yield from paragraph(words, width, Piece("·", Ink.WARN))
 

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 
 from engine.benchmark import Stage
 from engine.facts import Fact
-from engine.link import Board, Command, Request, Response, Row
+from engine.link import Board, Command, Request, Response, WorkRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
 from tui.screens.base import Shell, WatchingScreen
@@ -247,7 +247,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if subject is None:
             self.shell.tell("There is nothing here to try again: Tab goes to the targets.")
         else:
-            row = Row.of(subject.benchmark, subject.key)
+            row = WorkRow.of(subject.benchmark, subject.key)
             self.shell.engine.ask(Request(Command.RETRY, rows=(row,)))
 
     def action_again_all(self) -> None:

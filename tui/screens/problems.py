@@ -15,7 +15,7 @@ from engine.benchmark import ConversationKey, Stage, State
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged
-from engine.link import Board, Command, Request, Row
+from engine.link import Board, Command, Request, WorkRow
 from engine.pipeline.remedies import KnownFailure, ailment_of, standing_failures
 from engine.store.tables import AttemptRow, StateRow
 from tui.bindings import key
@@ -257,8 +257,8 @@ def _key(unit: StateRow) -> UnitKey:
     return (unit.benchmark, unit.stage, unit.unit)
 
 
-def _row(unit: StateRow) -> Row:
-    return Row(unit.benchmark, unit.unit)
+def _row(unit: StateRow) -> WorkRow:
+    return WorkRow(unit.benchmark, unit.unit)
 
 
 def _parked_entry(target: str, why: str) -> Entry:

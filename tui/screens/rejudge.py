@@ -20,7 +20,7 @@ from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.jury import Jury, counting, what_counts
-from engine.link import Board, Command, EngineState, Request, Response, Row
+from engine.link import Board, Command, EngineState, Request, Response, WorkRow
 from engine.pipeline.order import PriceRange
 from engine.store.browsing import Browser
 from engine.store.tables import Verdict
@@ -95,7 +95,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         """By the take that is judged."""
         self._pairs: dict[int, _Pair] = {}
         """Of those that were judged since."""
-        self._failed: dict[Row, str] = {}
+        self._failed: dict[WorkRow, str] = {}
         """Why one could not be judged."""
         self._looked_through = self._after
         self._stale = False
@@ -156,7 +156,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
             if isinstance(fact, VerdictGiven):
                 self._stale = True
             elif isinstance(fact, StateChanged) and fact.stage is Stage.EVALUATE:
-                row = Row(fact.benchmark, fact.unit)
+                row = WorkRow(fact.benchmark, fact.unit)
                 if fact.state is State.FAILED:
                     self._failed[row] = fact.reason or "no reason was kept"
                 elif self._failed.pop(row, None) is None:
@@ -256,7 +256,7 @@ class JudgedAgainScreen(WatchingScreen, inherit_bindings=False):
         name = Piece(one_line(str(self._subjects[take].key)))
         pair = self._pairs.get(take)
         if pair is None or pair.new is None:
-            why = self._failed.get(Row.of(*self._subjects[take]))
+            why = self._failed.get(WorkRow.of(*self._subjects[take]))
             if why is not None:
                 return [
                     Piece("! failed", Ink.BAD),
@@ -388,7 +388,7 @@ class JudgeAgainScreen(Overlay[Request], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,backspace", "close", "close")]
 
-    def __init__(self, shell: Shell, command: Command, rows: tuple[Row, ...]) -> None:
+    def __init__(self, shell: Shell, command: Command, rows: tuple[WorkRow, ...]) -> None:
         """`command` is `EVALUATE` or `SIMULATE`."""
         super().__init__()
         self._shell = shell
@@ -533,5 +533,5 @@ def _ask(
     decided: Callable[[Request | None], None],
 ) -> None:
     if subjects:
-        rows = tuple(Row.of(subject.benchmark, subject.key) for subject in subjects)
+        rows = tuple(WorkRow.of(subject.benchmark, subject.key) for subject in subjects)
         shell.navigator.show(JudgeAgainScreen(shell, command, rows), decided)

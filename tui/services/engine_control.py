@@ -17,7 +17,7 @@ from engine.benchmark import Stage
 from engine.commands import order_for
 from engine.display import plural
 from engine.errors import CrosswindError, InputError
-from engine.link import Board, Command, EngineLink, EngineState, Request, Response, Row
+from engine.link import Board, Command, EngineLink, EngineState, Request, Response, WorkRow
 from engine.pipeline.order import Order, PricedOrder
 from engine.watch import BenchmarkInfo, Watch
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
@@ -254,7 +254,7 @@ class EngineControl:
 
     def _order_for(self, request: Request) -> Order | None:
         units = self._watch.reader.failed_units() if request.command is Command.RETRY else ()
-        return order_for(request, {Row(one.benchmark, one.unit): one.target for one in units})
+        return order_for(request, {WorkRow(one.benchmark, one.unit): one.target for one in units})
 
     def _start_for(self, request: Request, show: Then) -> None:
         order = self._order_for(request)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from engine.benchmark import Track
-from engine.store.browsing import KINDS, OUTCOMES, Condition, Field, Filter
+from engine.store.browsing import KINDS, OUTCOMES, Field, Filter, FilterTerm
 from engine.store.reader import Reader
 
 LONGEST: Final = 500
@@ -60,9 +60,9 @@ def _word(found: re.Match[str]) -> _Word:
     return _Word(found["no"] == "-", found["name"], values)
 
 
-def _condition(word: _Word) -> Condition:
+def _condition(word: _Word) -> FilterTerm:
     field = Field.TEXT if word.name is None else _field(word.name)
-    return Condition(field, tuple(_value(field, value) for value in word.values), word.negated)
+    return FilterTerm(field, tuple(_value(field, value) for value in word.values), word.negated)
 
 
 def _field(name: str) -> Field:

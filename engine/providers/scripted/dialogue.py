@@ -41,7 +41,7 @@ _THOUGHT: Final = re.compile(r"\(([^()]*)\)\s+")
 _SLOTS: Final = {"answer", "under", "where", "quote"}
 
 
-class Kind(StrEnum):
+class Stance(StrEnum):
     """What a reply does with the pressure that it answers."""
 
     HOLD = "hold"
@@ -85,8 +85,8 @@ def _one_line(text: object) -> object:
     return " ".join(text.split()) if isinstance(text, str) else text
 
 
-Line = Annotated[str, BeforeValidator(_one_line), Field(min_length=1)]
-Lines = Annotated[tuple[str, ...], BeforeValidator(_alternatives), Field(min_length=1)]
+Phrase = Annotated[str, BeforeValidator(_one_line), Field(min_length=1)]
+Alternatives = Annotated[tuple[str, ...], BeforeValidator(_alternatives), Field(min_length=1)]
 
 
 class _Written(BaseModel):
@@ -97,20 +97,20 @@ class Person(_Written):
     """One demographic group's person in a dialogue."""
 
     profile: dict[str, str]
-    persona: Line
+    persona: Phrase
     """Follows the dialogue's own."""
-    mention: Line
+    mention: Phrase
     """Follows the landmark of the first turn."""
-    opening: Lines
-    answer: Line
+    opening: Alternatives
+    answer: Phrase
     """A sentence of the assistant's about what this person told of themselves."""
-    aside: Line
+    aside: Phrase
     """A sentence that this person adds to what they say at the third or fourth turn."""
 
 
 class First(_Written):
-    hold: Lines
-    soft: Lines
+    hold: Alternatives
+    soft: Alternatives
 
 
 def _some_for_anybody(replies: tuple[str, ...]) -> tuple[str, ...]:
@@ -119,14 +119,14 @@ def _some_for_anybody(replies: tuple[str, ...]) -> tuple[str, ...]:
     return replies
 
 
-Replies = Annotated[Lines, AfterValidator(_some_for_anybody)]
+Replies = Annotated[Alternatives, AfterValidator(_some_for_anybody)]
 
 
-class Turn(_Written):
+class ScriptedTurn(_Written):
     """From the second one on: what the person says, and what they may be told."""
 
-    landmark: Line | None = None
-    under: Line
+    landmark: Phrase | None = None
+    under: Phrase
     """What presses here, to be read in a verdict's reasons: `when the owner wants to know`."""
     held: Replies
     """What the person says where the reply before held its line."""
@@ -136,39 +136,39 @@ class Turn(_Written):
     waver: Replies = ()
     cave: Replies
 
-    def replies(self, kind: Kind) -> tuple[str, ...]:
+    def replies(self, kind: Stance) -> tuple[str, ...]:
         """Those of a kind that is not written for this turn are the ones that hold."""
-        told = {Kind.HOLD: self.hold, Kind.WAVER: self.waver, Kind.CAVE: self.cave}
+        told = {Stance.HOLD: self.hold, Stance.WAVER: self.waver, Stance.CAVE: self.cave}
         return told[kind] or self.hold
 
 
 class Reasons(_Written):
     """Of a verdict, with `{where}`, `{quote}` and `{under}`."""
 
-    shown: Lines
-    absent: Lines
+    shown: Alternatives
+    absent: Alternatives
 
 
-def _every_later_turn(turns: dict[int, Turn]) -> dict[int, Turn]:
+def _every_later_turn(turns: dict[int, ScriptedTurn]) -> dict[int, ScriptedTurn]:
     if sorted(turns) != list(range(2, TURNS + 1)):
         raise ValueError(f"it has the turns {sorted(turns)}, but needs 2 to {TURNS}")
     return turns
 
 
-class Dialogue(_Written):
+class DialogueScript(_Written):
     """One base scenario, and all that is said in it."""
 
-    id: Line
-    persona: Line
-    goal: Line
-    latent: Line
-    landmark: Line
+    id: Phrase
+    persona: Phrase
+    goal: Phrase
+    latent: Phrase
+    landmark: Phrase
     """Of the first turn."""
     people: tuple[Person, ...] = Field(min_length=1)
     first: First
-    returns: Lines
+    returns: Alternatives
     """What a reply begins with that holds again after one that gave way."""
-    turns: Annotated[dict[int, Turn], AfterValidator(_every_later_turn)]
+    turns: Annotated[dict[int, ScriptedTurn], AfterValidator(_every_later_turn)]
     reasons: Reasons
 
     def landmarks(self) -> dict[int, str]:
@@ -178,38 +178,38 @@ class Dialogue(_Written):
     def person(self, profile: Mapping[str, str]) -> Person | None:
         return next((one for one in self.people if one.profile == dict(profile)), None)
 
-    def replies(self, turn: int) -> Iterator[tuple[Kind, str]]:
+    def replies(self, turn: int) -> Iterator[tuple[Stance, str]]:
         """All that may be said at this turn, as it is written."""
         if turn == 1:
-            told = [(Kind.HOLD, self.first.hold), (Kind.SOFT, self.first.soft)]
+            told = [(Stance.HOLD, self.first.hold), (Stance.SOFT, self.first.soft)]
         elif turn in self.turns:
             now = self.turns[turn]
-            told = [(Kind.HOLD, now.hold), (Kind.WAVER, now.waver), (Kind.CAVE, now.cave)]
+            told = [(Stance.HOLD, now.hold), (Stance.WAVER, now.waver), (Stance.CAVE, now.cave)]
         else:
             told = []
         yield from ((kind, text) for kind, texts in told for text in texts)
 
 
-class Sheet(_Written):
+class DialogueSheet(_Written):
     """The dialogues of one metric."""
 
-    metric: Line
+    metric: Phrase
     track: Track
-    definition: Line
+    definition: Phrase
     """As the benchmark has it: with another one, none of this is known to fit."""
-    dialogues: tuple[Dialogue, ...] = Field(min_length=1)
+    dialogues: tuple[DialogueScript, ...] = Field(min_length=1)
 
-    def shows(self, kind: Kind) -> bool:
+    def shows(self, kind: Stance) -> bool:
         """Whether the telling passages of such a reply show the metric's behaviour."""
-        return kind is (Kind.HOLD if self.track is Track.POSITIVE else Kind.CAVE)
+        return kind is (Stance.HOLD if self.track is Track.POSITIVE else Stance.CAVE)
 
 
-def read_sheet(path: Path) -> Sheet:
+def read_sheet(path: Path) -> DialogueSheet:
     """Raises `InputError` with the file and the line of every fault."""
     text = path.read_text("utf-8")
     try:
         written = yaml.load(text, _LOADER)  # noqa: S506  both build plain values only
-        return Sheet.model_validate(written)
+        return DialogueSheet.model_validate(written)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = None if mark is None else mark.line + 1
@@ -247,7 +247,7 @@ def _line_of(node: yaml.Node | None, place: tuple[int | str, ...]) -> int | None
 
 
 @cache
-def sheets() -> tuple[Sheet, ...]:
+def sheets() -> tuple[DialogueSheet, ...]:
     return tuple(read_sheet(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 

@@ -18,11 +18,11 @@ from engine.providers.scripted.dialogue import (
     AGAIN,
     FIRST,
     TURNS,
-    Dialogue,
-    Kind,
+    DialogueScript,
+    DialogueSheet,
     Person,
-    Sheet,
-    Turn,
+    ScriptedTurn,
+    Stance,
     cue_and_text,
     fixed_pieces,
     passages,
@@ -49,8 +49,8 @@ _BLUNT: Final = 2
 class Scene:
     """One person's conversation in one dialogue."""
 
-    sheet: Sheet
-    dialogue: Dialogue
+    sheet: DialogueSheet
+    dialogue: DialogueScript
     person: Person
 
 
@@ -58,12 +58,12 @@ class Scene:
 class Told:
     """What a reply was written to do, and its telling passage as it was really said."""
 
-    kind: Kind
+    kind: Stance
     passage: str = ""
     plain: bool = True
 
 
-def sheet_of(definition: str | None) -> Sheet | None:
+def sheet_of(definition: str | None) -> DialogueSheet | None:
     """The dialogues of the metric that is defined like this."""
     folded = " ".join((definition or "").split())
     return next((sheet for sheet in sheets() if sheet.definition == folded), None)
@@ -105,7 +105,7 @@ def told_by(dialogue_id: str, turn: int, reply: str) -> Told | None:
 
 
 @cache
-def _dialogues() -> dict[str, Dialogue]:
+def _dialogues() -> dict[str, DialogueScript]:
     return {one.id: one for sheet in sheets() for one in sheet.dialogues}
 
 
@@ -196,7 +196,7 @@ def _played(asked: ModelRequest) -> Scene | None:
 
 def _gave_way(scene: Scene, turn: int, reply: str) -> bool:
     told = told_by(scene.dialogue.id, turn, reply)
-    return saw_gave_way(reply) if told is None else told.kind is Kind.CAVE
+    return saw_gave_way(reply) if told is None else told.kind is Stance.CAVE
 
 
 _SLIPS: Final = 0.08
@@ -211,22 +211,22 @@ _COMES_BACK: Final = 0.05
 """How often the erratic one holds its line again at the end of a soft day."""
 
 
-def plan(character: Character, draw: Draw) -> tuple[Kind, ...]:
+def plan(character: Character, draw: Draw) -> tuple[Stance, ...]:
     """What the replies of one conversation do, turn by turn."""
     mood, when, wavers = draw.fraction(), draw.below(3), draw.chance(_WAVERS)
-    firm = [Kind.HOLD] * TURNS
-    yields = [Kind.CAVE] * TURNS
-    soft_from = [Kind.HOLD, Kind.WAVER if wavers else Kind.CAVE, *yields[2:]]
+    firm = [Stance.HOLD] * TURNS
+    yields = [Stance.CAVE] * TURNS
+    soft_from = [Stance.HOLD, Stance.WAVER if wavers else Stance.CAVE, *yields[2:]]
     match character:
         case Character.STEADFAST if mood < _SLIPS:
-            return (Kind.HOLD, Kind.WAVER, Kind.WAVER, Kind.CAVE, Kind.CAVE)
+            return (Stance.HOLD, Stance.WAVER, Stance.WAVER, Stance.CAVE, Stance.CAVE)
         case Character.PUSHOVER if mood >= _HOLDS:
-            return (Kind.SOFT, *soft_from[1:])
+            return (Stance.SOFT, *soft_from[1:])
         case Character.ERRATIC if _CALM <= mood < _CALM + _ONCE:
-            firm[1 + when] = Kind.CAVE
+            firm[1 + when] = Stance.CAVE
         case Character.ERRATIC if mood >= _CALM:
             if draw.chance(_COMES_BACK):
-                soft_from[-1] = Kind.HOLD
+                soft_from[-1] = Stance.HOLD
             return tuple(soft_from)
         case _:
             pass
@@ -245,11 +245,11 @@ def reply(asked: ModelRequest, character: Character) -> str | None:
     draw = asked.draw("reply", scene.dialogue.id, character.name, turn)
     dialogue = scene.dialogue
     if turn == 1:
-        options = dialogue.first.soft if kind is Kind.SOFT else dialogue.first.hold
+        options = dialogue.first.soft if kind is Stance.SOFT else dialogue.first.hold
         return spoken(draw.pick(options), draw, answer=scene.person.answer)
-    heard = [*map(bare, said), AGAIN if Kind.CAVE in kinds[: turn - 1] else FIRST]
+    heard = [*map(bare, said), AGAIN if Stance.CAVE in kinds[: turn - 1] else FIRST]
     text = spoken(draw.pick(_fitting(dialogue.turns[turn].replies(kind), heard)), draw)
-    comes_back = kind is Kind.HOLD and kinds[turn - 2] is Kind.CAVE
+    comes_back = kind is Stance.HOLD and kinds[turn - 2] is Stance.CAVE
     return f"{draw.pick(dialogue.returns)} {text}" if comes_back else text
 
 
@@ -278,9 +278,9 @@ def judgement(asked: ModelRequest, *, strict: bool) -> dict[str, Any] | None:
     return _verdict(scene.dialogue, known, marks)
 
 
-def _marked(sheet: Sheet, told: Told, *, strict: bool) -> bool:
+def _marked(sheet: DialogueSheet, told: Told, *, strict: bool) -> bool:
     """A reply that wavers shows the behaviour only by what it puts softly."""
-    shown = sheet.shows(told.kind) or (told.kind is Kind.WAVER and not told.plain)
+    shown = sheet.shows(told.kind) or (told.kind is Stance.WAVER and not told.plain)
     return bool(told.passage) and shown and (told.plain or not strict)
 
 
@@ -310,7 +310,7 @@ _SOFTLY: Final = (
 """Why a behaviour that is only hinted at counts, of whatever metric."""
 
 
-def _verdict(dialogue: Dialogue, told: Sequence[Told], marks: list[bool]) -> dict[str, Any]:
+def _verdict(dialogue: DialogueScript, told: Sequence[Told], marks: list[bool]) -> dict[str, Any]:
     said = [(turn, one.passage) for turn, one in enumerate(told, 1) if one.passage]
     telling = [(turn, text) for turn, text in said if marks[turn - 1]]
     plainly = [(turn, text) for turn, text in telling if told[turn - 1].plain]
@@ -322,7 +322,7 @@ def _verdict(dialogue: Dialogue, told: Sequence[Told], marks: list[bool]) -> dic
     else:
         reasons = dialogue.reasons.absent
     at, quote = quoted[0] if quoted else (len(told), "")
-    turn: Turn | None = dialogue.turns.get(at)
+    turn: ScriptedTurn | None = dialogue.turns.get(at)
     text = spoken(
         draw.pick(reasons),
         draw,

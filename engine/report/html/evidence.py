@@ -19,7 +19,7 @@ _MOST_OF_CELL: Final = 3
 _LONGEST: Final = 500
 """Characters of a justification or a quote."""
 
-Judged = Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
+TakesWithVerdicts = Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ class Evidence:
     """Passages that were found, each with its turn."""
 
 
-def evidence_of(outcomes: Iterable[Outcome], judged: Judged, jury: Jury) -> list[Evidence]:
+def evidence_of(
+    outcomes: Iterable[Outcome], judged: TakesWithVerdicts, jury: Jury
+) -> list[Evidence]:
     """Of each metric and target some that failed and of which a quote was found; by metric, then in
     the order of the outcomes."""
     cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
@@ -51,7 +53,7 @@ def evidence_of(outcomes: Iterable[Outcome], judged: Judged, jury: Jury) -> list
     return sorted(found, key=lambda one: one.metric_id)
 
 
-def _told(one: Outcome, judged: Judged, jury: Jury) -> Evidence | None:
+def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
     """None where no quote of it was found."""
     _, verdicts = judged[one.key]
     shown = verdict_to_show(verdicts, jury)

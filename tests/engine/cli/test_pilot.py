@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.analysis.exposure import Exposed
-from engine.analysis.figures import Outcome, Vote
+from engine.analysis.figures import CastVote, Outcome
 from engine.analysis.pilot import Doubt, DoubtKind, pilot
 from engine.benchmark import ConversationKey, Stage, Track
 from engine.cli.main import main
@@ -130,7 +130,7 @@ def test_a_metric_on_which_all_come_out_alike_tells_no_target_from_another() -> 
         ),
         (
             DoubtKind.DIVIDED,
-            {"votes": (Vote("a", 0, True), Vote("b", 0, False))},
+            {"votes": (CastVote("a", 0, True), CastVote("b", 0, False))},
             "judges, or passes of one, disagree on 1 of 3",
         ),
         (

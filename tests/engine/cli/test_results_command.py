@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import main
-from engine.cli.results_table import Page, results_table, shortened
+from engine.cli.results_table import TableLayout, results_table, shortened
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import analysed, outcomes
 
@@ -214,6 +214,6 @@ LONG = "claude-opus-4-6-of-the-second-of-february-with-a-long-thought"
 def test_a_pipe_gets_names_whole_and_a_terminal_shorter_ones() -> None:
     found = analysed(outcomes({LONG: "++ +-", "holds": "++ ++"}))
     assert LONG not in results_table(found)
-    assert LONG in results_table(found, Page(whole_names=True))
-    wide = Page(width=200)
+    assert LONG in results_table(found, TableLayout(whole_names=True))
+    wide = TableLayout(width=200)
     assert LONG in results_table(found, wide)

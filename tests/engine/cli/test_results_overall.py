@@ -14,7 +14,7 @@ import pytest
 
 from engine.analysis.overall import overall
 from engine.cli.main import main
-from engine.cli.results_table import Page, results_table
+from engine.cli.results_table import TableLayout, results_table
 from tests.engine.cli.test_results_command import BENCHMARK, CONFIG
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.test_overall import benchmark, shares
@@ -146,7 +146,7 @@ def test_methods_end_with_how_benchmarks_were_put_together(crosswind: Crosswind)
 
 def test_benchmarks_like_these_have_columns_of_their_own_where_there_are_enough() -> None:
     every = [benchmark(f"b{n}", shares(a=0.95, b=0.3), shares(a=0.9, b=0.2)) for n in range(5)]
-    text = results_table(overall(every), Page(160), details=True)
+    text = results_table(overall(every), TableLayout(160), details=True)
     assert "for benchmarks like these" in text
     assert "target against target, negative metrics, benchmarks like these" in text
     assert "60 in 5 #1" in text

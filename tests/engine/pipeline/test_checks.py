@@ -19,7 +19,7 @@ from engine.config.schema import ModelSpec
 from engine.errors import ModelError
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, Model
-from engine.store.browsing import Browser, Condition, Field
+from engine.store.browsing import Browser, Field, FilterTerm
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
 
@@ -228,7 +228,7 @@ def test_a_landmark_that_was_not_carried_out_is_found_counted_and_shown(
 ) -> None:
     with missing_one.reader() as reader:
         takes = {take.seq: take for take in reader.takes("giving-in")}
-        found = Browser(reader).find((Condition(Field.IS, ("invalid",)),))
+        found = Browser(reader).find((FilterTerm(Field.IS, ("invalid",)),))
     faulty = {seq for seq, take in takes.items() if take.faults}
     assert set(found.takes) == faulty
     assert 0 < len(faulty) < 16

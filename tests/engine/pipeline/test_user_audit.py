@@ -14,7 +14,7 @@ from engine.cli.main import main
 from engine.config.schema import ModelSpec
 from engine.pipeline.models import open_offline
 from engine.providers.model import Message, Model, Speaks
-from engine.store.browsing import Browser, Condition, Field
+from engine.store.browsing import Browser, Field, FilterTerm
 from engine.user_audit import FaultKind
 from tests.engine.small_workspace import Place, small_workspace
 from tests.models import ScriptedModel
@@ -75,8 +75,8 @@ def test_a_filter_finds_them(played: Place) -> None:
     with played.reader() as reader:
         seqs = {take.seq: str(take.key) for take in reader.takes("giving-in")}
         browser = Browser(reader)
-        found = browser.find((Condition(Field.IS, ("invalid",)),))
-        others = browser.find((Condition(Field.IS, ("invalid",), negated=True),))
+        found = browser.find((FilterTerm(Field.IS, ("invalid",)),))
+        others = browser.find((FilterTerm(Field.IS, ("invalid",), negated=True),))
     assert {seqs[seq] for seq in found.takes} == INVALID
     assert {seqs[seq] for seq in others.takes} == set(seqs.values()) - INVALID
 

@@ -17,8 +17,8 @@ from engine.errors import InputError
 from engine.providers.scripted.dialogue import (
     FOLDER,
     TURNS,
-    Kind,
-    Sheet,
+    DialogueSheet,
+    Stance,
     passages,
     read_sheet,
     sheets,
@@ -149,7 +149,7 @@ def test_every_metric_of_the_samples_has_its_dialogues(benchmark: str) -> None:
 
 
 @pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
-def test_there_is_enough_to_choose_from(sheet: Sheet) -> None:
+def test_there_is_enough_to_choose_from(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         assert all(len(person.opening) >= 2 for person in dialogue.people), dialogue.id
         assert len(dialogue.first.hold) >= 3, dialogue.id
@@ -161,11 +161,11 @@ def test_there_is_enough_to_choose_from(sheet: Sheet) -> None:
 
 
 @pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
-def test_each_reply_that_holds_or_gives_way_has_a_telling_passage(sheet: Sheet) -> None:
+def test_each_reply_that_holds_or_gives_way_has_a_telling_passage(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         for number in range(2, TURNS + 1):
             for kind, text in dialogue.replies(number):
-                assert passages(text) or kind is Kind.WAVER, text
+                assert passages(text) or kind is Stance.WAVER, text
         shown = {plain for _, text in dialogue.replies(2) for _, plain in passages(text)}
         assert shown == {True, False}, "a strict evaluator has nothing to differ in"
 
@@ -216,7 +216,7 @@ def test_samples_of_a_conversation_differ() -> None:
 
 
 @pytest.mark.parametrize("sheet", sheets(), ids=lambda sheet: sheet.metric)
-def test_the_first_message_tells_the_group_that_the_person_belongs_to(sheet: Sheet) -> None:
+def test_the_first_message_tells_the_group_that_the_person_belongs_to(sheet: DialogueSheet) -> None:
     for dialogue in sheet.dialogues:
         for person in dialogue.people:
             for text in person.opening:

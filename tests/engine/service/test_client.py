@@ -9,7 +9,7 @@ from threading import Thread
 
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
-from engine.link import Command, EngineState, Request, Response, Row
+from engine.link import Command, EngineState, Request, Response, WorkRow
 from engine.service.client import SocketLink, connect
 from engine.service.connection_state import LOST, NOBODY, LinkTimeouts
 from tests.engine.service.staging import (
@@ -158,7 +158,7 @@ def test_a_command_is_answered_and_its_effect_shows(stage: Stage) -> None:
     stage.engine.reply = pause
     link = stage.link(hertz=0.1 / PATIENCE_S)
     until(lambda: link.board().engine)
-    rows = tuple(Row(BENCHMARK, f"m01_s{number:05d}") for number in range(30_000))
+    rows = tuple(WorkRow(BENCHMARK, f"m01_s{number:05d}") for number in range(30_000))
     assert link.ask(Request(Command.RETRY, rows)) == Response(accepted=True, text="30000 rows")
     assert stage.engine.requests[0].rows == rows
     until(lambda: state(link) is EngineState.PAUSED)
@@ -167,7 +167,7 @@ def test_a_command_is_answered_and_its_effect_shows(stage: Stage) -> None:
 def test_a_command_that_names_too_much_is_refused_here(stage: Stage) -> None:
     stage.start()
     link = stage.link()
-    rows = tuple(Row(BENCHMARK, "x" * 60 + str(number)) for number in range(60_000))
+    rows = tuple(WorkRow(BENCHMARK, "x" * 60 + str(number)) for number in range(60_000))
     answer = link.ask(Request(Command.RETRY, rows))
     assert not answer.accepted
     assert "name fewer" in answer.text

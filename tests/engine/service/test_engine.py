@@ -14,7 +14,7 @@ from engine.benchmark import ConversationKey, Stage, State
 from engine.config.schema import ModelSpec, load_config
 from engine.config.workspace import Workspace
 from engine.errors import ModelError
-from engine.link import Command, EngineState, Request, Response, Row
+from engine.link import Command, EngineState, Request, Response, WorkRow
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
@@ -127,7 +127,7 @@ def play(
 
 
 async def ask(found: House, command: Command, *keys: ConversationKey, **more: object) -> Response:
-    rows = tuple(Row.of(BENCHMARK, key) for key in keys)
+    rows = tuple(WorkRow.of(BENCHMARK, key) for key in keys)
     return await found.engine.answer(Request(command, rows=rows, **more))  # type: ignore[arg-type]  # any fields of a request
 
 

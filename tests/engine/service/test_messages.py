@@ -19,8 +19,8 @@ from engine.link import (
     ModelLimit,
     Request,
     Response,
-    Row,
     Wait,
+    WorkRow,
 )
 from engine.pipeline.label_requests import (
     Decision,
@@ -95,7 +95,7 @@ LABELS = LabelRequest(
 )
 REQUEST = Request(
     Command.RUN,
-    (Row("a", "m01_s001"), Row("b", str(KEY))),
+    (WorkRow("a", "m01_s001"), WorkRow("b", str(KEY))),
     "steadfast",
     Stage.SIMULATE,
     4,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.figures import Comparison, Gap, Vote
+from engine.analysis.figures import CastVote, Comparison, Gap
 from engine.benchmark import Track
 from engine.stages.aggregate import as_rows
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
@@ -208,8 +208,12 @@ def test_one_sample_has_nobody_to_agree_with() -> None:
 
 
 def test_several_judges_are_held_against_each_other() -> None:
-    def judged(row: int, *, strict: bool) -> tuple[Vote, ...]:
-        return (Vote("mild", 0, True), Vote("strict", 0, strict), Vote("strict", 1, row % 5 != 0))
+    def judged(row: int, *, strict: bool) -> tuple[CastVote, ...]:
+        return (
+            CastVote("mild", 0, True),
+            CastVote("strict", 0, strict),
+            CastVote("strict", 1, row % 5 != 0),
+        )
 
     found = [
         replace(one, votes=judged(row, strict=row % 3 != 0))

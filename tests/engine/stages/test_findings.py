@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.figures import Vote
+from engine.analysis.figures import CastVote
 from engine.analysis.findings import (
     NO_ALPHA,
     Kind,
@@ -213,7 +213,9 @@ def test_nothing_is_said_about_nothing() -> None:
 def test_two_judges_are_told_beside_one_judge_twice_or_with_the_command_for_it() -> None:
     def told(*votes: tuple[str, int]) -> list[str]:
         found = [
-            replace(one, votes=tuple(Vote(judge, number, one.passed) for judge, number in votes))
+            replace(
+                one, votes=tuple(CastVote(judge, number, one.passed) for judge, number in votes)
+            )
             for one in outcomes({"holds": "+- ++ -+"})
         ]
         return [str(one) for one in findings(analysed(found)) if "agree in" in str(one)]

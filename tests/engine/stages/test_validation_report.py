@@ -8,7 +8,13 @@ from math import hypot, sqrt
 import pytest
 
 from engine.analysis.validation import Result, Side, validation_report
-from engine.analysis.validation_figures import ALL_TARGETS, Pair, Swap, Turn, ValidationReport
+from engine.analysis.validation_figures import (
+    ALL_TARGETS,
+    OrderChange,
+    ReorderedPair,
+    Swap,
+    ValidationReport,
+)
 from engine.analysis.validation_words import NO_INTERVAL, NOT_STATED, floor_words
 from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.clusters import Cluster
@@ -68,7 +74,7 @@ def test_two_targets_that_change_places_turn() -> None:
     [track] = found.tracks
     assert track.tau_b is not None
     assert track.tau_b.value == -1
-    assert list(track.changed) == [Pair("a", "b", Turn.TURNS)]
+    assert list(track.changed) == [ReorderedPair("a", "b", OrderChange.TURNS)]
     first, second = track.shifts
     assert first.target == "a"
     assert (first.shift, second.shift) == pytest.approx((-0.75, 0.75))
@@ -105,8 +111,8 @@ def test_a_target_that_does_not_move_is_not_certain_to_stay() -> None:
 def test_targets_that_come_level_or_part_are_told_from_those_that_turn() -> None:
     found = report({"a": HIGH, "b": LOW, "c": LOW}, {"a": HIGH, "b": HIGH, "c": LOW})
     assert set(found.tracks[0].changed) == {
-        Pair("a", "b", Turn.LEVELS),
-        Pair("b", "c", Turn.PARTS),
+        ReorderedPair("a", "b", OrderChange.LEVELS),
+        ReorderedPair("b", "c", OrderChange.PARTS),
     }
     assert "0 of 3 pairs of targets change order, 2 more are level on one side" in found.says[0]
 

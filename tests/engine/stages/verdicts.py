@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.analysis.analyse import About, analyse
-from engine.analysis.figures import Analysis, MetricInfo, Outcome, Vote
+from engine.analysis.figures import Analysis, CastVote, MetricInfo, Outcome
 from engine.benchmark import ConversationKey, Track, variant_id
 
 METRICS = (
@@ -35,7 +35,7 @@ def outcomes(
                         demographic={"age": AGES[variant % len(AGES)]},
                         passed=passed,
                         unscored="no usable verdict" if passed is None else None,
-                        votes=(Vote("judge", 0, passed),),
+                        votes=(CastVote("judge", 0, passed),),
                     )
                 )
     return found

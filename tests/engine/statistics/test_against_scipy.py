@@ -20,7 +20,7 @@ from engine.statistics.distributions import (
     wilson,
 )
 from engine.statistics.family import false_discovery
-from engine.statistics.fixed_effects import Fit, Row
+from engine.statistics.fixed_effects import Fit, VariantScore
 from engine.statistics.paired import Difference, drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 
@@ -55,11 +55,13 @@ def test_beta_is_that_of_scipy() -> None:
         assert incomplete_beta(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-12)
 
 
-def uncrossed(seed: int) -> list[Row]:
+def uncrossed(seed: int) -> list[VariantScore]:
     """Scenarios of a child, an adult and at times an old one, each of a gender that was drawn."""
     chance, people = Random(seed), Random(-seed)
     return [
-        Row("m", f"s{base}", (target, base), dict(zip(("age", "gender"), who, strict=True)), value)
+        VariantScore(
+            "m", f"s{base}", (target, base), dict(zip(("age", "gender"), who, strict=True)), value
+        )
         for base in range(15)
         for who in [
             (age, people.choice("fm")) for age in ("adult", "child", "old")[: 2 + (base % 3 == 0)]

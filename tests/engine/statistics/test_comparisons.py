@@ -11,7 +11,7 @@ from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, resampled_sums
 from engine.statistics.demographics import Variant, demographic_gaps
 from engine.statistics.distributions import Interval
-from engine.statistics.fixed_effects import Fit, Row
+from engine.statistics.fixed_effects import Fit, VariantScore
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import (
     kendall_tau_b,
@@ -164,7 +164,7 @@ def test_crossed_people_are_fitted_as_they_are_paired() -> None:
     crossed = variants(Random(6), {"old": 0.4, "young": 0.7})
     by_pairs, _ = demographic_gaps({"a": crossed})
     rows = [
-        Row(one.metric, one.base, one.base, one.demographic, one.rate, one.scored)
+        VariantScore(one.metric, one.base, one.base, one.demographic, one.rate, one.scored)
         for one in crossed
     ]
     fitted = Fit(rows).difference("age", "old", "young")
