@@ -1,8 +1,11 @@
-"""Short lists that stand within a page: sources that know their address, and why rows fail."""
+"""Short lists that stand within a page: sources with their addresses, rules, failures, queries."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Final
+
+import yaml
 
 from docs.manual.markdown import code, table
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
@@ -26,6 +29,13 @@ def rules() -> str:
     """The rules of `crosswind lint`."""
     rows = [(code(rule.value), rule.sentence, rule.mend) for rule in Rule]
     return table(("rule", "what it finds", "how to mend it"), rows)
+
+
+def queries() -> str:
+    """Those that `crosswind datasette-metadata` brings."""
+    told = yaml.safe_load(files("engine.store").joinpath("datasette.yaml").read_text("utf-8"))
+    found = told["databases"]["crosswind"]["queries"].values()
+    return "\n\n".join(f"**{one['title']}**\n\n```sql\n{one['sql']}\n```" for one in found)
 
 
 def failures() -> str:

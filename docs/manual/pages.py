@@ -12,7 +12,7 @@ from typing import Final
 from docs.manual.commands import command_reference
 from docs.manual.configuration import benchmark_reference, config_reference
 from docs.manual.keys import keys_reference
-from docs.manual.lists import failures, rules, sources
+from docs.manual.lists import failures, queries, rules, sources
 from docs.manual.store import store_reference
 
 DOCS: Final = Path(__file__).parents[1]
@@ -35,6 +35,7 @@ BUILT: Final[Mapping[str, Callable[[], str]]] = {
     "configuration": config_reference,
     "failures": failures,
     "keys": keys_reference,
+    "queries": queries,
     "rules": rules,
     "sources": sources,
     "store": store_reference,

@@ -588,6 +588,15 @@ def _export(command: AddCommand) -> None:
     export.add_argument("--force", action="store_true", help="replace what is there")
 
 
+def _datasette_metadata(command: AddCommand) -> None:
+    command(
+        "datasette-metadata",
+        "print titles, descriptions, units and queries for the store in Datasette, as YAML",
+        "crosswind datasette-metadata > metadata.yaml\n"
+        "datasette crosswind.db --metadata metadata.yaml",
+    )
+
+
 def _repair(command: AddCommand) -> None:
     repair = command(
         "repair",
@@ -622,6 +631,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _prune,
     _import,
     _export,
+    _datasette_metadata,
     _repair,
 )
 """In the order in which --help lists them."""

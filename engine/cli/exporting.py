@@ -1,17 +1,19 @@
-"""The command that writes other formats: export."""
+"""The commands that hand the store to other programs: export, datasette-metadata."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from importlib.resources import files
 from itertools import chain
 
 from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
-from engine.cli.console import tell
+from engine.cli.console import out, tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
@@ -45,6 +47,15 @@ def export(arguments: argparse.Namespace) -> int:
             lines = (csv_lines if arguments.format == "csv" else json_lines)(found)
             _write(arguments, lines)
     tell(f"{counter.total()} conversations exported")
+    return 0
+
+
+def datasette_metadata(arguments: argparse.Namespace) -> int:
+    store = open_to_read(arguments).store_path
+    words = files("engine.store").joinpath("datasette.yaml").read_text("utf-8")
+    # Datasette calls a database by the name of its file
+    for line in words.replace("\n  crosswind:\n", f"\n  {json.dumps(store.stem)}:\n").splitlines():
+        out(line)
     return 0
 
 

@@ -13,7 +13,7 @@ from engine.store.tables import TABLES
 
 APPLICATION_ID: Final = 0x43574E44
 """`CWND`, in the header of the file: what has another one is not ours to touch."""
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 """The number of migrations, in the header as `user_version`."""
 CHANGES: Final = "_sqlite_migrations"
 """The table that has a row for each migration."""

@@ -34,6 +34,7 @@ _NAMES: Final = (
     "7 what people label",
     "8 what checks say of a conversation",
     "9 what people say of metrics and scenarios",
+    "10 views of what counts",
 )
 MIGRATIONS: Final = Migrations("crosswind")
 

@@ -12,7 +12,7 @@ from engine.checks import CheckKind
 from engine.jury import TIED
 from engine.store.tables import TABLES
 
-STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 10)))
+STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 11)))
 
 
 def take_step(connection: sqlite3.Connection, name: str) -> None:

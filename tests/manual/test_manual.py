@@ -230,7 +230,9 @@ def test_a_configuration_that_is_shown_is_taken(block: str, tmp_path: Path) -> N
 
 # Commands
 
-_COMMAND: Final = re.compile(r"(?:^|[`$ ])crosswind ([a-z]+)((?: [^`\n|#]*)?)", re.MULTILINE)
+_COMMAND: Final = re.compile(
+    r"(?:^|[`$ ])crosswind ([a-z]+(?:-[a-z]+)*)((?: [^`\n|#]*)?)", re.MULTILINE
+)
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 

@@ -75,7 +75,7 @@ def test_a_new_store_is_private_and_durable(store: Store) -> None:
 def test_every_table_is_strict(store: Store) -> None:
     tables = store._writer._connection.execute(
         "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' "
-        "AND name NOT LIKE '%sqlite%'"
+        "AND type = 'table' AND name NOT LIKE '%sqlite%'"
     ).fetchall()
     assert len(tables) == 18
     assert all(strict for _, strict in tables)
