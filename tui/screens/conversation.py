@@ -31,7 +31,7 @@ from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
-from tui.state.explanations import measured
+from tui.state.headline import measured
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (

@@ -19,8 +19,8 @@ from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.state.ending import awaits_verdict, end_words, stamp
-from tui.state.explanations import metric_behind
 from tui.state.follower import Follower
+from tui.state.headline import metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import Dialogue, Thoughts

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from engine.benchmark import Metric, Stage, State, Track, metric_of
+from engine.benchmark import Stage, State, Track
 from engine.display import drawn, one_line, plural
 from engine.progress import TrackScore
 from engine.store.tables import StateRow
 from engine.watch import BenchmarkInfo, Watch
-from tui.format import SCRIPTED, TRACK_SIGNS, interval_rate, rate
+from tui.format import SCRIPTED, interval_rate, rate
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, RunStatus
-from tui.state.transcript import Dialogue
 from tui.text.blocks import Block, Passage
-from tui.text.ink import Ink, Line, Piece, length, pad, shorten
+from tui.text.ink import Ink, pad
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -48,37 +47,6 @@ _TEXTS: Final = {
 }
 _BROKEN_OFF: Final = {Phase.LOST, Phase.CUT_OFF}
 _WRITING: Final = {Phase.METRICS: Stage.GEN_METRICS, Phase.SCENARIOS: Stage.GEN_SCENARIOS}
-
-
-ENOUGH: Final = 20
-"""Cells that a definition takes at least to say anything."""
-
-
-def metric_behind(info: BenchmarkInfo | None, dialogue: Dialogue) -> Metric | None:
-    """What a conversation of this benchmark is judged by; None where that is not known."""
-    metric_id = metric_of(dialogue.shown.key.scenario_id)
-    return None if info is None else info.metrics.get(metric_id, dialogue.metric)
-
-
-def measured(
-    info: BenchmarkInfo | None, dialogue: Dialogue | None, width: int
-) -> tuple[Line, Line]:
-    """Both ends of the line below a conversation's id, in so many cells: what it is judged by and
-    whether that is wanted; and as whom the person speaks. Nothing where that is not known."""
-    metric = None if dialogue is None else metric_behind(info, dialogue)
-    if dialogue is None or metric is None:
-        return (), ()
-    people = () if dialogue.scenario is None else dialogue.scenario.demographic.values()
-    group = " · ".join(people)
-    right = [Piece(f"  {one_line(group)} ", Ink.MUTED)] if group else []
-    left = [
-        Piece(f"   {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
-        Piece(one_line(metric.name), Ink.STRONG),
-    ]
-    room = width - length([*left, *right]) - 3
-    if room > ENOUGH:
-        left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
-    return left, right
 
 
 def explain(

@@ -23,9 +23,10 @@ from tui.state.board import (
     target_views,
 )
 from tui.state.ending import awaits_verdict, end_words, stamp
-from tui.state.explanations import explain, measured, metric_behind
+from tui.state.explanations import explain
 from tui.state.feeds import Standings, VerdictFeed, score_feed
 from tui.state.follower import Follower
+from tui.state.headline import measured, metric_behind
 from tui.state.related import Subject, TakeRef
 from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
