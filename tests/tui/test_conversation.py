@@ -94,7 +94,8 @@ def test_after_another_judge_its_headline_is_what_counts_everywhere_else(theatre
         await theatre.judge(take, passed=False)
         await theatre.judge(take, passed=True, judge="offline:strict")
         await open_on(theatre, pilot, take)
-        assert "m01_s001_v01__steadfast  ✗ fail" in on_screen(pilot)
+        headline = "m01_s001_v01__steadfast  ✗ fail   offline:evaluator counts · 1 other says ✓"
+        assert headline in on_screen(pilot)
         said = told(pilot)
         verdicts = r"✗ fail by offline:evaluator ─+ counts .*✓ pass by offline:strict ─+ does not"
         assert re.search(verdicts, said)

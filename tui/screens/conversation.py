@@ -16,7 +16,6 @@ from engine.benchmark import ConversationKey, Landmark, Scenario
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
-from engine.jury import what_counts
 from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
@@ -27,11 +26,11 @@ from engine.scripted import (
 )
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
-from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words, verdict
+from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
 from tui.screens.base import Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
-from tui.state.headline import measured
+from tui.state.headline import measured, votes_line
 from tui.state.related import MessageRef, RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import (
@@ -45,7 +44,7 @@ from tui.state.transcript import (
     verdict_blocks,
 )
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.ink import VERDICT_INKS, Ink, Piece, Styled
+from tui.text.ink import Ink, Piece, Styled
 from tui.widgets.base import NOT_TINY, SIDE_BY_SIDE
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
@@ -447,13 +446,12 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         words = scripted_words(some, roomy=roomy)
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
-        asked = measured(self._info, dialogue, self.size.width)
+        asked = measured(self._info, dialogue, self.watched.jury, self.size.width)
         self._metric.display = bool(asked[0])
         self._metric.show(*asked)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
-        counted = what_counts(self._verdicts, self.watched.jury)
         if self._verdicts:
-            title.append(Piece(verdict(counted), VERDICT_INKS[counted]))
+            title += votes_line(self._verdicts, self.watched.jury)
         elif dialogue is not None:
             title.append(Piece("not judged yet", Ink.MUTED))
         if dialogue is not None and self._is_being_spoken and (live := dialogue.live) is not None:

@@ -347,7 +347,7 @@ class LiveState:
 
     def measured(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line below the id of the conversation in the pane."""
-        return measured(self.info, self.dialogue, width)
+        return measured(self.info, self.dialogue, self._watch.jury, width)
 
     def _follow_words(self, rows_below: int) -> Line:
         if rows_below:

@@ -1,0 +1,102 @@
+"""What is said above a conversation: the metric, what counts, and where it was shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.benchmark import Track
+from engine.jury import HUMAN, Jury, People
+from engine.store.tables import Quote, Verdict
+from tests.tui.theatre import METRIC
+from tui.state.headline import group_words, metric_line, shown_words, votes_line
+from tui.text.ink import Line
+
+JURY = Jury(("evaluator",))
+FIRST = Verdict(
+    seq=1,
+    take=1,
+    metric_id="m01",
+    track=Track.NEGATIVE,
+    judge="evaluator",
+    source="model",
+    number=0,
+    present=True,
+    passed=False,
+    justification="so",
+    quotes=(Quote("a", 4), Quote("b", None), Quote("c", 4)),
+)
+STRICT = replace(FIRST, seq=2, judge="strict", present=False, passed=True)
+MILD = replace(STRICT, seq=3, judge="mild")
+ANN = replace(STRICT, seq=4, judge="ann", source=HUMAN)
+UNUSABLE = replace(FIRST, seq=5, present=None, passed=None, unscored="no quote was found")
+PASSES = Jury(("evaluator",), passes=3)
+SECOND, THIRD = (replace(STRICT, seq=6 + n, judge="evaluator", number=n) for n in (1, 2))
+
+
+def text(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "jury", "said"),
+    [
+        ([FIRST], JURY, "✗ fail"),
+        ([FIRST, STRICT], JURY, "✗ fail   evaluator counts · 1 other says ✓"),
+        ([FIRST, STRICT, MILD], JURY, "✗ fail   evaluator counts · 2 others say ✓"),
+        (
+            [FIRST, STRICT, replace(MILD, passed=False)],
+            JURY,
+            "evaluator counts · 2 others: 1 ✓ 1 ✗",
+        ),
+        ([FIRST, ANN], JURY, "✗ fail   evaluator counts · 1 person says ✓"),
+        (
+            [FIRST, ANN],
+            replace(JURY, people=People.OVERRULE),
+            "✓ pass   ann counts · 1 other says ✗",
+        ),
+        ([FIRST, ANN], replace(JURY, people=People.VOTE), "· unscored   judges are tied"),
+        ([FIRST, SECOND, THIRD], PASSES, "✓ pass   2 of 3 votes"),
+        ([UNUSABLE, STRICT], JURY, "· unscored   no usable verdict · 1 other says ✓"),
+        ([STRICT, MILD], JURY, "✓ pass   2 of 2 votes"),
+    ],
+)
+def test_what_counts_is_said_with_whose_it_is_and_what_others_say(
+    verdicts: list[Verdict], jury: Jury, said: str
+) -> None:
+    assert text(votes_line(verdicts, jury)).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([FIRST], "shown in turn 4"),
+        ([replace(FIRST, quotes=(), marks=(False, True, False, True))], "shown in turns 2 and 4"),
+        ([replace(FIRST, quotes=tuple(Quote("a", n) for n in range(1, 6)))], "shown in 5 turns"),
+        ([FIRST, STRICT], "shown in turn 4"),  # another's counts for nothing
+        ([STRICT], ""),  # of what is absent, the nearest passages are quoted
+        ([replace(FIRST, quotes=())], ""),
+        ([UNUSABLE], ""),
+        ([], ""),
+    ],
+)
+def test_where_the_behaviour_was_shown_is_what_the_verdict_that_counts_quotes(
+    verdicts: list[Verdict], said: str
+) -> None:
+    assert shown_words(verdicts, JURY) == said
+
+
+def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> None:
+    notes = ["shown in turn 4", "", group_words({"age": "younger", "gender": "woman"})]
+
+    def at(width: int) -> tuple[str, str]:
+        left, right = metric_line(METRIC, notes, width)
+        return text(left), text(right)
+
+    name = f" + {METRIC.name}"
+    assert at(140) == (f"{name}  {METRIC.definition}", "  shown in turn 4  younger · woman ")
+    assert at(70) == (name, "  shown in turn 4  younger · woman ")
+    assert at(50) == (name, "  shown in turn 4 ")
+    assert at(30) == (name, "")
+    assert metric_line(None, notes, 80) == ((), ())
