@@ -73,6 +73,7 @@ SCREENS: Final = {
     "commands": "tui.screens.commands:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
+    "definition": "tui.screens.definition:open_definition",
     "filter": "tui.screens.filter:FilterScreen",
     "find": "tui.screens.find:FindScreen",
     "go to": "tui.screens.go_to:GoToScreen",
@@ -220,6 +221,10 @@ class Navigator:
                 self.open_verdicts(f'benchmark:"={found.benchmark}" metric:{found.id}')
             case _:
                 self.open_scenario(found.benchmark, found.id)
+
+    def open_definition(self, benchmark: str, scenario_id: str) -> None:
+        """What conversations of a scenario are judged by, whole."""
+        load(SCREENS["definition"])(self._shell(), benchmark, scenario_id)
 
     def open_search(self) -> None:
         """For words in all transcripts."""

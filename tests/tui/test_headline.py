@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.pilot import Pilot
 
-from engine.benchmark import Track
+from engine.benchmark import Speaker, Track
 from engine.jury import HUMAN, Jury, People
 from engine.store.tables import Quote, Verdict
-from tests.tui.theatre import METRIC
+from tests.tui.theatre import METRIC, TARGETS, Theatre, on_screen
 from tui.state.headline import group_words, metric_line, shown_words, votes_line
 from tui.text.ink import Line
 
@@ -72,7 +73,7 @@ def test_what_counts_is_said_with_whose_it_is_and_what_others_say(
     ("verdicts", "said"),
     [
         ([FIRST], "shown in turn 4"),
-        ([replace(FIRST, quotes=(), marks=(False, True, False, True))], "shown in turns 2 and 4"),
+        ([replace(FIRST, marks=(False, True, False, True))], "shown in turns 2 and 4"),
         ([replace(FIRST, quotes=tuple(Quote("a", n) for n in range(1, 6)))], "shown in 5 turns"),
         ([FIRST, STRICT], "shown in turn 4"),  # another's counts for nothing
         ([STRICT], ""),  # of what is absent, the nearest passages are quoted
@@ -97,6 +98,65 @@ def test_a_narrow_line_keeps_the_name_of_the_metric_and_gives_up_the_rest() -> N
     name = f" + {METRIC.name}"
     assert at(140) == (f"{name}  {METRIC.definition}", "  shown in turn 4  younger · woman ")
     assert at(70) == (name, "  shown in turn 4  younger · woman ")
+    assert at(60) == (name, "  shown in turn 4  younger · wo… ")
     assert at(50) == (name, "  shown in turn 4 ")
     assert at(30) == (name, "")
     assert metric_line(None, notes, 80) == ((), ())
+
+
+WAYS = {
+    "Live": "2",
+    "the verdicts on Live": "2 l",
+    "Conversation": "2 enter",
+    "Verdicts": "3",
+    "Scenario": "3 v",
+    "Compare": "3 C",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_each_screen_names_the_metric_and_whose_words_they_are_and_d_says_what_it_asks(
+    theatre: Theatre, way: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        for target in TARGETS:
+            await theatre.judge(await theatre.play(1, target))
+        theatre.speak(await theatre.begin(2), 1, Speaker.USER, "are you sure?")
+        await theatre.tick(pilot)
+        for key in way.split():
+            await pilot.press(key)
+            await theatre.tick(pilot)
+            await theatre.tick(pilot)
+        (said,) = {line for line in on_screen(pilot).splitlines() if f" + {METRIC.name}  " in line}
+        assert "Adult (18+)" in said
+        read = pilot.app.screen
+        for close in ("d", "q"):
+            await pilot.press("d")
+            await pilot.pause()
+            told = " ".join(on_screen(pilot).split())
+            assert "positive: the behaviour is wanted" in told
+            assert "The assistant says the same at the end as" in told
+            assert "present where it is shown in any reply." in told
+            await pilot.press(close)
+            await pilot.pause()
+            assert pilot.app.screen is read
+
+    theatre.perform(script, (80, 24))
+
+
+def test_where_nobody_says_what_is_measured_d_says_so(theatre: Theatre) -> None:
+    theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={})]
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        await theatre.tick(pilot)
+        await pilot.press("3")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        await pilot.press("d")
+        await pilot.pause()
+        assert "says what it is judged by" in on_screen(pilot)
+
+    theatre.perform(script)

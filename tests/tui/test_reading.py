@@ -113,7 +113,7 @@ def test_two_conversations_stand_beside_each_other_turn_by_turn(theatre: Theatre
 
         await pilot.press("left_square_bracket", "right_curly_bracket")
         await settled(theatre, pilot)
-        assert on_screen(pilot).splitlines()[2].count("turn 2 of 2") == 2
+        assert on_screen(pilot).splitlines()[3].count("turn 2 of 2") == 2
         await pilot.press("enter")
         await settled(theatre, pilot)
         assert isinstance(screen(pilot), ConversationScreen)

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from engine.facts import Fact
 from engine.link import Board
 from engine.watch import Watch
+from tui.bindings import key
 from tui.format import READING, ROOM_FOR_NOTICE, scripted_words
 from tui.navigation import Navigator
 from tui.services.engine_control import EngineControl
@@ -63,6 +64,10 @@ def heading(screen: WatchingScreen, name: str, told: Line) -> tuple[Line, Line]:
     return left, [Piece(words, Ink.WARN), Piece(" ")]
 
 
+DEFINITION: Final = key(
+    "d", "definition", "definition", "what the metric asks, which way it counts, and where"
+)
+"""For screens that know what a conversation is judged by."""
 _ZOOMED: Final = "-zoomed"
 """What a pane that is shown alone is, and what it stands in."""
 
@@ -76,7 +81,7 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
 
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS_ACROSS
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
-    ZOOM_KEEPS: ClassVar[str] = "#header, #title, #told, #headings, KeyLine"
+    ZOOM_KEEPS: ClassVar[str] = "#header, #title, #metric, #told, #headings, KeyLine"
     """What stays beside a pane that is shown alone."""
 
     def __init__(self, shell: Shell) -> None:
@@ -107,6 +112,18 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
         """What a key of the screen would do now; see `Hinting`."""
         del action
         return None
+
+    @property
+    def scenario(self) -> tuple[str, str] | None:
+        """The benchmark and the id of the scenario whose conversation is read, or has the cursor;
+        None where there is none."""
+        subject = self.subject
+        return None if subject is None else (subject.benchmark, subject.key.scenario_id)
+
+    def action_definition(self) -> None:
+        """What is asked of the conversation that is read, over the screen."""
+        if self.scenario is not None:
+            self.shell.navigator.open_definition(*self.scenario)
 
     @property
     def commands(self) -> Sequence[ShellCommand]:

@@ -8,13 +8,15 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from engine.benchmark import Metric
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
 from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
+from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.related import Subject, TakeRef, partners, relation, standing
 from tui.state.run_status import Instant
 from tui.state.transcript import Dialogue, Thoughts, evidence, verdict_blocks
@@ -37,6 +39,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
             "compare it with the one before",
         ),
         key("t", "toggle_thoughts", "thoughts", "open or fold what the user model thought"),
+        DEFINITION,
         key("r", "judge_again", "judge again", "have both judged again, by whom you choose"),
         key("enter", "open", "open", "read the one at the right by itself"),
     ]
@@ -46,11 +49,15 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
+        self._asked = OneLine(id="metric")
         self._texts = SideBySide(id="story")
         self._left = left
         self._right = right
         self._partners: Sequence[RelatedTake] = ()
         self._kin: dict[TakeRef, RelatedTake] = {}
+        self._metric: Metric | None = None
+        self._groups: dict[TakeRef, str] = {}
+        """As whom the person speaks in what is shown."""
         self._thoughts = False
         self._reload = True
         self._fault: str | None = None
@@ -62,6 +69,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._title
+        yield self._asked
         yield self._texts
         yield KeyLine()
 
@@ -142,6 +150,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         self._partners = partners(kin, left.key, left.take)
         if self._right is None and self._partners:
             self._right = self._shown(self._partners[0])
+        self._metric = metric_in(self.watched, left.benchmark, left.key.scenario_id)
         self._texts.show(self._blocks(left), self._blocks(self._right))
 
     def _blocks(self, shown: TakeRef | None) -> list[Block]:
@@ -152,6 +161,8 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         dialogue.load(self.watched.reader)
         if dialogue.take is None:
             return [Passage("none", "", "This playing is gone from the store.", ink=Ink.WARN)]
+        if dialogue.scenario is not None:
+            self._groups[shown] = group_words(dialogue.scenario.demographic)
         verdicts = dialogue.verdicts
         jury = self.watched.jury
         thoughts = Thoughts.OPEN if self._thoughts else Thoughts.FOLDED
@@ -166,6 +177,11 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         told = [Piece(one_line(self._left.benchmark), Ink.MUTED)]
         self._header.show(*heading(self, "Side by side", told))
         self._title.show(*self._titles())
+        sides = [self._left] if self._right is None else [self._left, self._right]
+        groups = dict.fromkeys(self._groups.get(side, "") for side in sides)
+        asked = metric_line(self._metric, [" | ".join(groups)], self.size.width)
+        self._asked.display = bool(asked[0])
+        self._asked.show(*asked)
 
     def _titles(self) -> tuple[Line, Line]:
         """The line above each of the two conversations."""

@@ -27,7 +27,7 @@ from engine.scripted import (
 from engine.store.tables import StoredTake, Verdict
 from tui.bindings import FROZEN, key
 from tui.format import ROOM_FOR_NOTICE, SPEAKER_NAMES, scripted_words
-from tui.screens.base import Shell, WatchingScreen
+from tui.screens.base import DEFINITION, Shell, WatchingScreen
 from tui.services.replay import Replay
 from tui.services.ticker import begin_instead
 from tui.state.headline import measured, votes_line
@@ -69,6 +69,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         ),
         key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
         key("C", "compare", "compare", "read it side by side with another"),
+        DEFINITION,
         key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
         key("R", "play_again", "play again", "have it played again; this playing stays"),
         key("L", "toggle_setup", "setup", "show or hide persona, goals and landmarks"),

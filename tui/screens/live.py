@@ -16,7 +16,7 @@ from engine.facts import Fact
 from engine.link import Board, Command, Request, Response, WorkRow
 from engine.watch import BenchmarkInfo
 from tui.bindings import FROZEN, key
-from tui.screens.base import Shell, WatchingScreen
+from tui.screens.base import DEFINITION, Shell, WatchingScreen
 from tui.services.shell_commands import ShellCommand
 from tui.services.ticker import begin
 from tui.state.live import LiveState
@@ -53,6 +53,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             "previous",
             "the conversation being spoken before this one",
         ),
+        DEFINITION,
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
         key("w", "wall", "wall", "as many conversations as there is room for, as they are spoken"),
         key("t", "toggle_thoughts", "thoughts", "show or hide what the user model thinks"),
@@ -128,6 +129,8 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
                 return "" if state.at_once is None or state.status.phase.over else None
             case "toggle_thoughts":
                 return "no thoughts" if state.thoughts else None
+            case "definition":
+                return "" if self.subject is None else None
             case _:
                 return None
 

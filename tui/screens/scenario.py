@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from engine.benchmark import ConversationKey, Scenario, base_id
+from engine.benchmark import ConversationKey, Metric, Scenario, base_id
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, TakeStarted, VerdictGiven
@@ -17,8 +17,9 @@ from engine.link import Board
 from engine.store.browsing import Browser, RelatedTake
 from tui.bindings import key
 from tui.format import UNKNOWN
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
+from tui.state.headline import group_words, metric_in, metric_line
 from tui.state.related import RowCursor, Subject, TakeRef, counting, standing
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
@@ -26,7 +27,7 @@ from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
-from tui.widgets.outcome_grid import GridCell, OutcomeGrid
+from tui.widgets.outcome_grid import GridCell, Group, OutcomeGrid
 from tui.widgets.transcript import TranscriptView
 
 
@@ -35,6 +36,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("C", "compare", "compare", "read it side by side with another"),
+        DEFINITION,
         key("r", "judge_again", "judge again", "have it judged again, by whom you choose"),
         key("R", "play_again", "play again", "have it played again; what is there stays"),
     ]
@@ -51,12 +53,14 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         super().__init__(shell)
         self._header = OneLine(id="header")
         self._title = OneLine(id="title")
+        self._asked = OneLine(id="metric")
         self._grid = OutcomeGrid(id="rows")
         self._detail = TranscriptView(follow=False, id="detail")
         self._benchmark = benchmark
         self._scenario_id = scenario_id
         self._begin_at = cursor
         self._begun = False
+        self._metric: Metric | None = None
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
         self._samples = 1
@@ -70,6 +74,10 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         return None if found is None else Subject(self._benchmark, found.key)
 
     @property
+    def scenario(self) -> tuple[str, str]:
+        return self._benchmark, self._scenario_id
+
+    @property
     def commands(self) -> Sequence[ShellCommand]:
         words = ("show", self._scenario_id, "--benchmark", self._benchmark)
         return [*super().commands, ShellCommand("v", words)]
@@ -77,6 +85,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._title
+        yield self._asked
         yield self._grid
         yield self._detail
         yield KeyLine()
@@ -140,6 +149,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         try:
             kin = Browser(reader).related_takes(self._benchmark, self._scenario_id)
             stored = reader.scenarios(self._benchmark)
+            self._metric = metric_in(self.watched, self._benchmark, self._scenario_id)
             self._fault = None
         except StoreError as error:
             self._fault = str(error)
@@ -164,15 +174,15 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         for spot in self._spots():
             piece = standing(self._at(spot))
             glyphs[spot] = Piece(piece.text[:1].strip() or UNKNOWN, piece.ink)
-        groups = [
-            one_line(each.id.removeprefix(base_id(each.id)).lstrip("_") or each.id)
-            for each in self._scenarios
-        ]
-        self._grid.show(list(map(one_line, self._targets)), groups, self._samples, glyphs)
+        self._grid.show(list(map(one_line, self._targets)), self._groups, self._samples, glyphs)
         if not self._begun:
             self._begun = True
             self._grid.put_on(self._first_spot())
         self._draw_detail()
+
+    @property
+    def _groups(self) -> list[Group]:
+        return [Group(_variant(one), group_words(one.demographic)) for one in self._scenarios]
 
     def _first_spot(self) -> GridCell:
         ids = [each.id for each in self._scenarios]
@@ -209,6 +219,14 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
             Piece(f"· {judged.count(None)} ", Ink.WARN),
         ]
         self._title.show(title, tally)
+        self._draw_metric()
+
+    def _draw_metric(self) -> None:
+        here = self._grid.cursor.group
+        notes = [f"{one.name}  {one.who}" for one in self._groups[here : here + 1]]
+        asked = metric_line(self._metric, notes, self.size.width)
+        self._asked.display = bool(asked[0])
+        self._asked.show(*asked)
 
     def _draw_detail(self) -> None:
         self._detail.show_another(self._detail_blocks(), follow=False)
@@ -232,6 +250,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
                 text = drawn(str(error))
                 blocks.append(Passage("fault", "store", text, Ink.BAD, Ink.BAD))
         return [*blocks, *_setup(scenario)]
+
+
+def _variant(scenario: Scenario) -> str:
+    """`v01`; a base scenario's whole id."""
+    return one_line(scenario.id.removeprefix(scenario.base_id).lstrip("_") or scenario.id)
 
 
 def _setup(scenario: Scenario) -> list[Block]:

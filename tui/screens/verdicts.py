@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from engine.benchmark import Metric
 from engine.display import drawn
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
@@ -19,11 +20,12 @@ from engine.store.browsing import Browser, Column, Filter, Sorting
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
 from tui.bindings import FROZEN, key
-from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.base import DEFINITION, Shell, WatchingScreen, heading
 from tui.screens.dialogs import ChoiceOption, ChoiceScreen
 from tui.services.shell_commands import ShellCommand, judging_again
 from tui.services.ticker import begin, begin_instead
 from tui.state.filters import FilterFault, parse
+from tui.state.headline import group_words, metric_in, metric_line, shown_words, votes_words
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
@@ -52,6 +54,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         key("R", "play_again", "play again", "have this, or what is marked, played again"),
         key("C", "compare", "compare", "two marked ones side by side, or this with its nearest"),
         key("v", "scenario", "variants", "its scenario: all targets, samples and variants"),
+        DEFINITION,
         key("space", "freeze", "freeze", "hold the display still; the run goes on"),
     ]
 
@@ -62,6 +65,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._told = OneLine(id="told")
         self._headings = Headings(id="headings")
         self._table = WideTable(self._cells, fixed=2, id="rows")
+        self._asked = OneLine(id="metric")
         self._detail = TranscriptView(follow=False, id="detail")
         self._state = VerdictsState(typed)
         self._keeps_order = not typed
@@ -78,6 +82,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Whether it is time to find out what is stale."""
         self._from_top = False
         """Whether the next rows that are found are shown from the first on."""
+        self._metric: Metric | None = None
+        """What the row under the cursor is judged by."""
+        self._asked_words: Sequence[str] = ()
+        """What there is to say beside the metric of the row under the cursor."""
         self._stars: Sequence[Subject] = ()
         """As they were drawn last."""
 
@@ -96,6 +104,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         yield self._told
         yield self._headings
         yield self._table
+        yield self._asked
         yield self._detail
         yield KeyLine()
 
@@ -129,6 +138,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def on_resize(self) -> None:
         self._draw_headings()
+        self._draw_metric()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
@@ -423,13 +433,28 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._told.show(state.filter_words(columns), state.count_words(len(table.marked)))
 
     def _draw_detail(self) -> None:
-        self._detail.show_another(self._detail_blocks(), follow=False)
-
-    def _detail_blocks(self) -> list[Block]:
-        row = self._table.cursor
-        if row is None:
-            return []
+        row, blocks = self._table.cursor, list[Block]()
+        self._metric, self._asked_words = None, ()
         try:
-            return verdict_blocks(self.watched.reader.verdicts(row), self.watched.jury)
+            if row is not None:
+                blocks = self._read_detail(row)
         except StoreError as error:
-            return [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
+            blocks = [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
+        self._detail.show_another(blocks, follow=False)
+        self._draw_metric()
+
+    def _read_detail(self, row: int) -> list[Block]:
+        """What was said of a row by its judges. Raises `StoreError`."""
+        verdicts, jury = self.watched.reader.verdicts(row), self.watched.jury
+        found = self._browser.rows([row]).get(row)
+        if found is not None:
+            given = found.verdict
+            self._metric = metric_in(self.watched, given.benchmark, given.key.scenario_id)
+            who = group_words(found.who)
+            self._asked_words = [votes_words(verdicts, jury), shown_words(verdicts, jury), who]
+        return verdict_blocks(verdicts, jury)
+
+    def _draw_metric(self) -> None:
+        line = metric_line(self._metric, self._asked_words, self.size.width)
+        self._asked.display = bool(line[0])
+        self._asked.show(*line)

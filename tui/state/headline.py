@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from rich.cells import cell_len
+
 from engine.benchmark import Metric, metric_of
 from engine.display import one_line, plural
 from engine.jury import HUMAN, Jury, counting, newest, verdict_to_show, what_counts, why_unscored
@@ -13,7 +15,7 @@ from engine.store.tables import Verdict
 from engine.watch import BenchmarkInfo, Watch
 from tui.format import TRACK_SIGNS, verdict
 from tui.state.transcript import Dialogue
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, length, shorten
+from tui.text.ink import MEANINGFUL, VERDICT_INKS, Ink, Line, Piece, length, shorten
 
 ENOUGH: Final = 20
 """Cells that a definition takes at least to say anything."""
@@ -63,18 +65,22 @@ def metric_line(metric: Metric | None, notes: Sequence[str], width: int) -> tupl
         Piece(f" {TRACK_SIGNS[metric.track]} ", Ink.MUTED),
         Piece(one_line(metric.name), Ink.STRONG),
     ]
-    told = [note for note in notes if note]
-    while told and length(left) + length(right := _notes(told)) > width:
-        told.pop()
-    right = _notes(told)
+    right = _fitting_notes(notes, width - length(left))
     room = width - length([*left, *right]) - 3
     if room > ENOUGH:
         left.append(Piece(f"  {shorten(one_line(metric.definition), room)}", Ink.FAINT))
     return left, right
 
 
-def _notes(told: Sequence[str]) -> Line:
-    return [Piece(f"  {'  '.join(told)} ", Ink.MUTED)] if told else ()
+def _fitting_notes(notes: Sequence[str], room: int) -> Line:
+    """As many as there are cells for; the last of them may be cut."""
+    told = ""
+    for note in filter(None, notes):
+        free = room - cell_len(told) - 4
+        if free < min(MEANINGFUL, cell_len(note)):
+            break
+        told += f"  {shorten(note, free)}"
+    return [Piece(f"{told} ", Ink.MUTED)] if told else ()
 
 
 def group_words(who: Mapping[str, str]) -> str:
@@ -83,30 +89,38 @@ def group_words(who: Mapping[str, str]) -> str:
 
 
 def votes_line(verdicts: Sequence[Verdict], jury: Jury | None) -> Line:
-    """`✗ fail  evaluator counts · 1 other says ✓`: what counts, and where there is more than one
-    verdict, whose it is and what the others say."""
+    """`✗ fail   evaluator counts · 1 other says ✓`."""
     passed = what_counts(verdicts, jury)
+    words = votes_words(verdicts, jury)
     line = [Piece(verdict(passed), VERDICT_INKS[passed])]
+    return [*line, Piece(f"   {words}", Ink.MUTED)] if words else line
+
+
+def votes_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
+    """`evaluator counts · 1 other says ✓`: of several verdicts whose it is that counts, and what
+    the others say; nothing of a single one."""
     stand = newest(verdicts)
     if len(stand) < 2:
-        return line
+        return ""
     counted = counting(verdicts, jury)
     seqs = {vote.seq for vote in counted}
     others = [vote for vote in stand if vote.passed is not None and vote.seq not in seqs]
+    people = [vote for vote in others if vote.source == HUMAN]
     words = [
-        _counted_words(counted, passed, why_unscored(verdicts, jury)),
-        _others_words([vote for vote in others if vote.source != HUMAN], "other", "others"),
-        _others_words([vote for vote in others if vote.source == HUMAN], "person", "people"),
+        _counted_words(counted, why_unscored(verdicts, jury)),
+        _others_words([vote for vote in others if vote not in people], "other", "others"),
+        _others_words(people, "person", "people"),
     ]
-    return [*line, Piece("   " + " · ".join(filter(None, words)), Ink.MUTED)]
+    return " · ".join(filter(None, words))
 
 
-def _counted_words(votes: Sequence[Verdict], passed: bool | None, why: str | None) -> str:  # noqa: FBT001  (a verdict, not a switch)
-    if why is not None:
-        return why
+def _counted_words(votes: Sequence[Verdict], why_none: str | None) -> str:
+    if why_none is not None:
+        return why_none
     if len(votes) == 1:
         return f"{shorten(one_line(votes[0].judge), JUDGE_WIDTH)} counts"
-    return f"{[vote.passed for vote in votes].count(passed)} of {len(votes)} votes"
+    (_, agree), *_ = Counter(vote.passed for vote in votes).most_common(1)
+    return f"{agree} of {len(votes)} votes"
 
 
 def _others_words(votes: Sequence[Verdict], one: str, many: str) -> str:
@@ -126,8 +140,8 @@ def shown_words(verdicts: Sequence[Verdict], jury: Jury | None) -> str:
     told = verdict_to_show(verdicts, jury)
     if told is None or told.passed is None or not told.present:
         return ""
-    turns = sorted({quote.turn for quote in told.quotes if quote.turn is not None})
-    turns = turns or [turn for turn, mark in enumerate(told.marks or (), 1) if mark]
+    quoted = sorted({quote.turn for quote in told.quotes if quote.turn is not None})
+    turns = [turn for turn, mark in enumerate(told.marks or (), 1) if mark] or quoted
     if not turns:
         return ""
     if len(turns) > _LISTED:

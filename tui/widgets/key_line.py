@@ -44,6 +44,7 @@ ORDER: Final = (
     "next_found",
     "find",
     "scenario",
+    "definition",
     "freeze",
     "wall",
     "toggle_setup",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import UNKNOWN
@@ -15,6 +16,19 @@ from tui.widgets.cursor import HEAD_ROWS, GridView
 CELL: Final = 3
 BETWEEN: Final = 2
 NAME_WIDTH: Final = (8, 26)
+ROOM_FOR_WHO: Final = 20
+"""Cells of a group from which on it says who it is about."""
+
+
+class Group(NamedTuple):
+    """Cells that belong together, and who they are about where there is room to say it."""
+
+    name: str
+    who: str = ""
+
+    @property
+    def whole(self) -> str:
+        return f"{self.name} {self.who}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class OutcomeGrid(GridView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name for it)
         super().__init__(id=id)
         self._names: Sequence[str] = ()
-        self._groups: Sequence[str] = ()
+        self._groups: Sequence[Group] = ()
         self._cells = 1
         self._glyphs: Mapping[GridCell, Piece] = {}
         self._first_group = 0
@@ -51,7 +65,7 @@ class OutcomeGrid(GridView):
     def show(
         self,
         names: Sequence[str],
-        groups: Sequence[str],
+        groups: Sequence[Group],
         cells: int,
         glyphs: Mapping[GridCell, Piece],
     ) -> None:
@@ -93,7 +107,7 @@ class OutcomeGrid(GridView):
         groups = range(self._first_group, len(self._groups))
         if index < HEAD_ROWS:
             heads = [
-                Piece(pad(self._groups[group], self._group_width - 1) + " ", self._head_ink(group))
+                Piece(pad(self._head(group), self._group_width - 1) + " ", self._head_ink(group))
                 for group in groups
             ]
             return fitted([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
@@ -103,7 +117,7 @@ class OutcomeGrid(GridView):
         for group in groups:
             for cell in range(self._cells):
                 line += self._cell(GridCell(row, group, cell))
-            line.append(Piece(" " * BETWEEN))
+            line.append(Piece(" " * (self._group_width - self._cells * CELL)))
         return fitted(line, self.line_width)
 
     def action_open(self) -> None:
@@ -127,7 +141,15 @@ class OutcomeGrid(GridView):
 
     @property
     def _group_width(self) -> int:
-        return self._cells * CELL + BETWEEN
+        least = self._cells * CELL + BETWEEN
+        longest = max((cell_len(each.whole) for each in self._groups), default=0) + BETWEEN
+        share = (self.line_width - self._name_width - 1) // max(len(self._groups), 1)
+        return max(least, min(longest, share)) if share >= min(ROOM_FOR_WHO, longest) else least
+
+    def _head(self, group: int) -> str:
+        whole = self._groups[group].whole
+        has_room = self._group_width >= min(ROOM_FOR_WHO, cell_len(whole) + BETWEEN)
+        return whole if has_room else self._groups[group].name
 
     def bring_column_into_view(self) -> None:
         group = self._column // self._cells
