@@ -1,4 +1,4 @@
-"""A stage for each test."""
+"""A stage for each test, before which the app is waited for until it is idle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.tui.idle import waiting_for_idleness
 from tests.tui.theatre import Theatre
+
+
+@pytest.fixture(autouse=True, scope="session")
+def waits_until_idle() -> Iterator[None]:
+    with waiting_for_idleness():
+        yield
 
 
 @pytest.fixture

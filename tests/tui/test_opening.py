@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from threading import Event
 
 import pytest
 from sqlite_utils import Database
@@ -23,6 +22,7 @@ from engine.store.migrations import MIGRATIONS
 from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tests.engine.small_workspace import BENCHMARK, CONFIG
+from tests.tui.idle import Gate
 from tests.tui.terminal import Terminal
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
@@ -35,7 +35,7 @@ class Described:
     """A configuration that is read when the test lets it."""
 
     def __init__(self, theatre: Theatre) -> None:
-        self.may_be_read = Event()
+        self.may_be_read = Gate()
         self.problem: InputError | None = None
         self.theatre = theatre
         self.told = list(theatre.watch.benchmarks), theatre.link

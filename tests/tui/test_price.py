@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 from textual.pilot import Pilot
@@ -13,6 +12,7 @@ from textual.pilot import Pilot
 from engine.errors import InputError, Problem
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order, PricedOrder, PriceRange
+from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, Theatre, on_screen, screen_lines, shell
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
@@ -118,12 +118,12 @@ def test_what_should_be_known_before_stands_beside_the_price(theatre: Theatre) -
 def test_nobody_has_a_conversation_judged_again_before_its_price_is_known(
     theatre: Theatre,
 ) -> None:
-    may_be_known, asked_for = Event(), 0
+    may_be_known, asked_for = Gate(), 0
 
     def slow(order: Order) -> PricedOrder:
         nonlocal asked_for
         asked_for += 1
-        may_be_known.wait(20)
+        may_be_known.wait()
         return replace(priced(order), notes=(NOTE,))
 
     app = CrosswindApp(theatre.watch, moment=theatre.moment, backend=Backend(cost=slow))

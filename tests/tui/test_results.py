@@ -30,6 +30,7 @@ from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tests.engine.small_workspace import small_workspace
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
+from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.differences import people_rows
@@ -442,13 +443,13 @@ def test_a_name_within_another_name_is_not_taken_for_it() -> None:
 
 
 def test_the_screen_answers_while_it_is_added_up(theatre: Theatre) -> None:
-    go_on = threading.Event()
+    go_on = Gate()
     begun = threading.Event()
 
     def slow(benchmark: str) -> Report:
         del benchmark
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait()
         return Report(an_analysis())
 
     async def script(pilot: Pilot[None]) -> None:
