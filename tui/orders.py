@@ -20,8 +20,8 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
 from engine.pipeline.order import Order, PricedOrder, changed_words
+from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, added_up, added_up_together
-from engine.pipeline.staleness import stale_takes
 from engine.store.reading import open_reader
 from engine.watch import BenchmarkInfo
 

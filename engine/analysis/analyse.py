@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.analysis.blind import Guessed, group_checks
-from engine.analysis.concordance import agreement_of_samples, agreements
 from engine.analysis.contrasts import compared, contrasts, ranks, scored_on
 from engine.analysis.exposure import Exposed, Exposure
 from engine.analysis.figures import (
@@ -29,6 +28,8 @@ from engine.analysis.tallies import (
     Layers,
     ScenarioTally,
     TargetTally,
+    agreement_of_samples,
+    agreements,
     grouped,
     layers_of,
     tally,

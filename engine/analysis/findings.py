@@ -24,8 +24,8 @@ from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE
-from engine.statistics.means import ENOUGH_BENCHMARKS
 from engine.statistics.ranks import RankRange
+from engine.statistics.rates import ENOUGH_BENCHMARKS
 from engine.user_audit import FaultKind, UserAuditMode
 
 _FEW: Final = 6

@@ -17,7 +17,7 @@ from engine.analysis.provenance import served_words
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
-from engine.statistics.means import ENOUGH_BENCHMARKS
+from engine.statistics.rates import ENOUGH_BENCHMARKS
 from engine.user_audit import FaultKind
 
 RATES: Final = (

@@ -37,8 +37,8 @@ from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.distributions import Interval
 from engine.statistics.family import SHARES_OF_ALL, Part, false_discovery, simultaneous
-from engine.statistics.means import like_these, like_these_interval, mean_interval, mean_of
 from engine.statistics.paired import Difference
+from engine.statistics.rates import like_these, like_these_interval, mean_interval, mean_of
 from engine.user_audit import FaultKind, UserAuditMode
 
 NAME: Final = "overall"

@@ -26,14 +26,16 @@ from engine.benchmark import ConversationKey, Track, base_id
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, Stratum, intraclass_correlation
 from engine.statistics.distributions import Interval
-from engine.statistics.equivalence import (
+from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
+from engine.statistics.paired import (
+    Answers,
     BeforeAndAfter,
     change_of_difference,
+    differences,
     interval_for,
     is_within,
+    mean_difference,
 )
-from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
-from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import Panel, RankAgreement, rank_agreement
 from engine.statistics.rates import Rate, benchmark_rate
 

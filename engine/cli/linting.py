@@ -18,8 +18,8 @@ from engine.errors import DONE, FAILED, InputError, Problem
 from engine.files import read_regular
 from engine.lint import LintFinding, Rule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.files import scenarios_path, with_edits
 from engine.pipeline.planner import Planner
-from engine.pipeline.scenarios_file import scenarios_path, with_edits
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.errors import STOPPED, InputError, Problem
-from engine.pipeline.cost_words import total_words
 from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.planner import total_words
 from engine.pipeline.power import power_sentences
 from engine.pipeline.results import counted_of
 from engine.store.reader import Reader

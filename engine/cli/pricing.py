@@ -16,7 +16,6 @@ from engine.cli.pipelines import planning
 from engine.cli.session import Session
 from engine.config.schema import Config
 from engine.display import plural
-from engine.pipeline.cost_words import calls_words, counted, total_words, usd
 from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
@@ -26,6 +25,7 @@ from engine.pipeline.plan import (
     price_plan,
     quoted,
 )
+from engine.pipeline.planner import calls_words, counted, total_words, usd
 from engine.pipeline.power import Detectable, detectable_differences, power_sentences
 from engine.pipeline.ranges import Range
 from engine.store.reading import open_reader

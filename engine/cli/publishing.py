@@ -14,8 +14,7 @@ from engine.config.benchmark_file import load_definition
 from engine.display import plural
 from engine.pipeline.results import counted_of
 from engine.pipeline.validation import report_of, validations
-from engine.report.site.build import CountedBenchmark, write_site
-from engine.report.site.folder import refuse_others
+from engine.report.site.build import CountedBenchmark, refuse_others, write_site
 from engine.report.writing import refuse_ours
 from engine.store.reader import Reader
 from engine.store.reading import open_reader

@@ -25,10 +25,10 @@ from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
 from engine.service.job import EngineSettings
-from engine.store.header import OlderStoreError
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
 from engine.store.reading import open_reader
+from engine.store.schema import OlderStoreError
 from engine.store.tables import RunRow
 from engine.watch import BenchmarkInfo, EvaluatorInfo, TargetInfo
 

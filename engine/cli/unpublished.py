@@ -14,7 +14,7 @@ from engine.config.secrets import VARIABLE, Environment
 from engine.config.values import texts_with_variables
 from engine.doctor.models import ModelInUse, models_in_use
 from engine.errors import InputError
-from engine.report.site.pieces import as_json
+from engine.report.site.transcripts import as_json
 from engine.store.reader import Reader
 
 _SHORTEST: Final = 12

@@ -20,7 +20,6 @@ from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.source import ImportableFolder, look_through
 from engine.store.acknowledged import rows_missing
 from engine.store.database import Store, open_store
-from engine.store.header import OlderStoreError
 from engine.store.integrity import faults, unread_results
 from engine.store.left_out import LeftOutRows, without_what_is_there
 from engine.store.lock import hold_workspace
@@ -28,6 +27,7 @@ from engine.store.pages import log_of
 from engine.store.reader import Reader
 from engine.store.reading import open_reader, refuse_unfit
 from engine.store.salvage import SalvageReport, put_in_place, salvage, set_aside
+from engine.store.schema import OlderStoreError
 from engine.store.search import INDEX_NAME
 
 

@@ -21,6 +21,7 @@ from engine.benchmark import (
 from engine.config.schema import Config, ModelSpec, Target
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.estimate import NOTHING, CostEstimate, Estimator
+from engine.pipeline.files import with_edits
 from engine.pipeline.generate import (
     ScenarioPlan,
     plan_metrics,
@@ -39,7 +40,6 @@ from engine.pipeline.play import (
     wanted_conversations,
 )
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
-from engine.pipeline.scenarios_file import with_edits
 from engine.pipeline.standing import StoredConversations
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE

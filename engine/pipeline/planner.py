@@ -1,10 +1,12 @@
-"""What an order would do and cost, and what is wrong with what it needs; nothing is done."""
+"""What an order would do and cost, in numbers and in words, and what is wrong with what it needs;
+nothing is done."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.benchmark import Role, Stage, When
 from engine.config.benchmark_file import Definition, load_definition
@@ -13,7 +15,8 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.errors import InputError, Problem
 from engine.pipeline.context import BenchmarkContext
-from engine.pipeline.estimate import Estimator, Measured, measured
+from engine.pipeline.estimate import CostEstimate, Estimator, Measured, measured
+from engine.pipeline.files import check_scenarios
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -22,8 +25,8 @@ from engine.pipeline.models import (
     prices_of,
 )
 from engine.pipeline.order import Order
-from engine.pipeline.plan import plan_run
-from engine.pipeline.scenarios_file import check_scenarios
+from engine.pipeline.plan import number_words, plan_run
+from engine.pipeline.ranges import Range
 from engine.providers.accounts import Accounts
 from engine.store.reader import Reader
 
@@ -141,3 +144,38 @@ def _require_pressure(bench: BenchmarkContext) -> None:
     ]
     if problems:
         raise InputError(problems)
+
+
+CENT: Final = 0.01
+
+
+def calls_words(amount: Range) -> str:
+    return counted(amount, "call")
+
+
+def counted(amount: Range, noun: str) -> str:
+    words = number_words(amount)
+    return f"{words} {noun}" + ("" if words == "1" else "s")
+
+
+def usd(estimate: CostEstimate) -> str:
+    """In US dollars."""
+    if estimate.is_free:
+        return "free"
+    known = dollars(estimate.usd)
+    if not estimate.unpriced.high:
+        return f"about {known}"
+    return f"about {known}, and prices that are not known" if estimate.usd.high else "price unknown"
+
+
+def dollars(amount: Range) -> str:
+    """`$0.11 to $4.35`; as one where both are written alike."""
+    if amount.high < CENT:
+        return "less than a cent"
+    low, high = f"${amount.low:.2f}", f"${amount.high:.2f}"
+    return high if low == high else f"{low} to {high}"
+
+
+def total_words(total: CostEstimate) -> str:
+    """Calls and price in one sentence."""
+    return f"{calls_words(total.calls)}, {usd(total)}"

@@ -1,17 +1,24 @@
-"""Where the numbers of a benchmark come from, from the rows that count."""
+"""Where the numbers of a benchmark come from, from the rows that count: who answered, which of it
+came from other models than were asked, and what of it is stale."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
+from engine.analysis.figures import ServedByOthers
 from engine.analysis.provenance import NamesByModel, Provenance
-from engine.benchmark import ConversationKey, Role, Stage
+from engine.analysis.staleness import UP_TO_DATE, Stale
+from engine.benchmark import ConversationKey, Role, Speaker, Stage
+from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
 from engine.identity import digest
 from engine.jury import counting
+from engine.pipeline.judge import VerdictInputs
+from engine.pipeline.order import changed_inputs
+from engine.pipeline.play import TakeInputs, WantedConversation, wanted_conversations
 from engine.pipeline.standing import StoredConversations
 from engine.store.reader import Reader
 from engine.store.tables import CheckRow, Depends, StoredTake, Verdict, utc_datetime
@@ -95,3 +102,97 @@ def _iso(at: int | None) -> str | None:
         return utc_datetime(at).isoformat(timespec="seconds")
     except OverflowError:
         return None
+
+
+_Counted = Collection[tuple[StoredTake, Sequence[Verdict]]]
+
+
+def served_by_others(
+    reader: Reader,
+    benchmark: str,
+    standing: StoredConversations,
+    asked: Collection[ConversationKey],
+) -> list[ServedByOthers]:
+    """Of these conversations: replies of each target, then messages of the user model, then
+    verdicts of each judge. Nothing where everything came from whom it was asked of."""
+    counted = [found for key, found in standing.counting.items() if key in asked]
+    return [*_said(reader, benchmark, counted), *_judged(counted)]
+
+
+def _said(reader: Reader, benchmark: str, counted: _Counted) -> Iterator[ServedByOthers]:
+    by_others = reader.messages_by_others(benchmark)
+    if not by_others:
+        return
+    for speaker in (Speaker.TARGET, Speaker.USER):
+        asked_of: defaultdict[tuple[str | None, str], list[StoredTake]] = defaultdict(list)
+        for take, _ in counted:
+            asked_of[_asked(take, speaker)].append(take)
+        for (target, model), takes in sorted(asked_of.items(), key=lambda one: str(one[0])):
+            served: Counter[str] = Counter()
+            for take in takes:
+                served.update(by_others.get((take.seq, speaker), {}))
+            if served:
+                what = "messages of the user model" if target is None else f"replies of {target}"
+                of = reader.messages_said([take.seq for take in takes], speaker)
+                yield ServedByOthers(what, target, model, dict(served), of)
+
+
+def _asked(take: StoredTake, speaker: Speaker) -> tuple[str | None, str]:
+    """Which target, None for the user model; and which model."""
+    if speaker is Speaker.USER:
+        return None, take.user_model
+    return take.key.target_id, take.model
+
+
+def _judged(counted: _Counted) -> Iterator[ServedByOthers]:
+    served: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    given: Counter[str] = Counter()
+    for _, verdicts in counted:
+        newest = {(one.judge, one.number): one for one in verdicts if one.passed is not None}
+        for one in newest.values():
+            given[one.judge] += 1
+            if one.served_by is not None:
+                served[one.judge][one.served_by] += 1
+    for judge, names in sorted(served.items()):
+        yield ServedByOthers(f"verdicts of {judge}", None, judge, dict(names), given[judge])
+
+
+class StaleFinder:
+    """Compares with what would be asked today."""
+
+    def __init__(self, definition: Definition, config: Config) -> None:
+        self._takes = TakeInputs(definition, config)
+        self._verdicts = VerdictInputs()
+        self._judges = {judge.label: judge for judge in config.judges}
+
+    def of(self, one: WantedConversation, take: StoredTake, votes: Sequence[Verdict]) -> Stale:
+        """`votes` are the verdicts that count; where there are none, nothing can be stale."""
+        if not votes:
+            return UP_TO_DATE
+        changed = tuple(changed_inputs(take.depends, self._takes.depends(one)))
+        verdicts = tuple(why for vote in votes if (why := self.why(one, vote)))
+        return Stale(changed, verdicts) if changed or verdicts else UP_TO_DATE
+
+    def why(self, one: WantedConversation, vote: Verdict) -> tuple[str, ...]:
+        """What changed since a verdict was given; nothing where nothing did, or is not known."""
+        if vote.depends is None:
+            return ()
+        judge = self._judges.get(vote.judge)
+        if judge is None:
+            return ("evaluator",)
+        return tuple(self._verdicts.changed(one.metric, judge, vote))
+
+
+def stale_takes(definition: Definition, config: Config, reader: Reader) -> dict[int, Stale]:
+    """Of each take that counts and is stale, or has a verdict that counts and is: why, by its
+    `seq`."""
+    finder, standing = (
+        StaleFinder(definition, config),
+        StoredConversations.of(reader, definition.name),
+    )
+    found: dict[int, Stale] = {}
+    for one in wanted_conversations(definition, config, reader):
+        take, verdicts = standing.counting.get(one.key, (None, ()))
+        if take is not None and (stale := finder.of(one, take, counting(verdicts, config.jury))):
+            found[take.seq] = stale
+    return found

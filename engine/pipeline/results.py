@@ -36,10 +36,8 @@ from engine.jury import (
     why_unscored,
 )
 from engine.pipeline.order import changed_words
-from engine.pipeline.others import served_by_others
 from engine.pipeline.play import WantedConversation, wanted_conversations
-from engine.pipeline.provenance import provenances
-from engine.pipeline.staleness import StaleFinder
+from engine.pipeline.provenance import StaleFinder, provenances, served_by_others
 from engine.pipeline.standing import StoredConversations
 from engine.scripted import (
     CHECKER,

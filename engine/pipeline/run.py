@@ -21,7 +21,7 @@ from engine.pipeline.budget import Budget, BudgetLimit
 from engine.pipeline.context import BenchmarkContext, LiveBoard, RunContext
 from engine.pipeline.control import Claims, Control, StopRequested
 from engine.pipeline.fault_log import FaultLog
-from engine.pipeline.files import write_files
+from engine.pipeline.files import check_scenarios, take_in_edits, write_files
 from engine.pipeline.models import (
     ModelOpener,
     Models,
@@ -31,10 +31,8 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
-from engine.pipeline.scenarios_file import check_scenarios, take_in_edits
 from engine.pipeline.scheduler import BenchmarkRun
-from engine.providers.accounts import Accounts
-from engine.providers.clock import Clock
+from engine.providers.accounts import Accounts, Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import Store
 from engine.store.mirror import EditPolicy, MirrorReport

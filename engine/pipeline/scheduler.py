@@ -16,7 +16,7 @@ from engine.config.schema import ModelSpec
 from engine.facts import NoteKind
 from engine.pipeline.context import RunContext
 from engine.pipeline.control import StopRequested, side_by_side, together
-from engine.pipeline.files import write_files
+from engine.pipeline.files import take_in_edits, write_files
 from engine.pipeline.generate import (
     do_metrics,
     do_scenarios,
@@ -33,7 +33,6 @@ from engine.pipeline.play import (
     play,
     wanted_conversations,
 )
-from engine.pipeline.scenarios_file import take_in_edits
 from engine.pipeline.standing import StoredConversations, settled
 
 T = TypeVar("T")

@@ -23,7 +23,6 @@ from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
 from engine.jury import Jury, what_counts
 from engine.pipeline.check import usual_checks
-from engine.pipeline.cost_words import total_words
 from engine.pipeline.judge import askings_of
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order
@@ -35,7 +34,7 @@ from engine.pipeline.plan import (
     plan_run,
     price_plan,
 )
-from engine.pipeline.planner import Planner
+from engine.pipeline.planner import Planner, total_words
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.ranges import NONE, Calls, Range
 from engine.pipeline.standing import StoredConversations

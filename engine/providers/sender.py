@@ -13,7 +13,7 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.accounts import Account, Accounts, JsonFallback, Unanswered
 from engine.providers.attempts import Cause, Failure, FailureKind, concerns_account, describe, sort
-from engine.providers.capabilities import Adaptation, Learned, Step, lesson
+from engine.providers.capabilities import FEWEST, Adaptation, Learned, Room, Step, lesson, room_in
 from engine.providers.exchange import CallResult, ReplyBuffer, exchange
 from engine.providers.http.descriptors import wait_words
 from engine.providers.http.transport import Fault, HostPort
@@ -22,7 +22,6 @@ from engine.providers.model import Attempt, Finish, OnAttempt, OnText, Reply
 from engine.providers.protocols.base import ChatRequest, Dialect
 from engine.providers.redaction import Redactor
 from engine.providers.retry import GiveUp, Retry, RetryState
-from engine.providers.room import FEWEST, Room, room_in
 
 GUESSES_TO_KEEP: Final = 2
 LOOK_AGAIN_S: Final = 0.05

@@ -22,8 +22,7 @@ from typing import Final
 from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Board, Request, Response
-from engine.service.connection_state import ConnectionState, Holding, LinkTimeouts
-from engine.service.link_state import LinkState
+from engine.service.link_state import ConnectionState, Holding, LinkState, LinkTimeouts
 from engine.service.protocol import (
     LONGEST_LINE,
     CommandAsked,

@@ -29,9 +29,9 @@ from engine.service.socket import socket_path, usable_socket
 from engine.service.spawning import StartMessage
 from engine.store.database import Store, open_store
 from engine.store.filesystem import keep_file_private
-from engine.store.header import OlderStoreError, damaged
 from engine.store.integrity import quick_check
 from engine.store.lock import hold_workspace, workspace_holder
+from engine.store.schema import OlderStoreError, damaged
 from engine.store.tables import NoteRow
 
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"

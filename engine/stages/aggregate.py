@@ -25,7 +25,7 @@ from engine.analysis.staleness import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
-from engine.statistics.means import ENOUGH_BENCHMARKS
+from engine.statistics.rates import ENOUGH_BENCHMARKS
 from engine.store.mirror_rows import OURS, JsonObject
 
 METHOD: Final = (

@@ -18,9 +18,8 @@ from engine.benchmark import Metric, Scenario, Speaker, Utterance
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply, Speaks
-from engine.stages.answers import Answer, ask, schema_of
+from engine.stages.answers import Answer, StringField, ask, schema_of
 from engine.stages.gen_scenarios import scenario_digest
-from engine.stages.partial_json import StringField
 
 
 @dataclass(frozen=True, slots=True)

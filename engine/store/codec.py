@@ -20,7 +20,7 @@ from types import NoneType
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from engine.benchmark import Metric, Scenario, Usage
-from engine.store.header import row_is_damaged
+from engine.store.schema import row_is_damaged
 from engine.store.tables import NO_COLUMN, TABLES, Depends, RareFlag, StoredRow, utc_datetime
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.store.codec import UNREADABLE
-from engine.store.header import damaged, unreadable
 from engine.store.pages import has_log
+from engine.store.schema import damaged, unreadable
 
 Parameter = str | int | float | None
 AT_ONCE: Final = 500

@@ -17,20 +17,21 @@ from engine.identity import message_digest
 from engine.store.acknowledged import missing_words, rows_missing
 from engine.store.codec import columns_of
 from engine.store.connection import raw_connection
-from engine.store.header import (
-    CHANGES,
-    DamagedStoreError,
-    check_header,
-    damage_in,
-    damaged,
-    unreadable,
-)
-from engine.store.lease import holder_state, lease_of
+from engine.store.lock import holder_state, lease_of
 from engine.store.pages import LOG_HEADER, has_log, log_fault, log_of
 from engine.store.process import ProcessState
 from engine.store.reading import connect, open_reader
 from engine.store.rowcheck import fault, implausible_rows, plausible
-from engine.store.schema import STEPS, take_step
+from engine.store.schema import (
+    CHANGES,
+    STEPS,
+    DamagedStoreError,
+    check_header,
+    damage_in,
+    damaged,
+    take_step,
+    unreadable,
+)
 from engine.store.tables import TABLES
 
 TOLD: Final = 5

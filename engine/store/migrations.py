@@ -11,8 +11,7 @@ from typing import Final
 from engine.errors import StoreError
 from engine.kill_points import KillPoint, reached
 from engine.store.connection import transaction
-from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
-from engine.store.schema import STEPS, take_step
+from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION, STEPS, take_step
 
 _UNUSED: Final = [name for name in ("numpy", "pandas") if name not in sys.modules]
 """What sqlite-utils loads where it is installed, to take values of their types, of which we have

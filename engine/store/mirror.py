@@ -22,8 +22,7 @@ from engine.jury import Jury
 from engine.store.filesystem import lacks_room, room_advice
 from engine.store.imports import NOTE
 from engine.store.json_file import json_array, json_lines, json_object, json_value
-from engine.store.mirror_content import MirrorContent
-from engine.store.mirror_history import file_difference
+from engine.store.mirror_content import MirrorContent, file_difference
 from engine.store.mirror_rows import TargetName
 from engine.store.reader import Reader
 

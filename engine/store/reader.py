@@ -28,7 +28,7 @@ from engine.store.codec import read, read_all
 from engine.store.connection import Connection, Parameter
 from engine.store.events import USAGE, facts_after, last_seq, snapshot
 from engine.store.imports import ImportNote, kept_import, rows_digest
-from engine.store.lease import LEASE, Lease, lease_from
+from engine.store.lock import LEASE, Lease, lease_from
 from engine.store.records import MirroredFile, VerdictRow
 from engine.store.rowcheck import plausible
 from engine.store.schema import (

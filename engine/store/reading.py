@@ -10,13 +10,11 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.store.connection import Connection, raw_connection
-from engine.store.header import check_header, damaged, refuse_older, unreadable
-from engine.store.lease import holder_state
-from engine.store.lock import Holder, workspace_holder
+from engine.store.lock import Holder, holder_state, workspace_holder
 from engine.store.pages import log_of
 from engine.store.process import ProcessState
 from engine.store.reader import Reader
-from engine.store.schema import STEPS, take_step
+from engine.store.schema import STEPS, check_header, damaged, refuse_older, take_step, unreadable
 
 
 def open_reader(path: Path) -> Reader:

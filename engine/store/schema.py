@@ -1,5 +1,6 @@
-"""The schema as it is written, a file for each step; and the parts of questions that several
-modules share, in which `t` is the take and `v` the newest verdict on it."""
+"""The schema as it is written, a file for each step; how a file says that it is a store, and of
+which version; and the parts of questions that several modules share, in which `t` is the take and
+`v` the newest verdict on it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from engine.checks import CheckKind
+from engine.errors import DamagedError, StoreError
 from engine.jury import TIED
+from engine.store.filesystem import lacks_room, room_advice
+from engine.store.pages import log_of
 from engine.store.tables import TABLES
 
 STEPS: Final = ("schema.sql", *(f"schema_{number}.sql" for number in range(2, 11)))
@@ -65,4 +69,132 @@ def outcome(said: str = "v") -> str:
     return (
         "v.counted AS passed, CASE WHEN v.counted IS NULL "
         f"THEN coalesce(nullif({said}.unscored, ''), '{TIED}') END AS unscored"
+    )
+
+
+APPLICATION_ID: Final = 0x43574E44
+"""`CWND`, in the header of the file: what has another one is not ours to touch."""
+SCHEMA_VERSION: Final = 10
+"""The number of migrations, in the header as `user_version`."""
+CHANGES: Final = "_sqlite_migrations"
+"""The table that has a row for each migration."""
+
+_OURS: Final = frozenset(TABLES)
+_DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+_SHORT_READ: Final = 522
+"""SQLite's code for a file that ends too early."""
+_NO_TEXT: Final = "Could not decode to UTF-8"
+
+
+def check_header(connection: sqlite3.Connection, path: Path) -> None:
+    """Look before anything is changed. Raises `StoreError` and `sqlite3.Error`."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if application == APPLICATION_ID and version == SCHEMA_VERSION:
+        return
+    tables = _tables(connection)
+    if not tables.isdisjoint(_OURS) or not tables:
+        _refuse_a_damaged_one(connection, path, application, version, tables)
+    if application != APPLICATION_ID:
+        raise StoreError(
+            f"{path} is a database of another program (application id {application:#x}): "
+            "move it away, or name another place as `store: PATH` in config.yaml; then "
+            "`crosswind repair` makes a store again from the files under benchmarks/"
+        )
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by a newer Crosswind (store version {version}, this one knows "
+            f"{SCHEMA_VERSION}): update Crosswind; or move it away, and `crosswind repair` makes "
+            "one again from the files under benchmarks/"
+        )
+
+
+def _refuse_a_damaged_one(
+    connection: sqlite3.Connection, path: Path, application: int, version: int, tables: set[str]
+) -> None:
+    """Of a store of ours, whose header does not say what is in it."""
+    if not tables:
+        raise damaged(path, "there are no tables in it")
+    if application != APPLICATION_ID:
+        raise damaged(path, f"its header says application id {application:#x}")
+    if CHANGES not in tables:
+        raise damaged(path, f"the table {CHANGES} is missing")
+    [changes] = connection.execute(f"SELECT count(*) FROM {CHANGES}").fetchone()
+    if changes != version:
+        raise damaged(
+            path, f"its header says version {version}, but it has the changes of version {changes}"
+        )
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return {name for (name,) in found}
+
+
+class OlderStoreError(StoreError):
+    """A store of an older version, which whoever only reads cannot bring up to date."""
+
+
+def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
+    """For whoever only reads. Raises `OlderStoreError`."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if version < SCHEMA_VERSION:
+        raise OlderStoreError(
+            f"{path} was written by an older Crosswind (store version {version}, this one reads "
+            f"{SCHEMA_VERSION}): `crosswind run` or `crosswind repair` brings it up to date"
+        )
+
+
+def unreadable(path: Path, error: sqlite3.Error) -> StoreError:
+    """What to say of a store that SQLite cannot use."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    how = damage_in(error)
+    if how is not None:
+        return damaged(path, how)
+    log = log_of(path)
+    if log.exists() and not log.is_file():
+        return damaged(path, f"{log.name} beside it is not a file")
+    if lacks_room(error):
+        return StoreError(f"{path} could not be written: {error}; {room_advice(path, error)}")
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return StoreError(
+            f"{path} is being written by another program ({error}): close what has it open and "
+            "try again"
+        )
+    return StoreError(f"{path} could not be read: {error}; check who may read and write there")
+
+
+def damage_in(error: sqlite3.Error) -> str | None:
+    """What is damaged, in words; None for an error that says nothing of the sort."""
+    if str(error).startswith(_NO_TEXT):
+        return "text in it is not UTF-8"  # the rest of what SQLite says is that text
+    code = getattr(error, "sqlite_errorcode", 0)
+    # what we ask is right, so that a fault in it is one of the tables that it is asked of
+    return str(error) if code & 0xFF in _DAMAGE or code == _SHORT_READ else None
+
+
+class DamagedStoreError(StoreError):
+    """A store that is not whole, and how that shows."""
+
+    def __init__(self, path: Path, how: str) -> None:
+        super().__init__(_damage(path, how))
+        self.how = how
+
+
+def damaged(path: Path, how: str) -> StoreError:
+    """What to say of a store that is not whole."""
+    return DamagedStoreError(path, how)
+
+
+def row_is_damaged(row: sqlite3.Row) -> DamagedError:
+    """What to say of a row that does not hold what its table says. It may be one of a connection
+    that does not know its file."""
+    seq = f"row {row['seq']}" if "seq" in row.keys() else "a row"  # noqa: SIM118  (not a mapping)
+    return DamagedError(_damage(getattr(row, "store", None), f"{seq} cannot be read"))
+
+
+def _damage(path: Path | None, how: str) -> str:
+    return (
+        f"{path or 'the store'} is damaged ({how}): `crosswind repair` puts it aside and saves "
+        "what can be read; the files under benchmarks/ stay as they are"
     )

@@ -29,10 +29,9 @@ from engine.store.bulk import Bulk
 from engine.store.connection import transaction
 from engine.store.events import keep_sums
 from engine.store.filesystem import lacks_room, room_advice
-from engine.store.header import damage_in, damaged
 from engine.store.inserts import insert
-from engine.store.lease import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
-from engine.store.schema import LAST_SEQ
+from engine.store.lock import BUSY_BEAT_S, IDLE_BEAT_S, Leaseholder
+from engine.store.schema import LAST_SEQ, damage_in, damaged
 from engine.store.tables import StoredRow
 
 GROUP_ROWS: Final = 500

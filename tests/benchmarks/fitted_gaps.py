@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.statistics import fixed_effects, paired
+from engine.statistics import demographics, paired
 from engine.statistics.clusters import put_together
-from engine.statistics.fixed_effects import Fit, VariantScore
+from engine.statistics.demographics import Fit, VariantScore
 
 Array = NDArray[Any]
 Summed = tuple[Array, Array, Array]
@@ -95,7 +95,7 @@ class _Layout:
         expected = (variance + estimate**2) * pairs - (1 - paired._ABOUT_ZERO) * pairs * estimate**2
         pseudo = paired._PSEUDO_PAIRS
         expected = (expected + pseudo) / (pairs + pseudo) / pairs
-        some = variance > fixed_effects._NOTHING
+        some = variance > demographics._NOTHING
         seen = np.maximum(1, spread**2 * pairs / np.where(some, variance, 1))
         alike = np.where(some, seen, max(1.0, pairs / sum(map(len, strata))))
         expected = np.where(some, expected * (1 + alike) / 2, expected)
@@ -107,7 +107,7 @@ class _Layout:
 
     def _strata(self, sizes: Array) -> list[Array]:
         """The places of base scenarios that say something, by metric."""
-        known = np.flatnonzero(sizes > fixed_effects._NOTHING)
+        known = np.flatnonzero(sizes > demographics._NOTHING)
         by_metric = [known[self._metric[known] == metric] for metric in np.unique(self._metric)]
         return [np.array(one) for one in put_together([list(one) for one in by_metric])]
 

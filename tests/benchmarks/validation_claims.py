@@ -26,9 +26,8 @@ from engine.analysis.validation import Result, Side, validation_report
 from engine.analysis.validation_figures import Swap
 from engine.benchmark import ConversationKey, Role, Track
 from engine.statistics.distributions import student_quantile
-from engine.statistics.equivalence import interval_for, is_within
 from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
-from engine.statistics.paired import FAR_OUT, Difference
+from engine.statistics.paired import FAR_OUT, Difference, interval_for, is_within
 from tests.benchmarks.false_claims import slack, summed
 
 PAGE: Final = Path("docs/validation-claims.md")

@@ -22,9 +22,8 @@ from engine.providers.scripted.words import LONGEST as READ_BY_A_SCRIPT
 from engine.providers.scripted.words import tagged
 from engine.providers.served import LONGEST_NAME
 from engine.quotes import LONGEST as LONGEST_QUOTE
-from engine.stages.answers import parse_answer
+from engine.stages.answers import LOOKED_AT, StringField, parse_answer
 from engine.stages.evaluate import Judgement
-from engine.stages.partial_json import LOOKED_AT, StringField
 from engine.stages.perfunctory import LONGEST as ROUGHENED
 from engine.stages.perfunctory import Roughener
 from engine.user_audit import LONGEST as LONGEST_AUDITED
@@ -55,10 +54,9 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.providers.scripted.evaluator._SPOKEN_LINE": MEGABYTE,
     "engine.providers.scripted": READ_BY_A_SCRIPT,
     "engine.providers.redaction": LONGEST_MESSAGE,
-    "engine.providers.room": LONGEST_MESSAGE,
     "engine.providers.served": LONGEST_NAME,
     "engine.quotes": LONGEST_QUOTE,
-    "engine.stages.partial_json._MARK": LOOKED_AT,
+    "engine.stages.answers._MARK": LOOKED_AT,
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
     "engine.user_audit": LONGEST_AUDITED,

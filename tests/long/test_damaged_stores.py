@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from engine.store.header import SCHEMA_VERSION
+from engine.store.schema import SCHEMA_VERSION
 from tests.damaged.kinds import KINDS
 from tests.damaged.sound import Sound, play
 from tests.damaged.trial import Outcome, tried

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from engine.identity import seed_from
 from engine.providers.model import Finish, JsonSchema, Speaks
-from engine.providers.scripted.models import OFFLINE_MODELS, offline_model
-from engine.providers.scripted.shapes import filled
+from engine.providers.scripted.models import OFFLINE_MODELS, filled, offline_model
 from engine.providers.scripted.words import Draw
 from tests.protocol_server.request import Dialect, Request
 

@@ -1,9 +1,5 @@
-"""Families of things to do in words: how a definition tells of them, how a reply does them.
-
-They stand in `lexicon.txt`. A family is chosen by the words of a definition and then looked for in
-what an assistant said. Nothing passes between this and the scripted targets: it is held to general
-language, and it errs as such a list must.
-"""
+"""Reading and choosing words: texts beside the code, stems, sentences, marks, and draws by chance
+that are the same every time."""
 
 from __future__ import annotations
 

@@ -1,21 +1,198 @@
-"""The whole site, from what was counted and what is in the store."""
+"""The whole site, from what was counted and what is in the store; and its folder in its place:
+complete before anybody sees it, and over nothing of others.
+
+A site says in a file which files are its own. Where there is one already, data lies beside the old
+data under another name and pages are replaced one by one, each in one move; then what is left of
+the old site goes. Whatever somebody else put there stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from engine.analysis.figures import Analysis, Outcome
 from engine.analysis.validation_figures import ValidationReport
 from engine.config.benchmark_file import Definition
+from engine.errors import InputError, Problem
+from engine.files import read_regular, replace_file, sync
 from engine.jury import Jury
 from engine.report.html.site import PublishedBenchmark, folder_of, site_pages
-from engine.report.site.folder import SiteFolder, new_site
-from engine.report.site.pieces import Pieces
-from engine.report.site.transcripts import Transcripts
+from engine.report.site.transcripts import Pieces, Transcripts
+from engine.report.writing import told_as_store_error
 from engine.store.reader import Reader
+
+MANIFEST: Final = "crosswind-site.json"
+"""Which files are of the site."""
+MADE_BY: Final = "crosswind site"
+_LARGEST: Final = 50_000_000
+"""Bytes of a manifest that is read; what is larger is not ours."""
+
+
+class SiteFolder:
+    """The pages of a site while they are written, out of sight."""
+
+    def __init__(self, place: Path, instead_of: Mapping[str, str]) -> None:
+        """`instead_of` are texts that are published nowhere, with what stands in their place."""
+        self.place = place
+        self._instead_of = instead_of
+        is_new = not place.exists()
+        around = place.parent if is_new else place
+        self.unfinished = around / f".{place.name}.{secrets.token_hex(4)}"
+        self.unfinished.mkdir()
+        self._made: set[Path] = {self.unfinished}
+
+    def write(self, name: str, text: str) -> None:
+        """Raises `OSError`."""
+        for hidden, shown in self._instead_of.items():
+            if hidden in text:
+                text = text.replace(hidden, shown)
+        path = self.unfinished / name
+        if path.parent not in self._made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(path.parent)
+        path.write_bytes(text.encode())
+
+    def rename(self, old: str, new: str) -> None:
+        """A folder in it. Raises `OSError`."""
+        (self.unfinished / old).rename(self.unfinished / new)
+
+    def publish(self) -> int:
+        """Put it in its place; how many files it has. Raises `InputError` and `OSError`."""
+        names = sorted(_files_in(self.unfinished))
+        if self.unfinished.parent == self.place:
+            self._replace(names)
+        else:
+            _write_manifest(self.unfinished, names)
+            os.sync()  # once: waiting for each of thousands of files takes minutes
+            self.unfinished.rename(self.place)
+        sync(self.place.parent)
+        return len(names)
+
+    def _replace(self, names: Iterable[str]) -> None:
+        """Data first, pages behind it, and only then what nothing leads to any more."""
+        own = set(names)
+        old = own_files(self.place)
+        refuse_foreign(self.place, own - old)
+        _write_manifest(self.place, sorted(own | old))
+        os.sync()
+        for name in sorted(own, key=lambda name: (name.endswith(".html"), name)):
+            path = self.place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            (self.unfinished / name).replace(path)
+        for name in old - own:
+            (self.place / name).unlink(missing_ok=True)
+        for folder in sorted({(self.place / name).parent for name in old - own}, reverse=True):
+            with suppress(OSError):  # somebody else's file is in it
+                folder.rmdir()
+        _write_manifest(self.place, sorted(own))
+
+    def discard(self) -> None:
+        """What was not published."""
+        shutil.rmtree(self.unfinished, ignore_errors=True)
+
+
+@contextmanager
+def new_site(place: Path, instead_of: Mapping[str, str]) -> Iterator[SiteFolder]:
+    """Raises `StoreError` where it cannot be written."""
+    with told_as_store_error(place):
+        folder = SiteFolder(place, instead_of)
+        try:
+            yield folder
+        finally:
+            folder.discard()
+
+
+def refuse_others(place: Path) -> None:
+    """Raises `InputError` for a place that cannot take a site, or holds what is no site of ours."""
+    if not place.parent.is_dir():
+        hint = f"make it first: mkdir -p {place.parent}"
+        raise InputError(Problem("there is no such folder", place.parent, hint=hint))
+    if not os.path.lexists(place):
+        return
+    if not place.is_dir():
+        raise InputError(Problem("expected a folder, found something else", place))
+    if any(place.iterdir()) and not (place / MANIFEST).exists():
+        hint = "name a new folder, an empty one, or one that `crosswind site` made"
+        raise InputError(Problem("this folder holds files of others", place, hint=hint))
+    own_files(place)
+
+
+def refuse_foreign(place: Path, names: Iterable[str]) -> None:
+    """Raises `InputError` where any of these is there and not of the site."""
+    found = sorted(name for name in names if not _is_free(place, name))
+    if found:
+        more = f", and {len(found) - 1} more" if found[1:] else ""
+        what = (
+            f"this file stands where one of the site belongs, and Crosswind did not write it{more}"
+        )
+        hint = "move it away, or name another folder"
+        raise InputError(Problem(what, place / found[0], hint=hint))
+
+
+def _is_free(place: Path, name: str) -> bool:
+    """Whether nothing is there, and nothing in the way to there but folders."""
+    parts = PurePosixPath(name).parts
+    folders = [place.joinpath(*parts[:n]) for n in range(1, len(parts))]
+    is_way = all(not os.path.lexists(one) or one.is_dir() for one in folders)
+    return is_way and _is_inside(place, name) and not os.path.lexists(place / name)
+
+
+def own_files(place: Path) -> set[str]:
+    """The files of the site that is there, by their names in it; none where there is none. Raises
+    `InputError` for what is no manifest of ours."""
+    path = place / MANIFEST
+    if not os.path.lexists(path):
+        return set()
+    names = _listed(path)
+    if names is None or not all(_is_inside(place, name) for name in names):
+        hint = "name another folder, or delete this one if it was a site"
+        what = "this is not the list of files that `crosswind site` writes"
+        raise InputError(Problem(what, path, hint=hint))
+    return {*names, MANIFEST}
+
+
+def _listed(manifest: Path) -> list[str] | None:
+    """None where it is no manifest of ours."""
+    try:
+        if manifest.stat().st_size > _LARGEST:
+            return None
+        said = json.loads(read_regular(manifest))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or said.get("made_by") != MADE_BY:
+        return None
+    names = said.get("files")
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return names if is_list else None
+
+
+def _is_inside(place: Path, name: str) -> bool:
+    """Whether this names a file within the folder, by no way that a link could turn."""
+    path = PurePosixPath(name)
+    if "\0" in name or path.is_absolute() or ".." in path.parts or not path.parts:
+        return False
+    folders = [place.joinpath(*path.parts[:n]) for n in range(1, len(path.parts))]
+    return not any(folder.is_symlink() for folder in folders)
+
+
+def _files_in(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def _write_manifest(folder: Path, names: Iterable[str]) -> None:
+    said = {"made_by": MADE_BY, "files": [name for name in names if name != MANIFEST]}
+    replace_file(folder / MANIFEST, (json.dumps(said, indent=0) + "\n").encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from engine.importing.repair import Repair, examine, repair
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import open_store
-from engine.store.mirror_history import BenchmarkHistory
+from engine.store.mirror_content import BenchmarkHistory
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from tests.engine.importing.places import Place, everything, make_place

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from engine.benchmark import Stage, State
+from engine.pipeline.control import Slots
 from engine.pipeline.run import Pipeline
-from engine.pipeline.slots import Slots
 from engine.store.reading import open_reader
 from tests.engine.pipeline.timed_run import NAME, TARGETS, TimedRun
 

@@ -17,7 +17,7 @@ from engine.pipeline.models import open_offline
 from engine.pipeline.ranges import Range
 from engine.providers.model import Message, Model, Reply
 from engine.stages.gen_scenarios import AT_ONCE
-from engine.store.mirror_history import BenchmarkHistory
+from engine.store.mirror_content import BenchmarkHistory
 from tests.engine.small_workspace import Place
 from tests.models import ScriptedModel
 

@@ -14,7 +14,7 @@ from engine.benchmark import Stage
 from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
-from engine.pipeline.staleness import stale_takes
+from engine.pipeline.provenance import stale_takes
 from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.providers.accounts import Accounts
-from engine.providers.clock import Clock
+from engine.providers.accounts import Accounts, Clock
 from engine.providers.endpoint import RequestParams, endpoint
 from engine.providers.model import Attempt, Message, Reply, Speaks
 from engine.providers.protocols.base import PromptCache

@@ -11,8 +11,12 @@ from typing import Final
 
 import pytest
 
-from engine.providers.http.connection import LARGEST_HEAD, READ_AT_ONCE
-from engine.providers.http.decoding import DECODED_AT_ONCE, MOST_MEMBERS
+from engine.providers.http.connection import (
+    DECODED_AT_ONCE,
+    LARGEST_HEAD,
+    MOST_MEMBERS,
+    READ_AT_ONCE,
+)
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import (
     CLOSED,

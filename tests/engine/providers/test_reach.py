@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from engine.providers.accounts import Reachability
 from engine.providers.attempts import Cause
 from engine.providers.http.transport import Fault, HostPort
-from engine.providers.reachability import Reachability
 from tests.engine.providers.conftest import FakeTime
 
 ONE = HostPort("one.example", 443, local=False)

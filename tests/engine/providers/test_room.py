@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.room import Room, room_in
+from engine.providers.capabilities import Room, room_in
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from engine.cli.main import main
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
 from engine.pipeline.results import counted_of
-from engine.report.site.folder import MANIFEST
+from engine.report.site.build import MANIFEST
 from engine.report.site.transcripts import marked
 from engine.store.database import open_store
 from tests.engine.cli.test_html_report import HOSTILE, Page

@@ -17,7 +17,7 @@ from engine.facts import LiveText, Speech
 from engine.link import Board, EngineState, Identity, Request, Response
 from engine.pipeline.context import LiveBoard, LiveMessage
 from engine.service.client import SocketLink
-from engine.service.connection_state import LinkTimeouts
+from engine.service.link_state import LinkTimeouts
 from engine.service.server import Server
 from engine.service.socket import Socket, peer_uid
 from tests.waiting import PATIENCE_S

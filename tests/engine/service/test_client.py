@@ -11,7 +11,7 @@ from engine.benchmark import ConversationKey
 from engine.facts import LiveText
 from engine.link import Command, EngineState, Request, Response, WorkRow
 from engine.service.client import SocketLink, connect
-from engine.service.connection_state import LOST, NOBODY, LinkTimeouts
+from engine.service.link_state import LOST, NOBODY, LinkTimeouts
 from tests.engine.service.staging import (
     BENCHMARK,
     ENGINE,

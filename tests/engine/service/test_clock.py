@@ -19,7 +19,7 @@ from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.progress import Progress
-from engine.providers.clock import Clock as ProviderClock
+from engine.providers.accounts import Clock as ProviderClock
 from engine.store.database import open_store
 from engine.store.reading import open_reader
 from tests.killing.holdings import STORE, check_once, check_whole, holdings, mirrored

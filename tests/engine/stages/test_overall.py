@@ -11,7 +11,7 @@ from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import findings
 from engine.analysis.overall import overall
 from engine.benchmark import Track
-from engine.statistics.means import ENOUGH_BENCHMARKS
+from engine.statistics.rates import ENOUGH_BENCHMARKS
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 NEGATIVE = METRICS[1]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.stages.partial_json import StringField
+from engine.stages.answers import StringField
 
 TRICKY = {
     "thought": 'he said "message": "no", and {left}',

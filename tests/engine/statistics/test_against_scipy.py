@@ -13,6 +13,7 @@ from statsmodels.stats import inter_rater, multitest, proportion
 
 from engine.statistics.agreement import agreement
 from engine.statistics.clusters import Cluster, clustered_error
+from engine.statistics.demographics import Fit, VariantScore
 from engine.statistics.distributions import (
     incomplete_beta,
     student_cdf,
@@ -20,7 +21,6 @@ from engine.statistics.distributions import (
     wilson,
 )
 from engine.statistics.family import false_discovery
-from engine.statistics.fixed_effects import Fit, VariantScore
 from engine.statistics.paired import Difference, drawn_error
 from engine.statistics.ranks import kendall_tau_b, midranks, spearman_rho
 

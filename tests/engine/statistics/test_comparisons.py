@@ -9,9 +9,8 @@ import pytest
 
 from engine.statistics.agreement import agreement, flip_matrix
 from engine.statistics.clusters import Cluster, resampled_sums
-from engine.statistics.demographics import Variant, demographic_gaps
+from engine.statistics.demographics import Fit, Variant, VariantScore, demographic_gaps
 from engine.statistics.distributions import Interval
-from engine.statistics.fixed_effects import Fit, VariantScore
 from engine.statistics.paired import Answers, differences, mean_difference
 from engine.statistics.ranks import (
     kendall_tau_b,

@@ -9,14 +9,14 @@ from random import Random
 import pytest
 
 from engine.statistics.distributions import Interval, student_quantile
-from engine.statistics.means import (
+from engine.statistics.paired import Difference
+from engine.statistics.rates import (
     ENOUGH_BENCHMARKS,
     like_these,
     like_these_interval,
     mean_interval,
     mean_of,
 )
-from engine.statistics.paired import Difference
 
 ONE = Difference(0.2, 0.05, 12, 40, 10)
 LONE = Difference(0.9, None, 0, 4, 1)

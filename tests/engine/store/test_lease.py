@@ -18,8 +18,7 @@ import pytest
 
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.database import open_store
-from engine.store.lease import Leaseholder, lease_of
-from engine.store.lock import hold_workspace
+from engine.store.lock import Leaseholder, hold_workspace, lease_of
 from engine.store.reading import writer_of
 from tests.engine.store.building import note, write
 
@@ -31,7 +30,7 @@ import sys
 from pathlib import Path
 from engine.store.database import open_store
 from engine.store.reading import writer_of
-from engine.store.lease import Leaseholder, lease_of
+from engine.store.lock import Leaseholder, lease_of
 from engine.store.lock import hold_workspace
 from tests.engine.store.building import note, write
 root, store = Path(sys.argv[1]), Path(sys.argv[2])

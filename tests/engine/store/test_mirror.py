@@ -29,7 +29,7 @@ from engine.store.mirror import (
     MirrorSources,
     TargetName,
 )
-from engine.store.mirror_history import file_difference
+from engine.store.mirror_content import file_difference
 from engine.store.reader import Reader
 from engine.store.scenarios_json import read_scenarios
 from engine.store.tables import MessageRow, TakeEndRow

@@ -21,10 +21,10 @@ from engine.errors import StoreError
 from engine.identity import message_digest
 from engine.store.database import Store, open_store
 from engine.store.filesystem import file_system, mounts_as_told, refuse_network
-from engine.store.header import APPLICATION_ID, SCHEMA_VERSION
 from engine.store.integrity import faults, quick_check
 from engine.store.migrations import MIGRATIONS
 from engine.store.reading import open_reader
+from engine.store.schema import APPLICATION_ID, SCHEMA_VERSION
 from tests.engine.store.building import note, play, write
 
 MOUNTS = """\

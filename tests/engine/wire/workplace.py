@@ -17,7 +17,7 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
-from engine.providers.clock import Clock
+from engine.providers.accounts import Clock
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from engine.store.reader import Reader
