@@ -18,6 +18,7 @@ from engine.cli.arguments import nearest_word
 from engine.cli.console import tell
 from engine.cli.engine_handle import EngineHandle, config_path_of, names_at_work
 from engine.config.benchmark_file import load_definition
+from engine.config.faults import SECRET_KEYS
 from engine.config.schema import Config, load_config
 from engine.config.workspace import STORE_FILE, Workspace, find_workspace
 from engine.errors import InputError, Problem, WorkspaceBusyError
@@ -222,7 +223,7 @@ def _without_gaps(said: Any) -> Any:
         return {
             name: _without_gaps(value)
             for name, value in said.items()
-            if name not in {"apikey", "extra_headers"} and value not in (None, [], {})
+            if name not in SECRET_KEYS and value not in (None, [], {})
         }
     return [_without_gaps(one) for one in said] if isinstance(said, list) else said
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from engine.benchmark import name_fault
+from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
 from engine.config.secrets import Secret
 from engine.config.sources import KNOWN_SOURCES, OFFLINE
@@ -129,7 +130,8 @@ def _spec_problems(
 ) -> Iterator[Problem]:
     at = (*spec.at, "extra_body")
     yield from extra_body_problems(spec.keys.get("extra_body"), at, document)
-    source, model = (spec.text("source") or "").strip().lower(), spec.text("model")
+    yield from application_problems(spec.at, spec.keys, document)
+    source, model = source_of(spec.keys), spec.text("model")
     # the schema says that it is missing; nothing more can be said of the rest without it
     if not source:
         return
@@ -138,6 +140,8 @@ def _spec_problems(
             what = f"there is no offline model `{shown(model)}`"
             hint = did_you_mean(model, offline_models)
             yield document.problem((*spec.at, "model"), what, hint=hint)
+        return
+    if source in APPLICATIONS:
         return
     if source not in KNOWN_SOURCES and spec.keys.get("base_url") is None:
         yield document.problem(
@@ -213,7 +217,9 @@ def named_models(document: YamlDocument) -> Mapping[str, Any]:
     return {
         target["id"]: {key: value for key, value in target.items() if key not in _OF_A_TARGET}
         for target in (targets if isinstance(targets, list) else [])
-        if isinstance(target, dict) and isinstance(target.get("id"), str)
+        if isinstance(target, dict)
+        and isinstance(target.get("id"), str)
+        and source_of(target) not in APPLICATIONS
     } | {
         name: spec
         for name, spec in (models.items() if isinstance(models, dict) else ())
@@ -263,11 +269,12 @@ def _secret_warnings(spec: _Spec, document: YamlDocument) -> Iterator[str]:
     key = spec.text("apikey")
     if key is not None and not Secret(key).is_reference:
         yield _warning(document, (*spec.at, "apikey"), f"holds a key in plain text; {advice}")
-    headers = spec.keys.get("extra_headers")
-    for name, value in headers.items() if isinstance(headers, dict) else ():
-        if _SECRET_HEADER.search(name) and not Secret(value).variables:
-            at = (*spec.at, "extra_headers", name)
-            yield _warning(document, at, f"seems to hold a key in plain text; {advice}")
+    for section in ("extra_headers", "headers"):
+        headers = spec.keys.get(section)
+        for name, value in headers.items() if isinstance(headers, dict) else ():
+            if _SECRET_HEADER.search(name) and not Secret(value).variables:
+                at = (*spec.at, section, name)
+                yield _warning(document, at, f"seems to hold a key in plain text; {advice}")
     if key is not None and _is_open_to_all(spec.text("base_url") or ""):
         what = "is http and not https: the key goes over the network for all to read"
         yield _warning(document, (*spec.at, "base_url"), what)

@@ -14,7 +14,7 @@ from engine.config.wording import did_you_mean, nearest, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 
-SECRET_KEYS: Final = frozenset({"apikey", "extra_headers"})
+SECRET_KEYS: Final = frozenset({"apikey", "extra_headers", "headers"})
 """Nothing that stands under these keys is ever shown."""
 
 _EXPECTED: Final = {

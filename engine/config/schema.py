@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 from engine.benchmark import Role
 from engine.branches import Branch
 from engine.checks import CheckKind
+from engine.config.applications import APPLICATIONS, with_names
 from engine.config.checks import (
     contradictions,
     crossed_id,
@@ -24,20 +25,25 @@ from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
 from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.values import (
+    EACH_MESSAGE,
     EFFORTS,
+    PER_CONVERSATION,
     Effort,
     GivenPace,
     GivenPeople,
     GivenUserAudit,
     HeaderName,
+    JsonPath,
     Listed,
     ModelNames,
     Name,
     Section,
     Served,
+    Session,
     Several,
     Shape,
     SourceName,
+    StreamPath,
     Url,
     Words,
 )
@@ -118,6 +124,9 @@ def _twice(document: YamlDocument, judges: list[Any]) -> list[Problem]:
             hint = "to ask one judge several times, write `evaluation: {passes: 2}`"
             problems.append(document.problem((SEVERAL, number), what, hint=hint))
     return problems
+
+
+_NAMED_BY_SOURCE: Final = frozenset({OFFLINE, *APPLICATIONS})
 
 
 class Params(Shape):
@@ -204,23 +213,73 @@ class ModelSpec(Shape):
         return sorted(headers)
 
     @property
+    def sent_headers(self) -> Mapping[str, Secret]:
+        """What a person wants every request to carry."""
+        return self.extra_headers
+
+    @property
+    def sent_body(self) -> Mapping[str, Any]:
+        """What a person wants every request to hold."""
+        return self.extra_body
+
+    @property
     def is_offline(self) -> bool:
         return self.source == OFFLINE
 
     @property
+    def is_application(self) -> bool:
+        """Whether it is no bare model, but something around one."""
+        return self.source in APPLICATIONS
+
+    @property
     def label(self) -> str:
-        """What people call it on screens and in files; a scripted one is plainly so."""
-        return f"{OFFLINE}:{self.model}" if self.is_offline else self.model
+        """What people call it on screens and in files; a script or an application is plainly so."""
+        is_bare = self.source not in _NAMED_BY_SOURCE
+        return self.model if is_bare else f"{self.source}:{self.model}"
 
 
 class Target(ModelSpec):
-    """A language model that is measured."""
+    """A language model that is measured, or an application around one."""
 
     id: Name = Field(description="a short name of your choice")
     """What the target is called in ids, folders and tables. Another id is another target."""
     system_prompt: str | None = Field(default=None, description="text; empty sends none")
     """What this target is told before a conversation, where the scenario says nothing else; an
     empty text sends no system prompt. Without it, what the benchmark says, or the default."""
+    url: Url | None = Field(default=None, description="an address, `https://host/path`")
+    """Of `source: http`: where each message is posted."""
+    request: Mapping[str, Any] | None = Field(default=None, description="keys and values")
+    """Of `source: http`: the body, with `$messages` or `$message` in it; `$system`, `$session` and
+    `$model` where they belong. `${NAME}` is looked up in it as for keys."""
+    reply: JsonPath | None = Field(default=None, description="a path such as `choices.0.text`")
+    """Of `source: http`: where the reply stands in the answer's JSON."""
+    stream: StreamPath = Field(default=None, description="a path such as `delta.text`, or `none`")
+    """Of `source: http`: where a piece of the reply stands in the JSON of each server-sent event.
+    Left out, the answer comes whole."""
+    headers: Section[Mapping[HeaderName, Secret]] = Field(
+        default_factory=dict, description="names of headers, each with text"
+    )
+    """Of `source: http`: sent with each request, and kept secret; `${NAME}` is looked up in it."""
+    session: Session = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
+    """Of `source: http`: `per conversation` sends each new message alone, under a `$session` of
+    its own for each conversation."""
+
+    @property
+    def keeps_session(self) -> bool:
+        """Whether the application itself remembers what was said."""
+        return self.session == PER_CONVERSATION
+
+    @field_serializer("headers")
+    def _own_names_only(self, headers: Mapping[str, Secret]) -> list[str]:
+        return sorted(headers)
+
+    @property
+    def sent_headers(self) -> Mapping[str, Secret]:
+        return {**self.extra_headers, **self.headers}
+
+    @property
+    def sent_body(self) -> Mapping[str, Any]:
+        return {**self.extra_body, **(self.request or {})}
 
 
 class Condition(Shape):
@@ -439,8 +498,9 @@ class Config(Shape):
 
     def model_named(self, name: str) -> ModelSpec:
         """A model by its name in `models`, or a target by its id. Raises `InputError`."""
-        known: dict[str, ModelSpec] = {target.id: target for target in self.targets}
-        for target in self.targets:
+        models = [target for target in self.targets if not target.is_application]
+        known: dict[str, ModelSpec] = {target.id: target for target in models}
+        for target in models:
             for condition in self.conditions:
                 # a target that is crossed with conditions is one model in all of them
                 known.setdefault(target.id.removesuffix(f".{condition.id}"), target)
@@ -505,7 +565,7 @@ def load_config(path: Path, *, offline_models: Collection[str] = OFFLINE_MODELS)
 
 
 def _checked(written: YamlDocument, offline_models: Collection[str]) -> Config | list[Problem]:
-    document, named = with_judges(current_words(written))
+    document, named = with_judges(with_names(current_words(written)))
     problems = [*contradictions(written, offline_models), *named]
     try:
         config = Config.model_validate(document.data, context=written)

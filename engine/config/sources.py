@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 OFFLINE: Final = "offline"
+HTTP: Final = "http"
+"""An application, asked as its target's `request` says."""
 
 OFFLINE_MODELS: Final = frozenset(
     {

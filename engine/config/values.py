@@ -17,12 +17,17 @@ from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
+from engine.json_template import path_fault
 from engine.jury import People
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SERVED: Final = ("any", "same")
+_NO_STREAM: Final = "none"
+EACH_MESSAGE: Final = "none"
+PER_CONVERSATION: Final = "per conversation"
+SESSIONS: Final = (EACH_MESSAGE, PER_CONVERSATION)
 _NO_ADDRESS: Final = "this is no address, expected `https://host/path`"
 
 
@@ -119,6 +124,23 @@ def _usable_url(url: str) -> str:
     return url
 
 
+def _path(path: str) -> str:
+    fault = path_fault(path)
+    if fault is not None:
+        raise ValueError(f"`{shown(path)}` is no path into JSON: {fault}")
+    return path
+
+
+def _path_or_none(path: str) -> str | None:
+    return None if path == _NO_STREAM else _path(path)
+
+
+def _session(word: str) -> str:
+    if word not in SESSIONS:
+        raise ValueError(f"found `{shown(word)}`, expected `none` or `per conversation`")
+    return word
+
+
 def empty_for_none(value: object) -> object:
     """A section whose lines are all commented out says nothing, which is no mistake."""
     return {} if value is None else value
@@ -131,6 +153,9 @@ HeaderName = Annotated[str, AfterValidator(_header_name)]
 Effort = Annotated[str, AfterValidator(_known_effort)]
 GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
+JsonPath = Annotated[Words, AfterValidator(_path)]
+StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
+Session = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
 GivenPeople = Annotated[People, BeforeValidator(_people)]
@@ -177,6 +202,13 @@ def extra_body_problems(value: object, at: KeyPath, document: YamlDocument) -> I
         if key in _OWN:
             what = f"`{key}` is sent by Crosswind itself"
             yield document.problem((*at, key), what, hint=_OWN[key], of_key=True)
+    yield from json_problems(value, at, document)
+
+
+def json_problems(
+    value: Mapping[str, Any], at: KeyPath, document: YamlDocument
+) -> Iterator[Problem]:
+    """What keeps it from being sent as JSON: its nesting, its length, and keys in plain text."""
     faults = list(_faults(value, at, document, 1))
     yield from faults
     if not faults and len(json.dumps(value)) > LONGEST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
@@ -66,6 +67,7 @@ async def _call(
     except InputError:
         return Diagnostic(Area.CALL, label, Severity.NOTE, "was not called, as its key is missing")
     model = real_model(endpoint, accounts, label=label, on_note=notes.append)
+    model = model.in_session(f"doctor-{secrets.token_hex(8)}")
     notes.clear()  # what is said of its address is said elsewhere
     try:
         async with asyncio.timeout(longest_s):

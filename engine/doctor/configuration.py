@@ -156,10 +156,10 @@ def _secrets(spec: ModelSpec) -> Iterator[tuple[str, Secret]]:
         return
     if spec.apikey is not None:
         yield APIKEY, spec.apikey
-    for name, value in spec.extra_headers.items():
+    for name, value in spec.sent_headers.items():
         if value.variables:
             yield f"header {name}", value
-    for text in texts_with_variables(spec.extra_body):
+    for text in texts_with_variables(spec.sent_body):
         yield EXTRA_BODY, Secret(text)
 
 

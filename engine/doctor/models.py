@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec, Target
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.values import texts_with_variables
 from engine.config.wording import shown
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error
 from engine.errors import InputError
-from engine.pipeline.models import endpoint_of, prices_of
+from engine.pipeline.models import endpoint_of, model_digest, prices_of
 from engine.providers.endpoint import Endpoint
 from engine.providers.http.proxies import exemption, proxy_for
 from engine.providers.pricing import Prices
@@ -45,19 +45,28 @@ class ModelInUse:
 
     def without_path(self, text: str) -> str:
         """What somebody says of it, without what a variable put into the path of its address."""
-        path = "" if self.endpoint is None else urlsplit(self.endpoint.base_url).path
-        return text.replace(path, "/…") if path and self._variables else text
+        if self.endpoint is None or not self._variables:
+            return text
+        parts = urlsplit(self.endpoint.base_url)
+        tail = parts.path + (f"?{parts.query}" if parts.query else "")
+        return text.replace(tail, "/…") if tail else text
 
     @property
     def _variables(self) -> list[str]:
-        return VARIABLE.findall(self.spec.base_url or "")
+        return VARIABLE.findall(written_address(self.spec))
+
+
+def written_address(spec: ModelSpec) -> str:
+    """As the configuration has it, variables and all; empty where it leaves it out."""
+    url = spec.url if isinstance(spec, Target) else None
+    return url or spec.base_url or ""
 
 
 def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
     """In the order of the configuration; those that are the same in everything are one."""
     known: dict[object, tuple[ModelSpec, list[str]]] = {}
     for role, spec in _roles(config):
-        headers = tuple(sorted(spec.extra_headers.items(), key=lambda header: header[0]))
+        headers = tuple(sorted(spec.sent_headers.items(), key=lambda header: header[0]))
         same = (
             spec.source,
             spec.model,
@@ -68,6 +77,7 @@ def models_in_use(config: Config, environment: Environment) -> list[ModelInUse]:
             spec.price,
             json.dumps(spec.extra_body, sort_keys=True),
             (spec.served_as, spec.served_model),
+            model_digest(spec),
         )
         known.setdefault(same, (spec, []))[1].append(role)
     return [in_use(spec, environment, tuple(roles)) for spec, roles in known.values()]
@@ -137,7 +147,7 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
             label,
             Severity.NOTE,
             f"{endpoint.host} is reached over http: key and messages can be read on the way",
-            "write https:// in base_url, if the server speaks it",
+            f"write https:// in {endpoint.address_key}, if the server speaks it",
         )
 
 
@@ -169,12 +179,12 @@ def secrets_of(models: Sequence[ModelInUse], environment: Environment) -> Redact
     templates: list[str] = []
     for spec in (model.spec for model in models):
         templates += [] if spec.apikey is None else [spec.apikey.template]
-        templates += [value.template for value in spec.extra_headers.values()]
-        templates += texts_with_variables(spec.extra_body)
+        templates += [value.template for value in spec.sent_headers.values()]
+        templates += texts_with_variables(spec.sent_body)
     # an address that could not be read is perhaps none, but a key in the wrong place
     for model in models:
         if model.fault is not None:
-            names = VARIABLE.findall(model.spec.base_url or "")
+            names = VARIABLE.findall(written_address(model.spec))
             templates += [f"${{{name}}}" for name in names]
     return Redactor(_resolved(templates, environment))
 

@@ -160,14 +160,16 @@ async def _reach(place: Destination, trust: ssl.SSLContext, longest_s: float) ->
 
 
 def _question(place: Destination) -> tuple[str, Mapping[str, str]]:
-    """Where the list of models is, and the headers of a run. As slow as `address`, the first
-    time."""
+    """Where the list of models is, or an application itself, and the headers of a run. As slow as
+    `address`, the first time."""
     where = address(place.wire, place.base_url, place.key or NO_KEY)
     headers = {**where.headers, "Accept": "application/json"}
     if place.key is None:
         headers = {
             name: value for name, value in headers.items() if name.lower() not in _CARRIES_KEY
         }
+    if place.wire.is_application:
+        return where.url, {**headers, **dict(place.headers)}
     if place.wire is Wire.ANTHROPIC:
         headers["anthropic-version"] = VERSION
     tail = "/messages" if place.wire is Wire.ANTHROPIC else "/chat/completions"
@@ -260,6 +262,10 @@ def _word(numbers: Sequence[int]) -> str:
 
 def _answered(place: Destination, status: int, location: str, took_ms: int) -> Diagnostic:
     reached = f"reached in {took_ms} ms"
+    if place.wire.is_application and status in _OF_NO_MESSAGE:
+        # it was asked for a page, and not told a message: what it says of that says little
+        sentence = f"{reached}; `crosswind doctor --call` sends it a message"
+        return _finding(place, Severity.OK, sentence)
     match status:
         case 401 | 403 if place.key is None:
             return _finding(
@@ -297,6 +303,9 @@ def _answered(place: Destination, status: int, location: str, took_ms: int) -> D
         case 429:
             return _finding(place, Severity.NOTE, f"{reached}; it limits requests at present (429)")
     return _answered_otherwise(place, status, location, reached)
+
+
+_OF_NO_MESSAGE: Final = frozenset({*range(200, 300), 400, 401, 403, 404, 405, 406, 415, 422})
 
 
 def _answered_otherwise(place: Destination, status: int, location: str, reached: str) -> Diagnostic:
@@ -338,6 +347,8 @@ def _remedy(cause: Cause | Fault, place: Destination, proxy: str | None) -> str:
 def _finding(
     place: Destination, state: Severity, sentence: str, remedy: str | None = None
 ) -> Diagnostic:
+    if remedy is not None and place.wire.is_application:
+        remedy = remedy.replace("base_url", "url")
     return Diagnostic(Area.REACH, place.subject, state, sentence, remedy)
 
 

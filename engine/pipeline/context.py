@@ -147,7 +147,14 @@ class RunContext(BenchmarkContext):
         )
 
     def model_for(
-        self, spec: ModelSpec, role: Role, stage: Stage, unit: str, target: str | None = None
+        self,
+        spec: ModelSpec,
+        role: Role,
+        stage: Stage,
+        unit: str,
+        target: str | None = None,
+        *,
+        session: str = "",
     ) -> Recorded:
         """A model whose calls are paid for by the run's budget and kept as attempts of this row of
         work. Raises `InputError` where it cannot be opened."""
@@ -160,6 +167,7 @@ class RunContext(BenchmarkContext):
             unit=unit,
             role=role,
             target=target,
+            session=session,
             on_other=self._other_answered,
         )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.benchmark import Role, Stage, Usage
 from engine.config.schema import Config, ModelSpec, Target
@@ -18,7 +18,15 @@ from engine.pipeline.budget import Budget
 from engine.progress import ANSWER
 from engine.providers.accounts import Accounts
 from engine.providers.capabilities import Learned, Step
-from engine.providers.endpoint import Endpoint, ExtraBody, RequestParams, endpoint, no_extra_body
+from engine.providers.endpoint import (
+    Application,
+    Endpoint,
+    ExtraBody,
+    RequestParams,
+    application_endpoint,
+    endpoint,
+    no_extra_body,
+)
 from engine.providers.model import (
     Attempt,
     JsonSchema,
@@ -26,6 +34,7 @@ from engine.providers.model import (
     Model,
     OnText,
     Reply,
+    TakesSession,
     TellsAttempts,
 )
 from engine.providers.pricing import Price, Prices
@@ -93,6 +102,8 @@ def model_digest(spec: ModelSpec) -> str:
     its key nor the pace at which a scripted one speaks."""
     params = spec.params.model_dump(mode="json", exclude_none=True, exclude={"pace"})
     made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
+    if isinstance(spec, Target) and spec.is_application:
+        made_of += [spec.url, spec.request, spec.reply, spec.stream, spec.session]
     if spec.extra_body:
         made_of.append(dict(spec.extra_body))
     return digest(made_of)
@@ -103,7 +114,9 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
 
     Raises `InputError` for an address that is none, or whose variable is not set.
     """
-    apikey, headers = spec.apikey, spec.extra_headers
+    if isinstance(spec, Target) and spec.url is not None and spec.request is not None:
+        return _application_of(spec, spec.url, spec.request, environment)
+    apikey, headers = spec.apikey, spec.sent_headers
     where = f"model {spec.model}"
 
     def all_headers() -> Mapping[str, str]:
@@ -122,6 +135,27 @@ def endpoint_of(spec: ModelSpec, environment: Environment) -> Endpoint:
         extra_body=extra_body if spec.extra_body else no_extra_body,
         served_as=tuple(environment.resolve(name, where=where) for name in spec.served_as),
         only_this=spec.served_model == "same",
+    )
+
+
+def _application_of(
+    target: Target, url: str, request: Mapping[str, Any], environment: Environment
+) -> Endpoint:
+    """Raises `InputError`."""
+    where = f"target {target.id}"
+
+    def all_headers() -> Mapping[str, str]:
+        sent = target.sent_headers
+        return {name: environment.header(value, where=where) for name, value in sent.items()}
+
+    return application_endpoint(
+        model=environment.resolve(target.model, where=where),
+        url=environment.resolve(url, where=where),
+        headers=all_headers,
+        request=lambda: ExtraBody(*filled_in(request, environment, where=where)),
+        application=Application(target.reply, target.stream, target.keeps_session),
+        served_as=tuple(environment.resolve(name, where=where) for name in target.served_as),
+        only_this=target.served_model == "same",
     )
 
 
@@ -182,7 +216,9 @@ class ModelOpener:
         """Raises `InputError`. Nothing is connected before the first call."""
         if spec.is_offline:
             return open_offline(spec)
-        return real_model(endpoint_of(spec, self.environment), self.accounts, on_note=self.on_note)
+        place = endpoint_of(spec, self.environment)
+        label = None if place.application is None else spec.label
+        return real_model(place, self.accounts, label=label, on_note=self.on_note)
 
 
 class Models:
@@ -260,6 +296,8 @@ class Recorded:
     unit: str
     role: Role
     target: str | None = None
+    session: str = ""
+    """Of the conversation that it is asked in; empty where there is none."""
     clock: Callable[[], float] = time.monotonic
     on_other: OnOther | None = None
     """Told of each reply that another model gave."""
@@ -290,9 +328,11 @@ class Recorded:
                 spend(attempt.usage.cost_usd)
                 self._keep(attempt)
 
-            model = self.model
+            model: Model = self.model
             if isinstance(model, RealModel):
                 model = model.caching(_COMES_AGAIN.get(self.role))
+            if self.session and isinstance(model, TakesSession):
+                model = model.in_session(self.session)
             # the others make one attempt for a reply, so that what is seen from outside is all
             # there is
             if isinstance(model, TellsAttempts):
@@ -300,10 +340,11 @@ class Recorded:
                 reply = await told.reply(messages, schema=schema, seed=seed, on_text=on_text)
                 self.served_by = reply.served_by
                 return reply
-            return await self._timed(keep, messages, schema, seed, on_text)
+            return await self._timed(model, keep, messages, schema, seed, on_text)
 
     async def _timed(
         self,
+        model: Model,
         keep: Callable[[Attempt], None],
         messages: Sequence[Message],
         schema: JsonSchema | None,
@@ -314,7 +355,7 @@ class Recorded:
         began = self.clock()
         outcome, usage, detail = "cancelled", Usage(1, None, None, None, None), None
         try:
-            reply = await self.model.reply(messages, schema=schema, seed=seed, on_text=on_text)
+            reply = await model.reply(messages, schema=schema, seed=seed, on_text=on_text)
             outcome, usage = "answer", reply.usage
         except ModelError as error:
             outcome, detail = "failed", str(error)

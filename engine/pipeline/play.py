@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from engine.benchmark import (
     ConversationKey,
@@ -21,7 +22,7 @@ from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
 from engine.errors import AnswerError, ModelError
 from engine.facts import Speech
-from engine.identity import seed_from
+from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
@@ -103,6 +104,10 @@ class PlannedConversation:
     """To be continued where it stands; None for a new one."""
     number: int
     """Of the take."""
+
+    def anew(self) -> PlannedConversation:
+        """The same from its beginning, in the next take."""
+        return replace(self, open_take=None, number=self.number + 1)
 
 
 class TakeInputs:
@@ -202,8 +207,23 @@ async def play(
 
     Raises `ModelError` where a model failed, after the take's end is on disk, and `StopRequested`.
     """
-    take, messages = await _open(bench, playing, take_depends)
-    player = _Player(bench, playing, take, messages)
+    keeps_session = bench.models.target_spec(playing.wanted.key.target_id).keeps_session
+    for left in reversed(range(TAKES_AT_ONCE if keeps_session else 1)):
+        try:
+            return await _play_take(bench, playing, take_depends)
+        except TurnFailedError as failure:
+            if not left or not failure.retryable or failure.reason is not StopReason.TARGET_FAILED:
+                raise
+            playing = playing.anew()
+    raise AssertionError("the last take returns or raises")
+
+
+async def _play_take(
+    bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
+) -> int | None:
+    """As `play`, in one take."""
+    opened = await _open(bench, playing, take_depends)
+    take, player = opened.take, _Player(bench, opened)
     try:
         reason = await player.play()
     except TurnFailedError as failure:
@@ -216,11 +236,39 @@ async def play(
     return take if player.complete_turns else None
 
 
+TAKES_AT_ONCE: Final = 3
+"""So many takes of a conversation are begun in a row, where the target remembers what was said and
+an unanswered message cannot be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenTake:
+    """A take that can be gone on with."""
+
+    playing: PlannedConversation
+    take: int
+    messages: list[MessageRow]
+    at: int | None
+    """When it was begun, where that is known."""
+
+    @property
+    def session(self) -> str:
+        """What the conversation is called where it is remembered: as no other, also of another
+        workspace or a store made anew."""
+        return digest([str(self.playing.wanted.key), self.playing.number, self.take, self.at])
+
+
 async def _open(
     bench: RunContext, playing: PlannedConversation, take_depends: Mapping[str, str]
-) -> tuple[int, list[MessageRow]]:
+) -> _OpenTake:
+    spec = bench.models.target_spec(playing.wanted.key.target_id)
     if playing.open_take is not None:
-        return playing.open_take.seq, bench.reader.messages(playing.open_take.seq)
+        take = playing.open_take
+        messages = bench.reader.messages(take.seq)
+        # a message without a reply was heard, for all that is known, and may not be said twice
+        if not (spec.keeps_session and len(messages) % 2):
+            return _OpenTake(playing, take.seq, messages, take.at)
+        playing = playing.anew()
     user, target = (
         bench.models.open(bench.config.user_model),
         bench.models.target(playing.wanted.key.target_id),
@@ -234,9 +282,10 @@ async def _open(
         model=target.label,
         scripted=user.scripted or target.scripted,
         depends=take_depends,
+        at=round(time.time() * 1000) if spec.is_application else None,
     )
     [seq] = await bench.store.write(row)
-    return seq, []
+    return _OpenTake(playing, seq, [], row.at)
 
 
 class TurnFailedError(ModelError):
@@ -250,12 +299,11 @@ class TurnFailedError(ModelError):
 class _Player:
     """The two who talk, and what was said so far."""
 
-    def __init__(
-        self, bench: RunContext, playing: PlannedConversation, take: int, messages: list[MessageRow]
-    ) -> None:
+    def __init__(self, bench: RunContext, opened: _OpenTake) -> None:
+        playing, messages = opened.playing, opened.messages
         self._bench = bench
         self._playing = playing
-        self._take = take
+        self._take = opened.take
         key = playing.wanted.key
         self._key = key
         wanted = playing.wanted
@@ -275,7 +323,12 @@ class _Player:
             bench.config.user_model, Role.USER, Stage.SIMULATE, unit, target
         )
         self._target = bench.model_for(
-            bench.models.target_spec(target), Role.TARGET, Stage.SIMULATE, unit, target
+            bench.models.target_spec(target),
+            Role.TARGET,
+            Stage.SIMULATE,
+            unit,
+            target,
+            session=opened.session,
         )
 
     @property

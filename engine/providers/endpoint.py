@@ -18,6 +18,14 @@ class Wire(StrEnum):
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    APPLICATION = "http"
+    """None that is known: a template and paths say how it is spoken."""
+    SESSION = "http, a session each"
+    """The same, and what is said is remembered there, so that nothing may come twice."""
+
+    @property
+    def is_application(self) -> bool:
+        return self in {Wire.APPLICATION, Wire.SESSION}
 
 
 PUBLIC_ADDRESSES: Final[Mapping[str, str]] = {
@@ -91,6 +99,15 @@ def no_extra_body() -> ExtraBody:
 
 
 @dataclass(frozen=True, slots=True)
+class Application:
+    """How an application answers, which a chat protocol would say."""
+
+    reply: str | None
+    stream: str | None
+    keeps_session: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One model at one address."""
 
@@ -108,10 +125,19 @@ class Endpoint:
     """What else the server may call the model."""
     only_this: bool = False
     """Whether a reply of another model is refused."""
+    application: Application | None = None
+    """None for what speaks a chat protocol. Of an application, `extra_body` is the template."""
 
     @property
     def wire(self) -> Wire:
+        if self.application is not None:
+            return Wire.SESSION if self.application.keeps_session else Wire.APPLICATION
         return Wire.ANTHROPIC if self.source == "anthropic" else Wire.OPENAI
+
+    @property
+    def address_key(self) -> str:
+        """Where the address stands in the configuration."""
+        return "base_url" if self.application is None else "url"
 
     @property
     def host(self) -> str:
@@ -171,6 +197,44 @@ def endpoint(
         extra_body,
         served_as,
         only_this,
+    )
+
+
+def application_endpoint(
+    *,
+    model: str,
+    url: str,
+    headers: Callable[[], Mapping[str, str]],
+    request: Callable[[], ExtraBody],
+    application: Application,
+    served_as: tuple[str, ...] = (),
+    only_this: bool = False,
+) -> Endpoint:
+    """That of an application, whose address is taken as it is written. Raises `InputError` where it
+    is none."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        fault = _address_fault(parts.scheme, parts.hostname, parts.port)
+    except ValueError:
+        fault = "is not an address"
+    else:
+        if parts.username is not None or parts.password is not None:
+            hint = "send them as a header, from a variable"
+            raise InputError(Problem("url holds a user name or password", hint=hint))
+        fault = fault or ("has a fragment" if parts.fragment else None)
+    if fault is not None:
+        hint = "it looks like https://host.example/chat"
+        raise InputError(Problem(f"url {url!r} {fault}", hint=hint))
+    return Endpoint(
+        model,
+        "http",
+        url,
+        headers=headers,
+        extra_body=request,
+        served_as=served_as,
+        only_this=only_this,
+        application=application,
     )
 
 
@@ -258,6 +322,7 @@ def _checked(value: str, what: str) -> str:
 
 
 _PATHS = {Wire.OPENAI: "/chat/completions", Wire.ANTHROPIC: "/v1/messages"}
+_ANY_ANSWER = "application/json, text/event-stream"
 
 
 def address(wire: Wire, base_url: str, key: str) -> Address:
@@ -271,11 +336,14 @@ def address(wire: Wire, base_url: str, key: str) -> Address:
     import httpx2  # late, as it says
 
     headers = {
-        "Accept": "text/event-stream",
+        "Accept": _ANY_ANSWER if wire.is_application else "text/event-stream",
         # a compressed stream is held back until it fills a block, and can hide how large it is
         "Accept-Encoding": "identity",
         "Content-Type": "application/json",
         "User-Agent": "crosswind",
-        "Authorization": f"Bearer {key}",
     }
+    if wire.is_application:
+        # what is kept open can break with a request on it, which is then sent once more
+        return Address(str(httpx2.URL(base_url)), headers, kept=wire is not Wire.SESSION)
+    headers["Authorization"] = f"Bearer {key}"
     return Address(str(httpx2.URL(base_url.removesuffix("/") + _PATHS[wire])), headers)

@@ -13,7 +13,7 @@ from engine.kill_points import KillPoint, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
 from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
 from engine.providers.model import Finish, OnText
-from engine.providers.protocols.base import InStreamError, ReplyParser
+from engine.providers.protocols.base import AnyAnswerParser, InStreamError, ReplyParser
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
 from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
 from engine.providers.retry import RetryPolicy
@@ -21,11 +21,14 @@ from engine.providers.served import NO_ROUTE, ExpectedModel, Route, other_of, ro
 
 LONGEST_REPLY: Final = 4 * 1024 * 1024
 """Characters; of what was thought beside it as many again."""
+LONGEST_DOCUMENT: Final = 16 * 1024 * 1024
+"""Bytes of a reply that comes in one document, all that stands around it included."""
 LONGEST_REFUSAL: Final = 64 * 1024
 """Bytes that are read of what is no stream."""
 LONGEST_NAME: Final = 128
 """Characters of what a server calls a request."""
 
+_WELL: Final = frozenset({200, 201})
 _NO_STREAM_TYPES: Final = ("application/json", "text/html", "application/problem")
 
 
@@ -245,6 +248,8 @@ class _ResponseHandler:
         self._accepted = accepted
         self._decoder = EventDecoder()
         self._any_event = False
+        self._document: bytearray | None = None
+        """The answer, where it comes as one document."""
         self._headers: Mapping[str, str] = {}
         self._refusal = bytearray()
         """What is said in place of a stream."""
@@ -257,6 +262,10 @@ class _ResponseHandler:
         self._result.status = status
         self._result.request_id = _request_id(headers)
         self._result.route = route_of(headers)
+        if self._is_document(status, headers):
+            self._document = bytearray()
+            self._accepted()
+            return self._collected
         if status != 200 or _is_no_stream(headers):
             self._headers, self._refuses = headers, True
             return self._refused
@@ -269,6 +278,30 @@ class _ResponseHandler:
             self._any_event = True
             _take_events(events, result, self._deadlines)
             self._refuse_other()
+
+    def _is_document(self, status: int, headers: Mapping[str, str]) -> bool:
+        parser = self._result.parser
+        if not isinstance(parser, AnyAnswerParser) or status not in _WELL:
+            return False
+        return parser.takes_document and (not parser.streams or _is_no_stream(headers))
+
+    def _collected(self, chunk: bytes) -> None:
+        assert self._document is not None  # noqa: S101  (given out with it)
+        self._document += chunk
+        if len(self._document) > LONGEST_DOCUMENT:
+            raise OversizedError("the answer is larger than any reply")
+
+    def _read_document(self, document: bytes) -> None:
+        result = self._result
+        assert isinstance(result.parser, AnyAnswerParser)  # noqa: S101  (looked at before)
+        try:
+            text = document.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise BrokenStreamError("the answer holds bytes that are not UTF-8") from None
+        words = result.parser.feed_document(text)
+        self._refuse_other()
+        result.reply.add(words)
+        result.reply.ended()
 
     def _refuse_other(self) -> None:
         """Cut a reply off that is not taken anyway: each further word of it would be paid for."""
@@ -290,6 +323,9 @@ class _ResponseHandler:
     def ended(self, now: datetime) -> None:
         """Nothing more comes."""
         result = self._result
+        if self._document is not None:
+            self._read_document(bytes(self._document))
+            return
         if self._refuses:
             result.failure = _refusal(result.status or 0, self._headers, bytes(self._refusal), now)
             return
@@ -297,6 +333,8 @@ class _ResponseHandler:
             self._any_event = True
             _take_events(events, result, self._deadlines)
             self._refuse_other()
+        if isinstance(result.parser, AnyAnswerParser):
+            result.parser.close()
         if not self._any_event:
             result.failure = Failure(Cause.NO_STREAM, "no event in it")
         elif not result.parser.whole:

@@ -116,6 +116,15 @@ class Model(Protocol):
 
 
 @runtime_checkable
+class TakesSession(Protocol):
+    """A model that can be told which conversation a request belongs to."""
+
+    def in_session(self, session: str) -> Self:
+        """The same model, asked within this conversation, whose name no other has."""
+        ...
+
+
+@runtime_checkable
 class TellsAttempts(Protocol):
     """A model that may need several requests for one reply, and tells of each."""
 

@@ -14,6 +14,7 @@ from engine.providers.endpoint import Endpoint, Wire, checked_headers, checked_k
 from engine.providers.limiter import Limiter
 from engine.providers.model import JsonSchema, Message, OnAttempt, OnText, Reply
 from engine.providers.protocols.anthropic import AnthropicDialect
+from engine.providers.protocols.application import ApplicationDialect
 from engine.providers.protocols.base import ChatRequest, Dialect, PromptCache
 from engine.providers.protocols.openai import OpenAIDialect
 from engine.providers.redaction import Redactor
@@ -38,18 +39,27 @@ def real_model(
 ) -> RealModel:
     """Open a model. Nothing is imported, connected or sent before its first call."""
     label = label or endpoint.model
-    dialect: Dialect = AnthropicDialect() if endpoint.wire is Wire.ANTHROPIC else OpenAIDialect()
     if endpoint.unencrypted:
         on_note(f"{label} is reached over http: key and messages can be read on the way")
     sender = Sender(
         label,
         endpoint.base_url,
-        dialect,
+        _dialect(endpoint),
         accounts,
         on_note,
         gives_away=endpoint.host in _GIVE_AWAY,
+        sends_once=endpoint.wire is Wire.SESSION,
+        adapts=endpoint.application is None,
+        look_at="url and headers" if endpoint.application is not None else None,
     )
     return RealModel(endpoint, sender, cache)
+
+
+def _dialect(endpoint: Endpoint) -> Dialect:
+    application = endpoint.application
+    if application is not None:
+        return ApplicationDialect(application.reply, application.stream, application.keeps_session)
+    return AnthropicDialect() if endpoint.wire is Wire.ANTHROPIC else OpenAIDialect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,7 @@ class RealModel:
     sender: Sender = field(repr=False)
     cache: PromptCache | None = None
     on_attempt: OnAttempt | None = field(default=None, repr=False)
+    session: str = ""
 
     @property
     def label(self) -> str:
@@ -76,6 +87,10 @@ class RealModel:
     def caching(self, cache: PromptCache | None) -> Self:
         """The same model, asked in a role in which this part of its requests comes again."""
         return replace(self, cache=cache)
+
+    def in_session(self, session: str) -> Self:
+        """As `TakesSession`."""
+        return replace(self, session=session)
 
     async def reply(
         self,
@@ -121,6 +136,7 @@ class RealModel:
             first_party=urlsplit(endpoint.base_url).hostname in _FIRST_PARTIES,
             meant=ExpectedModel(endpoint.model, endpoint.served_as, only=endpoint.only_this),
             extra_body=extra_body,
+            session=self.session,
         )
 
     def held(self) -> Held | None:

@@ -90,6 +90,13 @@ class Sender:
     waits: Waits = field(default_factory=Waits)
     gives_away: bool = False
     """Whether it has models for nothing, and says so as a cost of 0."""
+    sends_once: bool = False
+    """Whether a request that may have been heard is never sent again."""
+    adapts: bool = True
+    """Whether what a refusal says that is not taken is left out of later requests."""
+    look_at: str | None = None
+    """What of its configuration may be to blame where every call fails; None for a model's usual
+    keys."""
 
     @property
     def host_port(self) -> HostPort:
@@ -352,6 +359,8 @@ class _Call:
         """Whether something can be asked differently instead."""
         if failure.cause is Cause.LIMIT:
             return self._shorten(failure)
+        if not self.sender.adapts:
+            return False
         dialect, ask = self.sender.dialect, self.ask
         learned = lesson(
             failure,
@@ -436,6 +445,9 @@ class _Call:
         match step:
             case GiveUp():
                 raise ModelError(self._given_up(step), retryable=step.retryable)
+            case Retry() if self.sender.sends_once and not _unheard(failure, kind):
+                words = f"{self.redact(describe(failure))} (not sent again: it may have been heard)"
+                raise ModelError(f"{self.sender.label}: {words}", retryable=True)
             case Retry() if kind is FailureKind.UNREACHABLE and reachability.trouble(host_port):
                 retries.uncount()
             case Retry():
@@ -462,7 +474,8 @@ class _Call:
     def _given_up(self, step: GiveUp) -> str:
         words = self.redact(step.message)
         if step.parks:
-            words += f" (parked; check {step.look_at} of {self.sender.label})"
+            look_at = self.sender.look_at or step.look_at
+            words += f" (parked; check {look_at} of {self.sender.label})"
             self.account.parked[self.ask.model] = words
         return f"{self.sender.label}: {words}"
 
@@ -495,6 +508,15 @@ _ANSWERS = {
 def _told(failure: Failure, request_id: str | None) -> str:
     """With what the server's owners need to find it."""
     return describe(failure) + (f"; request {request_id}" if request_id else "")
+
+
+def _unheard(failure: Failure, kind: FailureKind) -> bool:
+    """Whether a request did certainly not reach what is behind the address: a rate limit turned it
+    away, or there was no way to it. What a proxy says of that is not believed: it may have passed
+    the request on."""
+    if kind is FailureKind.RATE_LIMITED:
+        return failure.cause is Cause.STATUS
+    return kind is FailureKind.UNREACHABLE and failure.cause is not Fault.PROXY
 
 
 def _signal(result: CallResult) -> Signal:

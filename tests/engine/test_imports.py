@@ -28,7 +28,7 @@ LAYERS = [
     ["store", "providers", "prompts", "config"],
     ["jury"],
     ["checks", "lint", "progress", "statistics"],
-    ["facts", "branches", "files", "similarity", "user_audit"],
+    ["facts", "branches", "files", "json_template", "similarity", "user_audit"],
     ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""

@@ -1,48 +1,69 @@
-"""The whole server that the manual shows is one that can be measured."""
+"""The servers that the manual shows whole are ones that can be measured."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import pytest
-
 from docs.manual.pages import DOCS
 from tests.engine.commands import crosswind
-from tests.engine.small_workspace import CONFIG, small_workspace
+from tests.engine.small_workspace import CONFIG, Place, small_workspace
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    text = (DOCS / "providers" / "own.md").read_text("utf-8")
-    [source] = re.findall(
-        r'^```python title="server.py"\n(.*?)^```', text, re.DOTALL | re.MULTILINE
-    )
+@contextmanager
+def shown_server(page: str, title: str, name: str) -> Iterator[str]:
+    """Where it is reached."""
+    text = (DOCS / "providers" / page).read_text("utf-8")
+    [source] = re.findall(rf'^```python title="{title}"\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     named: dict[str, Any] = {"__name__": "server"}
     exec(source, named)
-    shown: type[BaseHTTPRequestHandler] = named["Chat"]
+    shown: type[BaseHTTPRequestHandler] = named[name]
     quiet = type("Quiet", (shown,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), quiet) as server:
-        serving = Thread(target=server.serve_forever)
+        serving = Thread(target=server.serve_forever, args=(0.02,))
         serving.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         serving.join()
 
 
-def test_it_is_played_with_and_judged(address: str, tmp_path: Path) -> None:
-    place = small_workspace(tmp_path)
+def play(root: Path, *targets: str) -> Place:
+    place = small_workspace(root)
     roles = CONFIG.partition("targets:")[0].replace(
         "scenarios_per_metric: 2", "scenarios_per_metric: 1"
     )
-    target = "id: my-app, model: my-app, source: mine, price: {input: 0, output: 0}"
-    place.config.write_text(f"{roles}targets: [{{{target}, base_url: '{address}'}}]")
+    place.config.write_text(f"{roles}targets: [{', '.join(targets)}]")
     code, out, err = crosswind(place.root, "run", "--headless", "--yes")
     assert code == 0, err
     assert re.search(r"my-app .* (\d+)/\1 ", out)
+    return place
+
+
+def test_the_one_of_a_chat_protocol_is_played_with_and_judged(tmp_path: Path) -> None:
+    with shown_server("own.md", "server.py", "Chat") as address:
+        target = "id: my-app, model: my-app, source: mine, price: {input: 0, output: 0}"
+        place = play(tmp_path, f"{{{target}, base_url: '{address}/v1'}}")
     shown = crosswind(place.root, "show", "m01_s001_v01__my-app").out
     assert "You said: " in shown
+
+
+def test_the_application_is_played_with_whole_streamed_and_in_a_session(tmp_path: Path) -> None:
+    with shown_server("application.md", "application.py", "Application") as address:
+        rest = f"source: http, system_prompt: '', url: '{address}"
+        all_said = "request: {messages: $messages}"
+        session = "request: {session: $session, text: $message}, session: per conversation"
+        place = play(
+            tmp_path,
+            f"{{id: my-app, {rest}/chat', {all_said}, reply: answer.text}}",
+            f"{{id: streams, {rest}/stream', {all_said}, stream: delta}}",
+            f"{{id: remembers, {rest}/session', {session}, reply: answer.text}}",
+        )
+    for target in ("my-app", "streams", "remembers"):
+        shown = crosswind(place.root, "show", f"m01_s001_v01__{target}").out
+        assert "After 1 messages, you said: " in shown
+        assert "After 3 messages, you said: " in shown

@@ -64,6 +64,7 @@ class ConnectionPool:
         """Since when each waits, the longest first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._reuses = address.kept
         self._connecting = 0
         _POOLS.add(self)
         self._url = address.url
@@ -188,7 +189,7 @@ class ConnectionPool:
         return None
 
     def _keep(self, connection: HttpConnection) -> None:
-        if self._closed:
+        if self._closed or not self._reuses:
             connection.abort()
             return
         loop = asyncio.get_running_loop()

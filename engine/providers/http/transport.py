@@ -88,6 +88,9 @@ class Address:
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
+    kept: bool = True
+    """Whether a connection is used again; else each request has one of its own, and is sent over
+    no other."""
 
 
 @dataclass(frozen=True, slots=True)

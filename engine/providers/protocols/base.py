@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from engine.providers.attempts import Failure
 from engine.providers.capabilities import FOLDED_SYSTEM, Learned, Step, form_in_words, in_words
@@ -43,6 +43,8 @@ class ChatRequest:
     """Whose replies are taken for the model's; None where only its name on the wire is known."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """What a person wants in the body beside what is said here."""
+    session: str = ""
+    """What the conversation is called, where the other side has to know."""
 
     @property
     def means(self) -> ExpectedModel:
@@ -100,6 +102,26 @@ class ReplyParser(Protocol):
 
         Raises `BrokenStreamError` and `InStreamError`.
         """
+        ...
+
+
+@runtime_checkable
+class AnyAnswerParser(ReplyParser, Protocol):
+    """One that takes what the chat protocols do not have: a reply in one document, and a stream
+    whose end is the end of the answer."""
+
+    @property
+    def takes_document(self) -> bool: ...
+
+    @property
+    def streams(self) -> bool: ...
+
+    def feed_document(self, data: str) -> str:
+        """The words of a reply that came whole. Raises `InStreamError`."""
+        ...
+
+    def close(self) -> None:
+        """The answer came to its end, and nothing is missing of what was announced."""
         ...
 
 

@@ -1,0 +1,104 @@
+"""JSON with places to be filled in, and dotted paths into JSON: nothing in either can run. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Placeholder(StrEnum):
+    """What a request can hold, written `$name`."""
+
+    MESSAGES = "messages"
+    """A list, each with `role` and `content`; stands alone, never within a text."""
+    MESSAGE = "message"
+    """What the user said last."""
+    SYSTEM = "system"
+    SESSION = "session"
+    MODEL = "model"
+
+
+PLACEHOLDER: Final = re.compile(r"\$([A-Za-z_]+)")
+LONGEST_PATH: Final = 200
+_STEP: Final = re.compile(r"[^\s.]+")
+
+Place = tuple[str | int, ...]
+
+
+def placeholders(template: object) -> frozenset[str]:
+    """The names of all that stand in it."""
+    return frozenset(name for _, text in _texts(template, ()) for name in PLACEHOLDER.findall(text))
+
+
+def misplaced(template: object) -> Iterator[tuple[Place, str, bool]]:
+    """Placeholders that nobody fills in: where, their names, and whether the name is known and
+    stands within a text where only a whole value can be put."""
+    for place, text in _texts(template, ()):
+        for name in PLACEHOLDER.findall(text):
+            if name not in set(Placeholder):
+                yield place, name, False
+            elif name == Placeholder.MESSAGES and text.strip() != f"${name}":
+                yield place, name, True
+
+
+def _texts(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    match value:
+        case str():
+            yield place, value
+        case Mapping():
+            for key, inner in value.items():
+                yield from _texts(inner, (*place, key))
+        case list() | tuple():
+            for number, inner in enumerate(value):
+                yield from _texts(inner, (*place, number))
+        case _:
+            pass
+
+
+def filled(template: object, values: Mapping[str, Any]) -> Any:
+    """The same value with every placeholder replaced, once: what is put in is not looked through.
+    Keys stay as they are."""
+    match template:
+        case str():
+            alone = PLACEHOLDER.fullmatch(template.strip())
+            if alone is not None and alone[1] in values:
+                return values[alone[1]]
+            return PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
+        case Mapping():
+            return {key: filled(inner, values) for key, inner in template.items()}
+        case list() | tuple():
+            return [filled(inner, values) for inner in template]
+        case _:
+            return template
+
+
+def path_fault(path: str) -> str | None:
+    """Why this cannot be a path into JSON; None where it can."""
+    if len(path) > LONGEST_PATH:
+        return f"it is longer than {LONGEST_PATH} characters"
+    steps = path.split(".")
+    if not all(_STEP.fullmatch(step) for step in steps):
+        return "a step of it is empty or has a space in it"
+    return None
+
+
+def at_path(document: object, path: str) -> object:
+    """What stands there: names of keys, and numbers of members of lists, from 0 on. None where
+    nothing does."""
+    for step in path.split("."):
+        match document:
+            case Mapping() if step in document:
+                document = document[step]
+            case list() if step.isascii() and step.isdigit() and len(step) < _DIGITS:
+                number = int(step)
+                if number >= len(document):
+                    return None
+                document = document[number]
+            case _:
+                return None
+    return document
+
+
+_DIGITS: Final = 7

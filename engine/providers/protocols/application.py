@@ -1,0 +1,156 @@
+"""Any application that takes JSON: a request by a template, a reply at a path. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.json_template import Placeholder, at_path, filled, placeholders
+from engine.providers.attempts import Cause, Failure, failure_in
+from engine.providers.capabilities import Step
+from engine.providers.model import Finish, Speaks
+from engine.providers.protocols.base import (
+    BREAK,
+    ChatRequest,
+    InStreamError,
+    MessageGroup,
+    parsed,
+    turns,
+)
+from engine.providers.protocols.openai import OpenAIReplyParser
+
+_MOST_KEYS: Final = 8
+"""Of an answer, named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationDialect:
+    """How one application is asked and heard. The template of its requests comes as their
+    `extra_body`, each of whose keys is filled in."""
+
+    reply: str | None
+    """Where the text stands in an answer that comes whole."""
+    stream: str | None
+    """Where a piece of it stands in each event; None where no stream is expected."""
+    keeps_session: bool = False
+    """Whether it remembers what was said, and so is told each message once."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (Step.PROMPT,)
+
+    def headers(self, ask: ChatRequest) -> Mapping[str, str]:
+        del ask
+        return {}
+
+    def body(self, ask: ChatRequest) -> dict[str, Any]:
+        names = placeholders(ask.extra_body)
+        groups = turns(ask)
+        system = BREAK.join(group.text for group in groups if group.role is Speaks.SYSTEM)
+        said = [group for group in groups if group.role is not Speaks.SYSTEM]
+        is_first = len(said) == 1
+        if self.keeps_session:
+            said = said[-1:]
+        # said once: a template that has a place of its own for it does not want it in the list
+        if system and Placeholder.SYSTEM not in names and (is_first or not self.keeps_session):
+            said.insert(0, MessageGroup(Speaks.SYSTEM, (system,)))
+        body: dict[str, Any] = filled(
+            ask.extra_body,
+            {
+                Placeholder.MESSAGES: [{"role": one.role, "content": one.text} for one in said],
+                Placeholder.MESSAGE: said[-1].text if said else "",
+                Placeholder.SYSTEM: system,
+                Placeholder.SESSION: ask.session,
+                Placeholder.MODEL: ask.model,
+            },
+        )
+        return body
+
+    def sent(self, body: Mapping[str, Any]) -> frozenset[str]:
+        # nothing of what a person wrote is left out because of a refusal
+        del body
+        return frozenset()
+
+    def parser(self) -> ApplicationReplyParser:
+        return ApplicationReplyParser(self.reply, self.stream)
+
+
+class ApplicationReplyParser(OpenAIReplyParser):
+    """One answer: a document, or a stream of events. Tokens and the model's name are taken where
+    they stand as OpenAI's protocol has them."""
+
+    __slots__ = ("_reply", "_spoke", "_stream")
+
+    def __init__(self, reply: str | None, stream: str | None) -> None:
+        super().__init__()
+        self._reply = reply
+        self._stream = stream
+        self._spoke = False
+
+    @property
+    def takes_document(self) -> bool:
+        return self._reply is not None
+
+    @property
+    def streams(self) -> bool:
+        return self._stream is not None
+
+    def close(self) -> None:
+        # an application need not say that it is done: the end of its answer says it
+        if self._spoke:
+            self.finish = self.finish or Finish.STOP
+
+    def feed(self, data: str) -> str | None:
+        if data == "[DONE]":
+            self.ended = True
+            self.close()
+            return None
+        event = parsed(data)
+        self._look_at(event)
+        text = at_path(event, self._stream or "")
+        if not isinstance(text, str):
+            return None
+        self._spoke = True
+        return text
+
+    def feed_document(self, data: str) -> str:
+        """The reply in a whole answer. Raises `InStreamError` for one that has none."""
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError):
+            raise InStreamError(Failure(Cause.NO_STREAM, _no_json(data))) from None
+        text = at_path(document, self._reply or "")
+        if isinstance(document, dict):
+            # beside a reply, whatever else is said of errors is the application's own affair
+            self._look_at(document, refuse=not isinstance(text, str))
+        if not isinstance(text, str):
+            words = f"no text at `{self._reply}`; {_keys_of(document)}"
+            raise InStreamError(Failure(Cause.NO_STREAM, words))
+        self._spoke = True
+        self.close()
+        return text
+
+    def _look_at(self, event: dict[str, Any], *, refuse: bool = True) -> None:
+        if refuse and event.get("error"):
+            raise InStreamError(failure_in(event, Cause.IN_STREAM))
+        self.named.add(event.get("model"))
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self._count(usage)
+
+
+def _no_json(data: str) -> str:
+    if not data.strip():
+        return "nothing in place of JSON"
+    kind = "a web page" if data.lstrip()[:1] == "<" else "text"
+    return f"{kind} in place of JSON"
+
+
+def _keys_of(document: object) -> str:
+    if not isinstance(document, dict):
+        return "the answer is a list" if isinstance(document, list) else "the answer is one value"
+    names = [f"`{str(name)[:40]}`" for name in list(document)[:_MOST_KEYS]]
+    more = ", …" if len(document) > _MOST_KEYS else ""
+    return f"the answer has {', '.join(names) or 'no keys'}{more}"

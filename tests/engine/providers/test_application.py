@@ -1,0 +1,210 @@
+"""Any application over HTTP: what it is sent, what of its answer is the reply, and what is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.providers.accounts import Accounts
+from engine.providers.endpoint import Application, ExtraBody, application_endpoint
+from engine.providers.model import Message, Speaks
+from engine.providers.real import real_model
+from engine.providers.retry import RetryPolicy
+from tests.engine.providers.applications import (
+    AppAnswer,
+    RunningApp,
+    events,
+    json_answer,
+    running_app,
+)
+from tests.engine.providers.conftest import Call, FakeTime, call
+
+SYSTEM, HELLO = Message(Speaks.SYSTEM, "Be kind."), Message(Speaks.USER, "Hello")
+LONGER = (SYSTEM, HELLO, Message(Speaks.ASSISTANT, "Hi"), Message(Speaks.USER, "And now?"))
+ALL = {"messages": "$messages"}
+LAST = {"id": "$session", "text": "$message"}
+
+
+def ask(
+    app: RunningApp,
+    request: dict[str, Any] = ALL,
+    *,
+    reply: str | None = "text",
+    stream: str | None = None,
+    keeps_session: bool = False,
+    said: tuple[Message, ...] = (SYSTEM, HELLO),
+) -> Call:
+    async def run() -> Call:
+        policy = RetryPolicy(tries=3, empties=0, refused_s=100, unreachable_s=1)
+        accounts = Accounts(clock=FakeTime().as_clock(), retry_policy=policy)
+        spec = application_endpoint(
+            model="shop",
+            url=app.url,
+            headers=lambda: {"X-Token": "sk-secret-token-123"},
+            request=lambda: ExtraBody(request),
+            application=Application(reply, stream, keeps_session),
+        )
+        model = real_model(spec, accounts, label="http:shop").in_session("s1")
+        try:
+            return await call(model, *said)
+        finally:
+            await accounts.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("request_", "keeps_session", "said", "sent"),
+    [
+        (
+            ALL,
+            False,
+            LONGER,
+            {
+                "messages": [
+                    {"role": "system", "content": "Be kind."},
+                    {"role": "user", "content": "Hello"},
+                    {"role": "assistant", "content": "Hi"},
+                    {"role": "user", "content": "And now?"},
+                ]
+            },
+        ),
+        (
+            {"system": "$system", "list": "$messages", "n": 3, "who": "[$model] $message"},
+            False,
+            (SYSTEM, HELLO),
+            {
+                "system": "Be kind.",
+                "list": [{"role": "user", "content": "Hello"}],
+                "n": 3,
+                "who": "[shop] Hello",
+            },
+        ),
+        (LAST, True, LONGER, {"id": "s1", "text": "And now?"}),
+        (ALL, True, LONGER, {"messages": [{"role": "user", "content": "And now?"}]}),
+        (
+            {"m": ["$message", "$message"]},
+            False,
+            (Message(Speaks.USER, "a $session"),),
+            {"m": ["a $session"] * 2},
+        ),
+    ],
+)
+def test_a_template_is_filled_in_and_nothing_that_was_said_is_taken_for_one(
+    request_: dict[str, Any],
+    keeps_session: bool,
+    said: tuple[Message, ...],
+    sent: dict[str, Any],
+) -> None:
+    with running_app(lambda _body: json_answer({"text": "Yes."})) as app:
+        done = ask(app, request_, keeps_session=keeps_session, said=said)
+    assert done.reply is not None, done.error
+    assert (done.reply.text, done.heard) == ("Yes.", ["Yes."])
+    assert app.bodies == [sent]
+    assert "Authorization" not in app.headers[0]
+    assert app.headers[0]["X-Token"] == "sk-secret-token-123"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply", "stream", "text"),
+    [
+        (json_answer({"a": [{"b": "Yes."}]}), "a.0.b", None, "Yes."),
+        (json_answer({"text": "Made."}, status=201), "text", None, "Made."),
+        (json_answer(["x", "Yes."]), "1", None, "Yes."),
+        (json_answer({"text": "Yes.", "error": "a word"}), "text", None, "Yes."),
+        (AppAnswer('\ufeff{"text": "Yes."}', "text/plain"), "text", None, "Yes."),
+        (events({"d": "Ye"}, {"ping": 1}, {"d": "s."}), None, "d", "Yes."),
+        (events({"d": "Yes."}, "[DONE]", {"d": "no"}), None, "d", "Yes."),
+        (json_answer({"text": "Whole."}), "text", "d", "Whole."),
+    ],
+)
+def test_the_reply_is_what_stands_at_its_path(
+    answer: AppAnswer, reply: str | None, stream: str | None, text: str
+) -> None:
+    with running_app(lambda _body: answer) as app:
+        done = ask(app, reply=reply, stream=stream)
+    assert done.reply is not None, done.error
+    assert done.reply.text == text
+    assert done.reply.usage.cost_usd is None
+
+
+def test_what_it_says_that_it_used_is_counted() -> None:
+    used = {"text": "Yes.", "usage": {"prompt_tokens": 12, "completion_tokens": 3}}
+    with running_app(lambda _body: json_answer(used)) as app:
+        done = ask(app)
+    assert done.reply is not None
+    assert (done.reply.usage.input_tokens, done.reply.usage.output_tokens) == (12, 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stream", "words"),
+    [
+        (AppAnswer("<html>Sign in</html>", "text/html"), None, "a web page in place of JSON"),
+        (AppAnswer(""), None, "nothing in place of JSON"),
+        (AppAnswer("Yes."), None, "text in place of JSON"),
+        (json_answer({"answer": 3, "id": 1}), None, "no text at `text`; the answer has `answer`"),
+        (json_answer({"text": 3}), None, "no text at `text`"),
+        (json_answer([]), None, "the answer is a list"),
+        (json_answer({"error": {"message": "no docs"}}), None, "no docs"),
+        (json_answer({"text": " "}), None, "answered with nothing"),
+        (json_answer({"m": "why"}, status=500), None, "500: the server failed"),
+        (AppAnswer('{"text": "Ye', missing=5), None, "the connection broke"),
+        (AppAnswer("[" * 100_000), None, "text in place of JSON"),
+        (AppAnswer('{"text": "' + "x" * (5 << 20) + '"}'), None, "too large"),
+        (events({"x": "Yes."}), "d", "broke off"),
+        (events("Yes."), "d", "not JSON"),
+        (AppAnswer('data: {"d": "Ye"}\n\n', "text/event-stream", missing=9), "d", "broke"),
+        (events({"d": "Ye"}, {"error": "gone"}), "d", "gone"),
+    ],
+)
+def test_what_is_no_reply_fails_with_what_came_and_is_retryable(
+    answer: AppAnswer, stream: str | None, words: str
+) -> None:
+    with running_app(lambda _body: answer) as app:
+        done = ask(app, reply=None if stream else "text", stream=stream)
+    assert words in str(done.error)
+    assert "sk-secret" not in str(done.error)
+    oversized = "too large" in words
+    assert getattr(done.error, "retryable", None) is not oversized
+    if stream:
+        assert done.heard[-1:] in ([], [None])
+
+
+def test_a_rate_limit_is_waited_out_and_a_wrong_token_parks_it_with_the_keys_to_look_at() -> None:
+    answers = [
+        json_answer({}, status=429, headers={"Retry-After": "7"}),
+        json_answer({"text": "Yes."}),
+    ]
+    with running_app(lambda _body: answers.pop(0)) as app:
+        assert ask(app, LAST, keeps_session=True).outcomes == ["rate_limited", "answer"]
+    with running_app(lambda _body: json_answer({}, status=401)) as app:
+        assert "parked; check url and headers of http:shop" in str(ask(app).error)
+
+
+def drops(_body: dict[str, Any]) -> AppAnswer:
+    raise ConnectionAbortedError
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    "answering",
+    [
+        lambda _body: json_answer({}, status=500),
+        lambda _body: json_answer({}, status=503),
+        lambda _body: json_answer({}, status=400),
+        lambda _body: json_answer({"text": ""}),
+        lambda _body: json_answer({"other": 1}),
+        drops,
+    ],
+)
+def test_what_keeps_a_session_is_never_sent_a_message_twice(
+    answering: Callable[[dict[str, Any]], AppAnswer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_app(answering) as app:
+        done = ask(app, LAST, keeps_session=True)
+    assert done.error is not None
+    assert len(app.bodies) == 1
+    capfd.readouterr()  # what the library of the server says of its fault
