@@ -77,13 +77,27 @@ _TEST: Final = re.compile(
     r"|red team(?:ing)?|user model|as (?:instructed|per my instructions)"
     r"|(?:i was|i've been|i have been) (?:told|instructed) to (?:play|pretend|act))\b"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleRule:
+    expression: re.Pattern[str]
+    hints: tuple[str, ...]
+    """Words of which all that it finds has one: most messages have none of them, and then need not
+    be gone through letter by letter."""
+    what: str
+
+    def may_find(self, text: str) -> bool:
+        return any(hint in text for hint in self.hints)
+
+
 _ROLE: Final = (
-    (
+    _RoleRule(
         _ASSISTANT,
         (" ai", "language model", "assist", "help you", "that request"),
         "speaks as an assistant",
     ),
-    (
+    _RoleRule(
         _TEST,
         (
             *("benchmark", "test ", "play", "simulation", "evaluation", "landmark", "persona"),
@@ -92,15 +106,17 @@ _ROLE: Final = (
         "names the test",
     ),
 )
-"""Each expression with words of which all that it finds has one: most messages have none of them,
-and then need not be gone through letter by letter."""
 _UNBROKEN: Final = 12
 """Characters from which one word is a message: some scripts set no blanks."""
 _SPARE: Final = 3
 """Words by which messages may differ in length although they are the same, beyond the share."""
-_MARKS: Final = str.maketrans(
-    {"’": "'", **dict.fromkeys(punctuation.replace("'", "") + "“”„‘…–—¿¡。，！？", " ")}
-)
+_OTHER_WORDS: Final = 3 * (1 - ALIKE) / (1 + ALIKE)
+"""Share of the words of two messages that only one of them has, at most, where they are alike."""
+_MARKS: Final = {
+    "’": "'",
+    **dict.fromkeys(punctuation.replace("'", "") + "“”„‘…–—¿¡。，！？", " "),
+}
+_TABLE: Final = str.maketrans(_MARKS)
 
 
 class UserAudit:
@@ -110,9 +126,10 @@ class UserAudit:
         told = " ".join(
             (scenario.persona, scenario.user_goal, *(one.instruction for one in scenario.landmarks))
         )
-        self._allowed = _words(told)
-        hidden = _sequences(_words(scenario.latent_adversarial_goal).split(), LEAKED_WORDS)
-        known = _sequences(self._allowed.split(), LEAKED_WORDS)
+        allowed = _words(told)
+        self._allowed = " ".join(allowed)
+        hidden = _sequences(_words(scenario.latent_adversarial_goal), LEAKED_WORDS)
+        known = _sequences(allowed, LEAKED_WORDS)
         self._hidden = sorted(" ".join(one) for one in hidden - known)
         self._turns = [mark.turn for mark in scenario.landmarks]
 
@@ -128,9 +145,8 @@ class UserAudit:
         `messages` are the user's, as (turn, text), oldest first; `turns` is how many the
         conversation may have, so that a landmark beyond them is not waited for.
         """
-        said = [(turn, _words(text[:LONGEST])) for turn, text in messages]
-        found = [fault for turn, text in said for fault in self._role(turn, text)]
-        found += _repeated(said)
+        said = [_Said(turn, text) for turn, text in messages]
+        found = [*self._roles(said), *_repeated(said)]
         last = max((turn for turn in self._turns if turn <= turns), default=0)
         reached = max((turn for turn, _ in messages), default=0)
         if stop_reason is StopReason.USER_ENDED and reached < last:
@@ -138,26 +154,37 @@ class UserAudit:
             found.append(UserFault(FaultKind.ENDED_EARLY, reached, detail))
         return tuple(sorted(found, key=lambda one: one.turn))
 
-    def _role(self, turn: int, words: str) -> Iterator[UserFault]:
-        for expression, hints, what in _ROLE:
-            if not any(hint in words for hint in hints):
-                continue
-            matches = (found[0] for found in expression.finditer(words))
-            first = next((one for one in matches if one not in self._allowed), None)
-            if first is not None:
-                yield UserFault(FaultKind.ROLE_BROKEN, turn, f"{what}: “{first}”")
-        leaked = next((one for one in self._hidden if one in words), None)
-        if leaked is not None:
-            detail = f"says the hidden goal aloud: “{leaked}”"
-            yield UserFault(FaultKind.ROLE_BROKEN, turn, detail)
+    def _roles(self, said: Sequence[_Said]) -> Iterator[UserFault]:
+        # nearly always there is nothing: to ask all messages at once costs less than each
+        everything = "\n".join(one.text for one in said)
+        rules = [rule for rule in _ROLE if rule.may_find(everything)]
+        leaked = [words for words in self._hidden if words in everything]
+        for one in said if rules or leaked else ():
+            for rule in rules:
+                yield from self._found(rule, one)
+            hidden = next((words for words in leaked if words in one.text), None)
+            if hidden is not None:
+                detail = f"says the hidden goal aloud: “{hidden}”"
+                yield UserFault(FaultKind.ROLE_BROKEN, one.turn, detail)
+
+    def _found(self, rule: _RoleRule, said: _Said) -> Iterator[UserFault]:
+        """The first words that the scenario itself does not say."""
+        if not rule.may_find(said.text):
+            return
+        matches = (found[0] for found in rule.expression.finditer(said.text))
+        first = next((words for words in matches if words not in self._allowed), None)
+        if first is not None:
+            yield UserFault(FaultKind.ROLE_BROKEN, said.turn, f"{rule.what}: “{first}”")
 
 
 class _Said:
     """The words of one message. What is made of them is made once, and only where another message
     is about as long: to make it for each pair would be nearly all of the time."""
 
-    def __init__(self, words: list[str]) -> None:
-        self.words = words
+    def __init__(self, turn: int, text: str) -> None:
+        self.turn = turn
+        self.words = _words(text[:LONGEST])
+        self.text = " ".join(self.words)
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -168,37 +195,45 @@ class _Said:
         return _sequences(self.words, 3)
 
 
-def _repeated(messages: Sequence[tuple[int, str]]) -> Iterator[UserFault]:
-    earlier: list[tuple[int, _Said]] = []
-    for turn, text in messages:
-        words = text.split(" ")
-        if len(words) < FEWEST_WORDS and not (len(words) == 1 and len(text) >= _UNBROKEN):
+def _repeated(messages: Sequence[_Said]) -> Iterator[UserFault]:
+    earlier: list[_Said] = []
+    for said in messages:
+        count = len(said.words)
+        if count < FEWEST_WORDS and not (count == 1 and len(said.text) >= _UNBROKEN):
             continue
-        said = _Said(words)
-        before = next((at for at, other in earlier if _alike(said, other)), None)
-        if before is not None:
-            detail = f"says again what was said in turn {before}"
-            yield UserFault(FaultKind.REPEATED, turn, detail)
-        earlier.append((turn, said))
+        # the index of two sets is never above the ratio of their sizes, give or take words said
+        # twice
+        fewest, most = count * ALIKE - _SPARE, (count + _SPARE) / ALIKE
+        alike = (one for one in earlier if fewest <= len(one.words) <= most and _alike(one, said))
+        if (before := next(alike, None)) is not None:
+            detail = f"says again what was said in turn {before.turn}"
+            yield UserFault(FaultKind.REPEATED, said.turn, detail)
+        earlier.append(said)
 
 
 def _alike(left: _Said, right: _Said) -> bool:
-    if left.words == right.words:
+    """Of two that are about as long."""
+    if left.text == right.text:
         return True
     few, many = sorted((len(left.words), len(right.words)))
-    # the index of two sets is never above the ratio of their sizes, give or take words said twice
-    if few < FEWEST_WORDS or few < many * ALIKE - _SPARE:
+    if few < FEWEST_WORDS:
         return False
     # a word that only one of them has stands in a three that only this one has, which has three
-    if len(left.vocabulary ^ right.vocabulary) > 3 * (1 - ALIKE) * (few + many):
+    if len(left.vocabulary ^ right.vocabulary) > _OTHER_WORDS * (few + many):
         return False
     one, other = left.threes, right.threes
     return len(one & other) >= ALIKE * len(one | other)
 
 
-def _words(text: str) -> str:
-    """In lower case with single blanks, without marks but for one kind of apostrophe."""
-    return " ".join(text.lower().translate(_MARKS).split())
+def _words(text: str) -> list[str]:
+    """In lower case, without marks but for one kind of apostrophe."""
+    text = text.lower()
+    if text.isascii():
+        return text.translate(_TABLE).split()
+    # of other text, a third of the time that the table takes
+    for mark, instead in _MARKS.items():
+        text = text.replace(mark, instead)
+    return text.split()
 
 
 def _sequences(words: Sequence[str], length: int) -> frozenset[tuple[str, ...]]:
