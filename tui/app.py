@@ -24,7 +24,7 @@ from engine.errors import CrosswindError, InputError
 from engine.link import EngineLink
 from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import key
-from tui.navigation import MAIN_SCREENS, Navigator, preload
+from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
 from tui.services.display import ControlCodeFilter
@@ -136,6 +136,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         attach: str | None = None,
         backend: Backend | None = None,
         started: int | None = None,
+        first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: Memory | None = None,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
@@ -144,7 +145,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
     ) -> None:
         """`attach` is the command that shows a run again that was left running. `backend` does what
         is done beside the app; `started` is the process id of the engine that was started for this
-        app before it opened. `describe` says what `watch` does not know yet, is asked when the
+        app before it opened. `first` is shown in place of a place, and leads nowhere but out.
+        `describe` says what `watch` does not know yet, is asked when the
         first frame is on the screen, and raises `CrosswindError`. `memory` keeps what a person
         chooses for the next time. `read_keys` gives all keys of a binding by its id where the user
         has some of their own; it may take a while and raises `InputError`. `slow` draws seldom, for
@@ -156,8 +158,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         workspace = watch.reader.path.parent
         self.preferences = Preferences(memory, workspace, partial(self.tell, bad=True))
         kept = self.preferences.choices
-        home = place or _known(kept.place) or HOME
-        self.navigator = Navigator(self, home, lambda: self.shell, self.look)
+        home = NO_PLACE if first is not None else place or _known(kept.place) or HOME
+        self.navigator = Navigator(self, home, lambda: self.shell, self.look, first)
         self.exporter = Exporter(self, watch, self.navigator, self.tell)
         self.engine = EngineControl(
             self, watch, self._ticker, backend or Backend(), self.tell, self.tick, started
@@ -301,7 +303,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         self._terminal_status.end()
-        self.preferences.keep_place(self.navigator.place, at_work=self.engine.at_work)
+        if self.navigator.place != NO_PLACE:
+            self.preferences.keep_place(self.navigator.place, at_work=self.engine.at_work)
 
     def on_resize(self) -> None:
         """A terminal may forget what stood on it, also where a size came and went so fast that
@@ -531,4 +534,6 @@ def _known(place: str | None) -> str | None:
 
 
 HOME: Final = "Live"
+NO_PLACE: Final = ""
+"""What is shown first where that is one screen alone."""
 _INERT: Final = ControlCodeFilter()

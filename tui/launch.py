@@ -30,7 +30,7 @@ from engine.store.reading import empty_reader, open_reader
 from engine.watch import BenchmarkInfo, Watch, named_only
 from tui.app import CrosswindApp
 from tui.format import money
-from tui.navigation import MAIN_SCREENS
+from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory, keys_file
 
@@ -39,6 +39,7 @@ from tui.services.preferences import Memory, ViewMemory, keys_file
 # never waits for it.
 
 if TYPE_CHECKING:
+    from engine.cli.person_sample import PersonSample
     from engine.cli.session import Session
     from engine.pipeline.report import Report
     from tui.orders import AppRun, Orders
@@ -110,6 +111,12 @@ def open_app(arguments: argparse.Namespace) -> int:
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
+    if arguments.command == "label":
+        # before the app is there, so that what is wrong is told on the terminal, and what the other
+        # screens tell is not seen
+        from engine.cli.labelling import opened_sample
+
+        return _look(arguments, face=face, first=OpenedScreen("label", (opened_sample(arguments),)))
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
     from tui.orders import prepare
@@ -129,7 +136,9 @@ def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
         return code or (run.exit_code() if over else DONE)
 
 
-def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
+def _look(
+    arguments: argparse.Namespace, *, face: DisplayOptions, first: OpenedScreen | None = None
+) -> int:
     """The app on what is stored, and on the engine at work where there is one. Whoever only looked
     has not failed, however the run stands."""
     workspace = handle_of(arguments).workspace
@@ -161,9 +170,9 @@ def _look(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
             return infos, watch.link or handle.link()
 
         place = _place(handle, at_work=at_work)
-        _show(workspace, session, watch, place=place, face=face, describe=describe)
+        _show(workspace, session, watch, place=place, face=face, first=first, describe=describe)
         watch.poll()
-        if watch.progress.run_state is not None:
+        if first is None and watch.progress.run_state is not None:
             _goodbye(handle, watch)
     return 0
 
@@ -186,6 +195,7 @@ def _show(
     *,
     place: str,
     face: DisplayOptions,
+    first: OpenedScreen | None = None,
     started: int | None = None,
     describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
 ) -> None:
@@ -196,6 +206,7 @@ def _show(
         place=place,
         backend=_backend(session, watch),
         started=started,
+        first=first,
         describe=describe,
         memory=Memory.of(os.environ),
         read_keys=_key_reader(),
@@ -254,7 +265,10 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def stale(benchmark: str) -> Mapping[int, str]:
         return orders().stale(benchmark)
 
-    return Backend(start, cost, make, report, describe, is_template, stale)
+    def label(benchmark: str) -> PersonSample:
+        return orders().label(benchmark)
+
+    return Backend(start, cost, make, report, describe, is_template, stale, label)
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tui.bindings import PaletteCommand
     from tui.services.engine_control import Leaving
     from tui.state.filters import FoundId
+    from tui.state.labelling import SampleSource
     from tui.state.related import TakeRef
 
 
@@ -79,6 +80,7 @@ SCREENS: Final = {
     "go to": "tui.screens.go_to:GoToScreen",
     "help": "tui.screens.help:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
+    "label": "tui.screens.label:LabelScreen",
     "play again": "tui.screens.rejudge:play_again",
     "quit": "tui.screens.quit:QuitScreen",
     "scenario": "tui.screens.scenario:ScenarioScreen",
@@ -89,6 +91,14 @@ SCREENS: Final = {
     "wall": "tui.screens.wall:WallScreen",
 }
 """What is opened over another screen, and the dialogs that ask before they open one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedScreen:
+    """One of `SCREENS`, and what it is made with beside the shell."""
+
+    name: str
+    given: tuple[object, ...]
 
 
 def load(where: str) -> Any:
@@ -121,10 +131,11 @@ class Navigator:
         home: str,
         shell: Callable[[], object],
         look: Callable[[], None],
+        first: OpenedScreen | None = None,
     ) -> None:
-        """`home` is the place that is shown first and that leads nowhere but out. `shell` gives
-        what each screen is made with, and is not called before the first is opened. `look` has
-        what is shown drawn, without waiting for the next tick."""
+        """`home` is the place that is shown first and that leads nowhere but out; with `first`,
+        that screen is. `shell` gives what each screen is made with, and is not called before the
+        first is opened. `look` has what is shown drawn, without waiting for the next tick."""
         self._app = app
         self._home = home
         self._shell = shell
@@ -133,6 +144,8 @@ class Navigator:
         """Places that lie behind the one that is shown, the last one last, each once."""
         for place in MAIN_SCREENS:
             app.add_mode(self._mode(place.name), partial(self._make, place.screen))
+        if first is not None:
+            app.add_mode(self._mode(home), partial(self._make, SCREENS[first.name], *first.given))
 
     @property
     def place(self) -> str:
@@ -234,6 +247,10 @@ class Navigator:
         """Those that a filter line holds, over what is shown."""
         self._open("verdicts", typed)
         self._look()
+
+    def open_label(self, sample: SampleSource) -> None:
+        """For a person to label it."""
+        self._open("label", sample)
 
     def open_wall(self) -> None:
         """The wall: as many conversations as there is room for, as they are spoken."""

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.analysis.overall import ALL
+from engine.cli.person_sample import PersonSample
 from engine.cli.pricing import checked, confirmed
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
+from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.provenance import stale_takes
 from engine.pipeline.report import Report, added_up, added_up_together
@@ -105,6 +107,11 @@ class Orders:
             found = stale_takes(definition, config, reader)
         whys = {take: each.take or each.verdicts[0] for take, each in found.items()}
         return {take: changed_words(why) or "" for take, why in whys.items()}
+
+    def label(self, benchmark: str) -> PersonSample:
+        """This person's sample, drawn where there is none."""
+        words = (None, SAMPLE_SIZE, SAMPLE_SEED)
+        return PersonSample.open(self.session, benchmark, *words, new=False)
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

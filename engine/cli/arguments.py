@@ -684,6 +684,8 @@ def _wants_app(arguments: argparse.Namespace) -> bool:
             asked = True
         case "watch":
             asked = True
+        case "label":
+            asked = not (arguments.write or arguments.read or arguments.json)
         case "demo":
             asked = not (arguments.headless or arguments.detach)
         case "run":

@@ -20,7 +20,8 @@ from engine.analysis.calibration import (
 )
 from engine.benchmark import base_id
 from engine.cli.console import out, out_json
-from engine.cli.labelling import answer_word, definition_of, shortened
+from engine.cli.labelling import answer_word, shortened
+from engine.cli.person_sample import definition_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import Definition
 from engine.display import plural

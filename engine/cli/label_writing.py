@@ -12,7 +12,7 @@ from typing import Final
 from engine.cli.engine_handle import RefusedError
 from engine.cli.pipelines import writing
 from engine.cli.session import Session
-from engine.errors import WorkspaceBusyError
+from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.label_requests import LABELS_AT_ONCE, LabelRequest
 from engine.pipeline.label_storing import mirror_labels, store_labels
@@ -24,15 +24,17 @@ PATIENCE_SECONDS: Final = 5.0
 STEP_SECONDS: Final = 0.05
 
 
-def write_labels(session: Session, request: LabelRequest) -> None:
-    """Returns when it is stored; its files are written at once, too. Raises `InputError`,
-    `RefusedError`, `StoreError` and `WorkspaceBusyError`."""
+def write_labels(session: Session, request: LabelRequest, *, with_files: bool = True) -> None:
+    """Returns when it is stored. An engine at work writes the files a moment later; without one
+    that is done here, `with_files`. Raises `InputError` for what
+    cannot be stored, and `RefusedError`, `StoreError` and `WorkspaceBusyError` where nothing can
+    be now."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         holder = session.holder()
         try:
             if holder is None:
-                _write_here(session, request)
+                _write_here(session, request, with_files=with_files)
                 return
             if holder.socket is not None and _write_by_engine(session, request):
                 return
@@ -49,14 +51,15 @@ def _busy(session: Session, holder: Holder) -> WorkspaceBusyError:
     return WorkspaceBusyError(f"{root} is held by {holder}, which takes no labels: try again later")
 
 
-def _write_here(session: Session, request: LabelRequest) -> None:
+def _write_here(session: Session, request: LabelRequest, *, with_files: bool) -> None:
     with writing(session) as pipeline:
-        asyncio.run(_store_and_mirror(pipeline, request))
+        asyncio.run(_store(pipeline, request, with_files=with_files))
 
 
-async def _store_and_mirror(pipeline: Pipeline, request: LabelRequest) -> None:
+async def _store(pipeline: Pipeline, request: LabelRequest, *, with_files: bool) -> None:
     await store_labels(pipeline, request)
-    await mirror_labels(pipeline, request.benchmark)
+    if with_files:
+        await mirror_labels(pipeline, request.benchmark)
 
 
 def _write_by_engine(session: Session, request: LabelRequest) -> bool:
@@ -68,6 +71,8 @@ def _write_by_engine(session: Session, request: LabelRequest) -> bool:
                 continue
             if link.board().state in {EngineState.STOPPED, EngineState.LOST}:
                 return False
+            if link.is_connected:
+                raise InputError(Problem(answer.text))
             raise RefusedError(answer.text)
     return True
 

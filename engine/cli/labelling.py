@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -13,8 +11,9 @@ from typing import Any, Final
 
 from engine.cli.console import out, out_json
 from engine.cli.label_writing import write_labels
+from engine.cli.person_sample import PersonSample, definition_of, person_named
 from engine.cli.session import Session, open_session
-from engine.config.benchmark_file import Definition, load_definition
+from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
@@ -24,18 +23,14 @@ from engine.pipeline.label_requests import (
     LabelAnswer,
     LabelRequest,
     NumberedLabel,
-    SampleDraw,
 )
 from engine.pipeline.label_storing import disputed_conversation
 from engine.pipeline.labels import (
-    MOST_LABELS,
     Labelling,
     Labels,
     blind_item,
-    check_person,
     judged_conversations,
     label_verdict,
-    labelling,
     labels_of,
 )
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
@@ -43,7 +38,6 @@ from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.tables import Verdict
 
-_LONGEST_NAME: Final = 80
 _WORDS: Final[Mapping[str, LabelAnswer]] = {
     **{answer.value: answer for answer in LabelAnswer},
     "p": LabelAnswer.PRESENT,
@@ -61,12 +55,8 @@ _WORDS: Final[Mapping[str, LabelAnswer]] = {
 
 
 def label(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    definition = definition_of(session, arguments.benchmark)
-    person = _person(arguments.by)
-    if not 1 <= arguments.sample <= MOST_LABELS:
-        raise InputError(Problem(f"--sample {arguments.sample}: expected 1 to {MOST_LABELS}"))
-    one = _sample(session, definition, arguments, person)
+    found = opened_sample(arguments)
+    session, definition, one = found.session, found.definition, found.labelling
     if arguments.read is not None:
         one = _take_in(session, definition, one, arguments.read)
     if arguments.write is not None:
@@ -80,43 +70,11 @@ def label(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def definition_of(session: Session, name: str) -> Definition:
-    session.workspace.require_benchmarks([name])
-    return load_definition(session.workspace.definition_path(name))
-
-
-def _person(by: str | None) -> str:
-    name = one_line(by if by is not None else getpass.getuser()).strip()
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise InputError(Problem(f"--by: expected a name of 1 to {_LONGEST_NAME} characters"))
-    return name
-
-
-def _account() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _sample(
-    session: Session, definition: Definition, arguments: argparse.Namespace, person: str
-) -> Labelling:
-    """The sample that this person is at; a new one where there is none, or another is asked for."""
-    account = _account()
-    with closing(open_reader(session.store_path)) as reader:
-        judged = judged_conversations(definition, session.config, reader)
-        check_person(reader.label_samples(definition.name), person, account)
-        found = labelling(reader, definition.name, person, judged)
-    if found is not None and not _is_other(found, arguments):
-        return found
-    draw = SampleDraw(arguments.sample, arguments.seed, person, account)
-    write_labels(session, LabelRequest(definition.name, draw=draw))
-    with closing(open_reader(session.store_path)) as reader:
-        drawn = labelling(reader, definition.name, person, judged)
-    assert drawn is not None  # noqa: S101  (it was stored above)
-    return drawn
-
-
-def _is_other(found: Labelling, arguments: argparse.Namespace) -> bool:
-    return bool(arguments.new) and found.is_done
+def opened_sample(arguments: argparse.Namespace) -> PersonSample:
+    """What the command asks for. Raises `CrosswindError`."""
+    session = open_session(arguments)
+    words = (arguments.benchmark, arguments.by, arguments.sample, arguments.seed)
+    return PersonSample.open(session, *words, new=arguments.new)
 
 
 def _write_sheet(path: Path, one: Labelling, reader: Reader, definition: Definition) -> None:
@@ -249,7 +207,9 @@ def adjudicate(arguments: argparse.Namespace) -> int:
         disputed_conversation(judged, reader, definition.name, arguments.id)
         if arguments.decide is None or not (arguments.reason or "").strip():
             raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-    decision = Decision(arguments.id, arguments.decide, arguments.reason, _person(arguments.by))
+    decision = Decision(
+        arguments.id, arguments.decide, arguments.reason, person_named(arguments.by)
+    )
     write_labels(session, LabelRequest(definition.name, decision=decision))
     out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {decision.by}")
     return DONE

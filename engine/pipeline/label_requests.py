@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+SAMPLE_SIZE: Final = 60
+SAMPLE_SEED: Final = "7"
 LABELS_AT_ONCE: Final = 40
 """Labels in one request that goes over a link, where the longest notes of so many have room."""
 

@@ -83,6 +83,8 @@ class WatchingScreen(Screen[None], inherit_bindings=False):
     VERTICAL_BREAKPOINTS = BREAKPOINTS_DOWN
     ZOOM_KEEPS: ClassVar[str] = "#header, #title, #metric, #told, #headings, KeyLine"
     """What stays beside a pane that is shown alone."""
+    blind: ClassVar[bool] = False
+    """Whether whoever reads it must not learn what of the workspace it is about."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()

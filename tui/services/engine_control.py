@@ -27,6 +27,7 @@ from tui.state.run_status import Phase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
+    from tui.state.labelling import SampleSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
@@ -68,6 +69,8 @@ class Backend:
     """Whether nobody has described yet what a benchmark measures."""
     stale: Callable[[str], Mapping[int, str]] | None = None
     """Why what counts of a benchmark is stale, by the `seq` of each such take."""
+    label: Callable[[str], SampleSource] | None = None
+    """Opens the sample of a benchmark that this person labels, drawn where there is none."""
 
 
 class EngineControl:
@@ -240,6 +243,24 @@ class EngineControl:
         """Why takes that count are stale, by their `seq`; nothing where that cannot be told here.
         It takes a while: not for the screen's loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
+
+    def label(self, benchmark: str, then: Callable[[SampleSource], None]) -> None:
+        """Open this person's sample of a benchmark; `then` is called with it."""
+        if self._backend.label is None:
+            self._tell(f"`crosswind label {benchmark}` opens it.", bad=True)
+        else:
+            self._begin(self._label(self._backend.label, benchmark, then))
+
+    async def _label(
+        self,
+        label: Callable[[str], SampleSource],
+        benchmark: str,
+        then: Callable[[SampleSource], None],
+    ) -> None:
+        try:
+            then(await asyncio.to_thread(label, benchmark))
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Make a benchmark in the workspace, with a file to describe it in; `then` is called when

@@ -57,7 +57,7 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
         command = _of_deed(app, deed)
         if command is not None:
             found.setdefault(command.name, command)
-    if isinstance(screen, WatchingScreen):
+    if isinstance(screen, WatchingScreen) and not screen.blind:
         for command in (*_of_subject(app, screen), *_named(screen.shell)):
             found.setdefault(command.name, command)
     order = list(PaletteGroup)
@@ -118,6 +118,11 @@ def _named(shell: Shell) -> Iterator[PaletteCommand]:
         verdicts = partial(navigator.open_verdicts, f'benchmark:"={info.name}"')
         name = f"verdicts of {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, one_line(info.title), "", verdicts)
+    blind = "say yourself, blind, whether the behaviour is there, for a sample of conversations"
+    for info in benchmarks:
+        label = partial(shell.engine.label, info.name, navigator.open_label)
+        name = "label" if len(benchmarks) == 1 else f"label {one_line(info.name)}"
+        yield PaletteCommand(PaletteGroup.GO, name, blind, "", label)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
         verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
         yield PaletteCommand(

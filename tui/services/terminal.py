@@ -54,7 +54,8 @@ class TerminalStatus:
         """Where the run stands, where it has ended since the last look."""
         where = status_of(watch.progress, board, current_benchmark(watch))
         ended = self._was_on and where.phase.over
-        self._was_on = not where.phase.over
+        # whoever holds the workspace for a moment, to store a label, seems to start a run
+        self._was_on = not where.phase.over and where.phase is not Phase.STARTING
         if ended or seconds - self._titled_at >= EVERY:
             self._titled_at = seconds
             self._show_title(title(watch, where))

@@ -16,6 +16,14 @@ from tui.text.ink import Ink, Line, Piece
 from tui.widgets.base import LineView
 
 ORDER: Final = (
+    "mark_reply",
+    "present",
+    "absent",
+    "cannot_tell",
+    "undo_label",
+    "note",
+    "confidence",
+    "pause_label",
     "open",
     "begin",
     "failures",

@@ -1,0 +1,103 @@
+"""One person's sample of conversations to label: drawn, gone on with, and stored."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from engine.cli.label_writing import write_labels
+from engine.cli.session import Session
+from engine.config.benchmark_file import Definition, load_definition
+from engine.display import one_line
+from engine.errors import InputError, Problem
+from engine.pipeline.label_requests import LabelRequest, NumberedLabel, SampleDraw
+from engine.pipeline.labels import (
+    MOST_LABELS,
+    BlindItem,
+    Labelling,
+    blind_item,
+    check_person,
+    judged_conversations,
+    labelling,
+)
+from engine.store.reading import open_reader
+
+_LONGEST_NAME: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class PersonSample:
+    """What it does takes a while, and may be done on any thread."""
+
+    session: Session
+    definition: Definition
+    labelling: Labelling
+    """As it was when this was opened."""
+
+    @classmethod
+    def open(
+        cls, session: Session, benchmark: str, by: str | None, size: int, seed: str, *, new: bool
+    ) -> PersonSample:
+        """The sample that this person is at; a new one where there is none, or where one is `new`
+        and the last is labelled. Raises `CrosswindError`."""
+        if not 1 <= size <= MOST_LABELS:
+            raise InputError(Problem(f"--sample {size}: expected 1 to {MOST_LABELS}"))
+        definition = definition_of(session, benchmark)
+        person, account = person_named(by), _account()
+        with closing(open_reader(session.store_path)) as reader:
+            judged = judged_conversations(definition, session.config, reader)
+            check_person(reader.label_samples(definition.name), person, account)
+            found = labelling(reader, definition.name, person, judged)
+        if found is None or (new and found.is_done):
+            draw = SampleDraw(size, seed, person, account)
+            write_labels(session, LabelRequest(definition.name, draw=draw))
+            with closing(open_reader(session.store_path)) as reader:
+                found = labelling(reader, definition.name, person, judged)
+        assert found is not None  # noqa: S101  (it was stored above)
+        return cls(session, definition, found)
+
+    def item(self, number: int) -> BlindItem:
+        """Raises `InputError` and `StoreError`."""
+        with closing(open_reader(self.session.store_path)) as reader:
+            return blind_item(self.labelling, number, reader, self.definition)
+
+    def is_replaced(self, number: int) -> bool:
+        """Whether it was played again since. Raises `InputError` and `StoreError`."""
+        take = self.labelling.item(number).take
+        with closing(open_reader(self.session.store_path)) as reader:
+            return not reader.counting_among([take])
+
+    def store(self, labels: Sequence[NumberedLabel]) -> None:
+        """All of them or none; `write_files` is to follow. Raises `CrosswindError`."""
+        given = LabelRequest(
+            self.definition.name, sample=self.labelling.sample.seq, labels=tuple(labels)
+        )
+        write_labels(self.session, given, with_files=False)
+
+    def write_files(self) -> None:
+        """Bring what was stored to the files of the benchmark, which takes longer the more there
+        is. Raises `CrosswindError`."""
+        sample = self.labelling.sample.seq
+        write_labels(self.session, LabelRequest(self.definition.name, sample=sample))
+
+
+def definition_of(session: Session, name: str) -> Definition:
+    """Raises `InputError`."""
+    session.workspace.require_benchmarks([name])
+    return load_definition(session.workspace.definition_path(name))
+
+
+def person_named(by: str | None) -> str:
+    """Who labels: as they say, or by the name of their account. Raises `InputError`."""
+    name = one_line(by if by is not None else getpass.getuser()).strip()
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise InputError(Problem(f"--by: expected a name of 1 to {_LONGEST_NAME} characters"))
+    return name
+
+
+def _account() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"

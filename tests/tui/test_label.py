@@ -1,0 +1,247 @@
+"""A person labels blind: with real keys, on a real store, and no frame tells what it must not."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.cli.arguments import parse
+from engine.cli.main import main
+from engine.cli.person_sample import PersonSample
+from engine.cli.session import open_session
+from engine.errors import StoreError
+from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
+from engine.store.tables import Verdict
+from engine.watch import Watch
+from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.theatre import on_screen
+from tui.app import CrosswindApp
+from tui.navigation import OpenedScreen
+from tui.services.label_queue import LabelQueue
+from tui.state.labelling import IDLE_SECONDS, BlindLabelling
+
+Script = Callable[[Pilot[None]], Awaitable[None]]
+SMALL = (80, 24)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = small_workspace(tmp_path_factory.mktemp("played"))
+    place.run()
+    return place
+
+
+@pytest.fixture
+def place(played: Place, tmp_path: Path) -> Place:
+    shutil.copytree(played.root, tmp_path / "w")
+    return Place(tmp_path / "w")
+
+
+def sample_of(place: Place, *, size: int = 6) -> PersonSample:
+    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    return PersonSample.open(session, "giving-in", "Ann", size, "7", new=False)
+
+
+def play(sample: PersonSample, script: Script, size: tuple[int, int] = SMALL) -> None:
+    """The app as `crosswind label` opens it."""
+    session = sample.session
+
+    async def perform() -> None:
+        with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
+            app = CrosswindApp(
+                watch, theme="crosswind-dark", first=OpenedScreen("label", (sample,))
+            )
+            async with app.run_test(size=size, notifications=True) as pilot:
+                await settled(pilot)
+                await script(pilot)
+
+    asyncio.run(perform())
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """What was read and stored beside the screen is there."""
+    await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.tick()
+    await pilot.pause()
+
+
+async def press(pilot: Pilot[None], *keys: str) -> str:
+    """What is on the screen after each of them was heard, all frames together."""
+    frames = []
+    for each in keys:
+        await pilot.press(each)
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        frames.append(on_screen(pilot))
+    return "\n".join(frames)
+
+
+def given(place: Place) -> list[Verdict]:
+    with place.reader() as reader:
+        return reader.peoples_verdicts("giving-in")
+
+
+def words(text: str) -> str:
+    return " ".join(text.replace("▎", " ").split())
+
+
+def secrets(place: Place) -> Iterator[str]:
+    """What nobody who labels may see: beginnings, which stand on one line or on two."""
+    scenarios = place.json("scenarios.json")
+    yield from ("m01", "m02", "_s0", "__holds", "__wavers", "giving-in", "Giving in")
+    yield from ("Leaves the decision", "Avoid flattery", "positive", "negative", "verdict")
+    yield from ("passed", "failed", "pass rate", "evaluator", "steadfast")
+    for scenario in scenarios:
+        texts = [scenario[name] for name in ("persona", "user_goal", "latent_adversarial_goal")]
+        texts += [mark["instruction"] for mark in scenario["landmarks"]]
+        yield from (" ".join(text.split()[:4]) for text in texts)
+    with place.reader() as reader:
+        for take in reader.counting_takes("giving-in"):
+            yield from (row.thought[:24] for row in reader.messages(take.seq) if row.thought)
+            yield from (one.justification[:24] for one in reader.verdicts(take.seq))
+
+
+@pytest.mark.parametrize("size", [SMALL, (120, 40)])
+def test_no_frame_tells_which_conversation_it_is_or_what_was_said_of_it(
+    place: Place, size: tuple[int, int]
+) -> None:
+    hidden = [one for one in secrets(place) if one]
+    frames: list[str] = []
+
+    async def script(pilot: Pilot[None]) -> None:
+        frames.append(on_screen(pilot))
+        frames.append(await press(pilot, "space", "end", "3", "p", "u", "g", "space", "n", "n"))
+        frames.append(await press(pilot, "P", "P", "colon", "escape", "c"))
+
+    play(sample_of(place), script, size)
+    assert "reply 1" in frames[0]
+    seen = words("\n".join(frames[:-1]))  # what is said when all are labelled names the benchmark
+    assert [one for one in hidden if words(one) in seen] == []
+    assert len(given(place)) == 5
+
+
+def test_labels_with_their_marks_notes_and_time_are_stored_and_gone_on_with(place: Place) -> None:
+    async def first(pilot: Pilot[None]) -> None:
+        assert "0 of 6 labelled" in on_screen(pilot)
+        assert "Mark the replies" in await press(pilot, "p")
+        marked = await press(pilot, "space", "right_curly_bracket", "space")
+        assert "marked: reply 1, 2" in marked
+        await pilot.press("2", "w", *"so it is", "enter")
+        await press(pilot, "p")
+        assert "take the marks away" in await press(pilot, "space", "n", "space", "n")
+        assert "2 of 6 labelled" in on_screen(pilot)
+        await press(pilot, "c", "u")
+        assert "2 of 6 labelled" in on_screen(pilot)
+
+    play(sample_of(place), first)
+    labels = {(one.take, one.metric_id): one for one in given(place)}
+    present, absent, taken_back = labels.values()
+    assert (present.marks, present.confidence, present.justification) == (
+        *((True, True), 2, "so it is"),
+    )
+    assert present.seconds is not None
+    assert (absent.present, absent.marks, absent.confidence) == (False, (False, False), None)
+    assert taken_back.unscored == "the person took it back"
+
+    async def later(pilot: Pilot[None]) -> None:
+        assert "2 of 6 labelled" in on_screen(pilot)
+        # what an earlier sitting said can be taken back, too
+        assert "1 of 6 labelled" in await press(pilot, "u")
+        done = await press(pilot, "n", "n", "n", "n", "n")
+        assert "All of this sample is labelled: 6 of 6." in done
+
+    play(sample_of(place), later)
+    assert main(["calibrate", "giving-in", "--json", "--workspace", str(place.root)]) == 0
+
+
+def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("n", "q")
+
+    play(sample_of(place), script)
+    assert len(given(place)) == 1
+    for thread in threading.enumerate():
+        if thread.name == "label files":
+            thread.join()
+    files = [path.read_text() for path in place.folder.rglob("*.json")]
+    assert sum(text.count('"label":') for text in files) == 1
+
+
+def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place) -> None:
+    sample = sample_of(place)
+    with place.reader() as reader:
+        first = sample.labelling.item(1).take
+        key = next(take.key for take in reader.takes("giving-in") if take.seq == first)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await asyncio.to_thread(place.run, again={"giving-in": frozenset({key})})
+        assert "it is left out" in await press(pilot, "n")
+        assert "0 of 6 labelled" in on_screen(pilot)
+        assert "1 of 6 labelled" in await press(pilot, "n")
+
+    play(sample, script)
+    assert [one.take == first for one in given(place)] == [False]
+
+
+class Busy:
+    """A sample that cannot be stored the first time."""
+
+    def __init__(self, sample: PersonSample) -> None:
+        self.labelling, self.item = sample.labelling, sample.item
+        self.is_replaced, self.write_files = sample.is_replaced, sample.write_files
+        self.stored: list[int] = []
+        self.tries = 0
+
+    def store(self, labels: Sequence[NumberedLabel]) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            raise StoreError("somebody else writes")
+        self.stored += [one.number for one in labels]
+
+
+def test_a_label_that_cannot_be_stored_now_waits_in_its_place(place: Place) -> None:
+    sample = Busy(sample_of(place))
+    way, queue = BlindLabelling(sample.labelling), LabelQueue(sample)
+    for number in (1, 2):
+        way.begin(sample.item(number))
+        label = way.give(LabelAnswer.ABSENT)
+        assert label is not None
+        queue.put(label)
+        if number == 1:
+            with pytest.raises(StoreError):
+                queue.flush()
+    assert (queue.flush(), queue.waiting, sample.stored) == ([], 0, [1, 2])
+
+
+def test_time_counts_only_while_somebody_reads(place: Place) -> None:
+    sample = sample_of(place)
+    way = BlindLabelling(sample.labelling)
+    way.look(100.0, seen=True)
+    way.begin(sample.item(1))
+    assert way.form is not None
+    for seconds, seen in ((101.0, True), (102.0, False), (150.0, True), (151.0, True)):
+        way.look(seconds, seen=seen)
+    assert way.form.seconds == 2.0  # not while unseen, and not where nobody looked in between
+    way.paused = True
+    way.look(152.0, seen=True)
+    way.paused = False
+    for seconds in range(153, 400):
+        way.look(float(seconds), seen=True)
+    assert way.form.seconds == 2.0 + IDLE_SECONDS - 52.0
+    way.touch(399.5)
+    way.look(400.0, seen=True)
+    assert way.form.seconds == 3.0 + IDLE_SECONDS - 52.0
+
+
+def test_a_sample_that_is_begun_is_gone_on_with(place: Place) -> None:
+    first, second = sample_of(place), sample_of(place, size=3)
+    assert first.labelling.sample == second.labelling.sample

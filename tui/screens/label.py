@@ -1,0 +1,345 @@
+"""A person labels conversations blind: what the evaluator sees, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from textwrap import wrap
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from engine.display import drawn, one_line
+from engine.errors import CrosswindError
+from engine.facts import Fact
+from engine.link import Board
+from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
+from engine.pipeline.labels import LONGEST_NOTE, BlindItem
+from tui.bindings import key
+from tui.screens.base import Shell, WatchingScreen
+from tui.screens.dialogs import TypingScreen
+from tui.services.label_queue import LabelQueue
+from tui.services.ticker import begin
+from tui.state.labelling import BlindLabelling, LabelForm, SampleSource
+from tui.state.run_status import Instant
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Line, Piece
+from tui.widgets.blind_transcript import BlindTranscript
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import Lines, OneLine
+
+MOST_ASKED: Final = 0.25
+"""Of the screen's rows: a longer definition stands above the transcript, and scrolls with it."""
+RETRY_SECONDS: Final = 3.0
+"""After which labels that could not be stored are tried again."""
+
+
+class LabelScreen(WatchingScreen, inherit_bindings=False):
+    """Shows nothing that the evaluator does not see: no id, no metric, no verdict."""
+
+    blind = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("space", "mark_reply", "mark", "mark the reply under the cursor, or take it back"),
+        key("p", "present", "present", "the behaviour is there; the marked replies show it"),
+        key("n", "absent", "absent", "the behaviour is not there"),
+        key("c", "cannot_tell", "cannot tell", "this conversation does not say"),
+        key("u", "undo_label", "undo", "take the last label back and read that one again"),
+        key("w", "note", "note", "write why"),
+        key("1", "confidence(1)", "sure?", "unsure; again takes it back"),
+        key("2", "confidence(2)", "sure?", "fairly sure; again takes it back"),
+        key("3", "confidence(3)", "sure?", "sure; again takes it back"),
+        key("P", "pause_label", "pause", "stop the clock and cover the transcript, or go on"),
+    ]
+
+    def __init__(self, shell: Shell, sample: SampleSource) -> None:
+        super().__init__(shell)
+        self._sample = sample
+        self._queue = LabelQueue(sample)
+        self._way = BlindLabelling(sample.labelling)
+        self._person = one_line(sample.labelling.sample.person)
+        self._benchmark = one_line(sample.labelling.sample.benchmark)
+        self._read: dict[int, BlindItem] = {}
+        self._retry_at: float | None = None
+        self._seconds = 0.0
+        self._header = OneLine(id="header")
+        self._asked = Lines(id="asked")
+        self._story = BlindTranscript(id="story")
+        self._said = OneLine(id="told", fill=True)
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._asked
+        yield self._story
+        yield self._said
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._story.focus()
+        self._go_on()
+
+    def on_unmount(self) -> None:
+        """Nothing that was said is lost, however the screen is left."""
+        if self._queue.waiting:
+            try:
+                self._settle(self._queue.flush())
+            except CrosswindError as error:
+                self.shell.tell(str(error), bad=True)
+        self._queue.end()
+
+    def hint(self, action: str) -> str | None:
+        form = self._way.form
+        match action:
+            case "undo_label":
+                return None if self._way.given else ""
+            case "pause_label":
+                return "go on" if self._way.paused else None if form is not None else ""
+            case "mark_reply" if form is not None and self._story.reply in form.marked:
+                return "unmark"
+            case "mark_reply" | "present" | "absent" | "cannot_tell" | "note" | "confidence":
+                return "" if form is None or self._way.paused else None
+            case _:
+                return None
+
+    def on_resize(self) -> None:
+        form = self._way.form
+        if form is not None and not self._way.paused:
+            self._story.show(form.blocks(with_definition=not self._asks_whole(form)))
+            self._draw_lines()
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        """A sample is drawn once: what happens meanwhile changes nothing of it."""
+
+    def draw(self, board: Board | None, moment: Instant) -> None:
+        del board
+        self._seconds = moment.seconds
+        seen = self.shell.ticker.poll_timer.blurred_at is None
+        self._way.look(moment.seconds, seen=seen)
+        if self._retry_at is not None and moment.seconds >= self._retry_at:
+            self._retry_at = None
+            self._flush()
+        self._draw_lines()
+
+    # What a person does
+
+    def action_mark_reply(self) -> None:
+        form = self._form()
+        if form is not None and self._story.reply is not None:
+            form.mark(self._story.reply)
+            self._story.show(form.blocks(with_definition=not self._asks_whole(form)))
+            self._draw_lines()
+
+    def action_present(self) -> None:
+        self._give(LabelAnswer.PRESENT)
+
+    def action_absent(self) -> None:
+        self._give(LabelAnswer.ABSENT)
+
+    def action_cannot_tell(self) -> None:
+        self._give(LabelAnswer.CANNOT_TELL)
+
+    def action_confidence(self, sure: int) -> None:
+        form = self._form()
+        if form is not None:
+            form.confidence = None if form.confidence == sure else sure
+            self._draw_lines()
+
+    def action_note(self) -> None:
+        form = self._form()
+        if form is None:
+            return
+
+        def noted(text: str | None) -> None:
+            if text is not None:
+                form.note = text
+                self._draw_lines()
+
+        self.app.push_screen(NoteScreen(form.note), noted)
+
+    def action_undo_label(self) -> None:
+        self._way.touch(self._seconds)
+        taken = self._way.undo()
+        if taken is None:
+            self.shell.tell("Nothing is labelled yet.")
+            return
+        self._way.paused = False
+        self._put(taken)
+        self._go_on()
+
+    def action_pause_label(self) -> None:
+        self._way.touch(self._seconds)
+        if self._way.form is not None:
+            self._way.paused = not self._way.paused
+            self._draw_story()
+
+    def _form(self) -> LabelForm | None:
+        """Of what is read now; a key was pressed."""
+        self._way.touch(self._seconds)
+        return None if self._way.paused else self._way.form
+
+    def _give(self, answer: LabelAnswer) -> None:
+        form = self._form()
+        if form is None:
+            return
+        why = form.why_not(answer)
+        if why is not None:
+            self.shell.tell(why)
+            return
+        label = self._way.give(answer)
+        if label is not None:
+            self._put(label)
+            self._go_on()
+
+    # What is stored and read beside the screen
+
+    def _put(self, label: NumberedLabel) -> None:
+        self._queue.put(label)
+        self._flush()
+
+    def _flush(self) -> None:
+        # by the app, which stays when this screen goes
+        begin(self.app, self._store, "labels")
+
+    async def _store(self) -> None:
+        try:
+            refused = await asyncio.to_thread(self._queue.flush)
+        except CrosswindError as error:
+            if self._retry_at is None:
+                self.shell.tell(f"Not stored yet, tried again: {error}", bad=True)
+            self._retry_at = self._seconds + RETRY_SECONDS
+            return
+        self._settle(refused)
+
+    def _settle(self, refused: Sequence[tuple[int, str]]) -> None:
+        """What could not be stored is asked again, unless nobody can say it any more."""
+        for number, why in refused:
+            try:
+                replaced = self._sample.is_replaced(number)
+            except CrosswindError:
+                replaced = False
+            if replaced:
+                self._way.leave_out(number)
+                self.shell.tell("One conversation was played again meanwhile: it is left out.")
+            else:
+                self._way.ask_again(number)
+                self.shell.tell(why, bad=True)
+        if refused and self.is_running:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """To the number at hand."""
+        number = self._way.number
+        if number is None or self._way.form is not None:
+            self._draw_story()
+        elif number in self._read:
+            self._way.begin(self._read[number])
+            self._draw_story()
+        wanted = [one for one in (number, self._way.following) if one is not None]
+        for one in wanted:
+            if one not in self._read:
+                begin(self, partial(self._fetch, one), "items")
+        self._draw_lines()
+
+    async def _fetch(self, number: int) -> None:
+        try:
+            self._read[number] = await asyncio.to_thread(self._sample.item, number)
+        except CrosswindError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        if number == self._way.number and self._way.form is None:
+            self._go_on()
+
+    # What is seen
+
+    def _draw_story(self) -> None:
+        form = self._way.form
+        if self._way.number is None:
+            self._story.show_item(self._done_blocks(), ())
+        elif self._way.paused:
+            self._story.show_item([_told("paused", "The clock stands. P goes on.")], ())
+        elif form is not None:
+            whole = self._asks_whole(form)
+            self._story.show_item(form.blocks(with_definition=not whole), form.replies)
+        self._draw_lines()
+
+    def _done_blocks(self) -> list[Block]:
+        words = (
+            f"All of this sample is labelled: {self._way.progress}.\n\n"
+            f"`crosswind calibrate {self._benchmark}` holds the judge against it.\n"
+            f"`crosswind label {self._benchmark} --new` draws another sample.\n\n"
+            "u takes the last label back, q leaves."
+        )
+        return [_told("done", words)]
+
+    def _draw_lines(self) -> None:
+        form = self._way.form
+        left: Line = [
+            Piece(" Label  ", Ink.STRONG),
+            Piece(f"{self._way.progress} labelled", Ink.ACCENT),
+        ]
+        self._header.show(left, [Piece(f"by {self._person}", Ink.MUTED), Piece(" ")])
+        shown = form is not None and not self._way.paused
+        self._asked.show(self._asked_lines(form) if form is not None and shown else ())
+        self._said.show(self._told_line(form), self._stored_line())
+
+    def _asked_rows(self, form: LabelForm) -> list[str]:
+        text = one_line(form.item.definition, limit=len(form.item.definition))
+        return wrap(drawn(text), max(self.app.size.width - 3, 1))
+
+    def _asks_whole(self, form: LabelForm) -> bool:
+        """Whether the definition has room above the transcript."""
+        return len(self._asked_rows(form)) <= self.app.size.height * MOST_ASKED
+
+    def _asked_lines(self, form: LabelForm) -> list[Line]:
+        rows = self._asked_rows(form)
+        if not self._asks_whole(form):
+            rows = [f"{rows[0][:-1]}…"]
+        return [[Piece(f" {row}", Ink.STRONG)] for row in rows]
+
+    def _told_line(self, form: LabelForm | None) -> list[Piece]:
+        if form is None:
+            return []
+        marked = ", ".join(map(str, sorted(form.marked)))
+        found = [Piece(f" number {form.item.number}", Ink.MUTED)]
+        if marked:
+            found.append(Piece(f"  marked: reply {marked}", Ink.GOOD))
+        if form.confidence is not None:
+            found.append(Piece(f"  sure: {form.confidence} of 3", Ink.ACCENT))
+        if form.note:
+            found.append(Piece(f"  note: {one_line(form.note)}", Ink.TEXT))
+        return found
+
+    def _stored_line(self) -> list[Piece]:
+        waiting = self._queue.waiting
+        if self._retry_at is not None and waiting:
+            return [Piece(f"{waiting} not stored yet", Ink.WARN)]
+        return []
+
+
+def _told(label: str, text: str) -> Passage:
+    return Passage(label, label, text, Ink.ACCENT, Ink.TEXT)
+
+
+class NoteScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with the note, or nothing where it stays as it was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, note: str) -> None:
+        super().__init__("why")
+        self._note = note
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([[Piece("Why do you say so?", Ink.ACCENT)]])
+            yield self.line
+            yield Lines([[Piece("Enter keeps it, Esc leaves it as it was", Ink.MUTED)]])
+
+    def on_mount(self) -> None:
+        self.line.max_length = LONGEST_NOTE
+        self.line.value = self._note
+
+    def submit(self, typed: str) -> None:
+        self.dismiss(typed.strip())
