@@ -578,11 +578,15 @@ def _export(command: AddCommand) -> None:
         "export",
         "write conversations and verdicts to files of other formats",
         "FORMAT: jsonl (one object a line), csv (one line for each verdict, safe to open in a\n"
-        "spreadsheet), md (a folder with one document for each conversation).",
+        "spreadsheet), md (a folder with one document for each conversation), inspect and\n"
+        "inspect-json (a folder with one log of Inspect for each benchmark and target).",
     )
     export.add_argument("names", metavar="BENCHMARK|ID", nargs="*", help="default: all")
     export.add_argument(
-        "--format", choices=["jsonl", "csv", "md"], default="jsonl", help="default: jsonl"
+        "--format",
+        choices=["jsonl", "csv", "md", "inspect", "inspect-json"],
+        default="jsonl",
+        help="default: jsonl",
     )
     export.add_argument("--out", type=Path, metavar="FILE|DIR", help="default: standard output")
     export.add_argument("--force", action="store_true", help="replace what is there")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from importlib.resources import files
 from itertools import chain
+from typing import Final
 
 from engine.benchmark import ConversationKey, Metric
 from engine.branches import Branch
@@ -17,8 +18,17 @@ from engine.cli.console import out, tell
 from engine.cli.ids import conversations as conversations_of
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.report.conversation import Conversation, conversations, csv_lines, document, json_lines
+from engine.report.conversation import (
+    Conversation,
+    conversations,
+    csv_lines,
+    document,
+    json_lines,
+    takes,
+)
+from engine.report.inspect_log import LogOf, eval_file, json_file
 from engine.report.writing import refuse_ours, refuse_taken, write_file, write_folder
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -29,10 +39,10 @@ Selection = Mapping[str, frozenset[ConversationKey] | None]
 
 def export(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
-    is_folder = arguments.format == "md"
+    is_folder = arguments.format in _FOLDERS
     if arguments.out is None and is_folder:
-        hint = "name a folder with --out"
-        raise InputError(Problem("--format md makes one document a conversation", hint=hint))
+        what = f"--format {arguments.format} makes {_FOLDERS[arguments.format]}"
+        raise InputError(Problem(what, hint="name a folder with --out"))
     if arguments.out is not None:
         refuse_ours(arguments.out, root=session.workspace.root, store=session.store_path)
         refuse_taken(arguments.out, force=arguments.force, folder=is_folder)
@@ -40,7 +50,12 @@ def export(arguments: argparse.Namespace) -> int:
         selection = _selection(reader, arguments.names)
         counter: Counter[str] = Counter()
         found = _counted(_conversations(session, reader, selection), counter)
-        if is_folder:
+        if arguments.format in _LOGS:
+            written = write_folder(
+                arguments.out, _logs(session, reader, selection, counter, arguments)
+            )
+            tell(f"{plural(written, 'log')} of Inspect")
+        elif is_folder:
             documents = ((_path(one), "\n".join([*document(one), ""])) for one in found)
             write_folder(arguments.out, documents)
         else:
@@ -48,6 +63,60 @@ def export(arguments: argparse.Namespace) -> int:
             _write(arguments, lines)
     tell(f"{counter.total()} conversations exported")
     return 0
+
+
+_LOGS: Final = {"inspect": eval_file, "inspect-json": json_file}
+_FOLDERS: Final = {
+    "md": "one document a conversation",
+    **dict.fromkeys(_LOGS, "one log for each benchmark and target"),
+}
+"""Formats of several files, and what each of these is."""
+
+
+def _logs(
+    session: Session,
+    reader: Reader,
+    selection: Selection,
+    counter: Counter[str],
+    arguments: argparse.Namespace,
+) -> Iterator[tuple[str, bytes]]:
+    """One after the other, so that never more than one is in memory."""
+    for name, keys in selection.items():
+        path = session.workspace.definition_path(name)
+        definition = load_definition(path) if path.is_file() else None
+        used = reader.usage_by_model(name)
+        mine = [
+            take.key for take in reader.counting_takes(name) if keys is None or take.key in keys
+        ]
+        failed = [key for key in _failed(reader, name) - {*mine} if keys is None or key in keys]
+        for target in sorted({key.target_id for key in (*mine, *failed)}):
+            about = LogOf(
+                benchmark=name,
+                title=name if definition is None else definition.title,
+                description="" if definition is None else definition.description,
+                target=target,
+                epochs=1 + max(key.sample for key in (*mine, *failed) if key.target_id == target),
+                used=used,
+            )
+            some = {name: frozenset(key for key in mine if key.target_id == target)}
+            found = _counted(_conversations(session, reader, some), counter)
+            broken = (
+                next(takes(reader, name, key, session.config.jury))
+                for key in sorted(failed)
+                if key.target_id == target
+            )
+            log = _LOGS[arguments.format](about, chain(found, broken))
+            if log is not None:
+                yield log
+
+
+def _failed(reader: Reader, benchmark: str) -> set[ConversationKey]:
+    """Of which a playing ended without being finished: for a log that has a place for errors."""
+    return {
+        take.key
+        for take in reader.takes(benchmark)
+        if take.stop_reason is not None and not take.finished
+    }
 
 
 def datasette_metadata(arguments: argparse.Namespace) -> int:

@@ -55,7 +55,7 @@ def write_file(place: Path, pieces: Iterable[str]) -> None:
             new.discard()
 
 
-def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
+def write_folder(place: Path, documents: Iterable[tuple[str, str | bytes]]) -> int:
     """Each document under its path in the folder; how many. A new folder appears when it is
     complete; in one that is there, each file is replaced when all are complete, and no other is
     touched.
@@ -80,16 +80,16 @@ def write_folder(place: Path, documents: Iterable[tuple[str, str]]) -> int:
         return len(names)
 
 
-def _filled(folder: Path, documents: Iterable[tuple[str, str]]) -> list[str]:
+def _filled(folder: Path, documents: Iterable[tuple[str, str | bytes]]) -> list[str]:
     """The names of what was written."""
     names: list[str] = []
     made: set[Path] = set()
-    for name, text in documents:
+    for name, content in documents:
         path = folder / name
         if path.parent not in made:
             path.parent.mkdir(parents=True, exist_ok=True)
             made.add(path.parent)
-        path.write_bytes(text.encode())
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
         names.append(name)
     return names
 

@@ -560,6 +560,21 @@ class Reader:
         )
         return {row["unit"]: read(Usage, row) for row in rows}
 
+    def usage_by_model(self, benchmark: str) -> dict[str, dict[tuple[Role, str], Usage]]:
+        """Of all calls that were made to play and judge each conversation, by its id: by role and
+        the label of the model."""
+        rows = self.connection.all(
+            f"SELECT unit, role, model, {USAGE} FROM attempt "
+            "WHERE benchmark = ? AND stage IN (?, ?) GROUP BY unit, role, model",
+            (benchmark, Stage.SIMULATE.value, Stage.EVALUATE.value),
+        )
+        found: dict[str, dict[tuple[Role, str], Usage]] = {}
+        for row in rows:
+            with self.connection.readable():
+                key = Role(row["role"]), row["model"]
+            found.setdefault(row["unit"], {})[key] = read(Usage, row)
+        return found
+
     def learned(self) -> dict[str, tuple[str, frozenset[str]]]:
         """What each model turned out not to take: how an answer of a given shape is asked for, and
         the parameters that are left out."""

@@ -1,0 +1,395 @@
+"""Conversations as logs of Inspect (inspect_ai, log format 2): one for each benchmark and target.
+
+A conversation is a sample: its id is that of the scenario, its epoch the number of the sample, from
+1. Each judge and pass is a scorer, and so is `counts`, which is what counts for the conversation: C
+passes, I fails, N is unscored. What Inspect has no field for stands in metadata.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib.metadata import version
+from typing import Any, Final
+
+from engine.benchmark import Role, Speaker, Track, Usage
+from engine.report.conversation import Conversation
+from engine.store.mirror_rows import scenario_values
+from engine.store.tables import MessageRow, Verdict
+
+VERSION: Final = 2
+"""Of Inspect's log format."""
+COUNTS: Final = "counts"
+"""The scorer that stands for what counts."""
+_VALUES: Final[Mapping[bool | None, str]] = {True: "C", False: "I", None: "N"}
+_SHOULD_BE: Final = {Track.POSITIVE: "present", Track.NEGATIVE: "absent"}
+_ANSWERS: Final = {True: "present", False: "absent", None: None}
+_FINISHES: Final = {
+    "length": "max_tokens",
+    "refusal": "content_filter",
+    "content_filter": "content_filter",
+    "context_full": "model_length",
+}
+"""Where Inspect has another word than `stop`."""
+
+Used = Mapping[str, Mapping[tuple[Role, str], Usage]]
+"""By conversation: what each model, in each role, has used."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOf:
+    """What a log is about."""
+
+    benchmark: str
+    title: str
+    description: str
+    target: str
+    epochs: int
+    used: Used = field(default_factory=dict)
+
+
+def eval_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
+    """The name and content of a `.eval` file; None where there is no conversation."""
+    written = io.BytesIO()
+    log = _Log(about)
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in conversations:
+            sample = log.sample(one)
+            name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+            archive.writestr(_entry(name), _text(sample))
+        if not log.summaries:
+            return None
+        header = log.header()
+        start = {name: header[name] for name in ("version", "eval", "plan")}
+        archive.writestr(_entry("_journal/start.json"), _text(start))
+        archive.writestr(_entry("summaries.json"), _text(log.summaries))
+        archive.writestr(_entry("header.json"), _text(header))
+    return f"{log.name}.eval", written.getvalue()
+
+
+def json_file(about: LogOf, conversations: Iterable[Conversation]) -> tuple[str, bytes] | None:
+    """The same as one JSON document, which other programs read more easily."""
+    log = _Log(about)
+    samples = [log.sample(one) for one in conversations]
+    if not samples:
+        return None
+    return f"{log.name}.json", _text({**log.header(), "samples": samples}).encode()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Of no time of its own, so that the same conversations make the same file."""
+    entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)
+
+
+class _Log:
+    """Gathers what stands at the top of a log while its samples pass."""
+
+    def __init__(self, about: LogOf) -> None:
+        self._about = about
+        self.summaries: list[dict[str, Any]] = []
+        self._first = self._last = 0
+        self._model = self._user_model = ""
+        self._usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._roles: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._scores: defaultdict[str, list[str]] = defaultdict(list)
+
+    @property
+    def name(self) -> str:
+        """Of the file, without its ending, as Inspect names its own."""
+        when = _time(self._first).replace(":", "-")
+        return f"{when}_{self._about.benchmark}_{self._about.target}"
+
+    def sample(self, one: Conversation) -> dict[str, Any]:
+        found = _sample(one, self._about.used.get(str(one.take.key), {}))
+        began, ended = one.take.at or 0, _ended(one)
+        self._first = min(self._first or began, began)
+        self._last = max(self._last, ended)
+        self._model, self._user_model = one.take.model, one.take.user_model
+        for sums, used in (
+            (self._usage, found["model_usage"]),
+            (self._roles, found["role_usage"]),
+        ):
+            for name, usage in used.items():
+                for part, amount in usage.items():
+                    sums[name][part] = sums[name].get(part, 0) + amount
+        for name, score in found["scores"].items():
+            self._scores[name].append(score["value"])
+        kept = "id epoch input target metadata scores model_usage role_usage started_at uuid"
+        summary = {name: found[name] for name in f"{kept} completed_at total_time".split()}
+        summary |= {"completed": "error" not in found, "message_count": len(found["messages"])}
+        if "error" in found:
+            summary["error"] = found["error"]["message"]
+        self.summaries.append(summary)
+        return found
+
+    def header(self) -> dict[str, Any]:
+        about = self._about
+        ids = list(dict.fromkeys(summary["id"] for summary in self.summaries))
+        judges = sorted(name for name in self._scores if name != COUNTS)
+        began, ended = _time(self._first), _time(self._last)
+        done = sum(summary["completed"] for summary in self.summaries)
+        return {
+            "version": VERSION,
+            "status": "success",
+            "eval": {
+                "eval_id": _id(about.benchmark, about.target, began),
+                "run_id": _id(about.benchmark, began),
+                "created": began,
+                "task": about.benchmark,
+                "task_id": _id(about.benchmark),
+                "task_version": 0,
+                "task_display_name": about.title,
+                "task_description": about.description,
+                "dataset": {
+                    "name": about.benchmark,
+                    "samples": len(ids),
+                    "sample_ids": ids,
+                    "shuffled": False,
+                },
+                "model": self._model,
+                "model_roles": {"user": {"model": self._user_model}},
+                "config": {"epochs": about.epochs},
+                "packages": {"crosswind": version("crosswind")},
+                "metadata": {"target": about.target},
+                "scorers": [{"name": name} for name in (COUNTS, *judges)],
+            },
+            "plan": {
+                "name": "plan",
+                "steps": [{"solver": "user_model", "params": {"model": self._user_model}}],
+            },
+            "results": {
+                "total_samples": len(self.summaries),
+                "completed_samples": done,
+                "scores": [self._score(name) for name in (COUNTS, *judges)],
+            },
+            "stats": {
+                "started_at": began,
+                "completed_at": ended,
+                "model_usage": dict(self._usage),
+                "role_usage": dict(self._roles),
+            },
+        }
+
+    def _score(self, name: str) -> dict[str, Any]:
+        values = self._scores[name]
+        scored = [value for value in values if value != _VALUES[None]]
+        unscored = len(self.summaries) - len(scored)
+        found: dict[str, Any] = {
+            "name": name,
+            "scorer": name,
+            "scored_samples": len(scored),
+            "unscored_samples": unscored,
+            "metrics": {},
+        }
+        if scored:
+            rate = scored.count(_VALUES[True]) / len(scored)
+            found["metrics"] = {"accuracy": {"name": "accuracy", "value": rate}}
+        return found
+
+
+# A conversation
+
+
+def _sample(one: Conversation, used: Mapping[tuple[Role, str], Usage]) -> dict[str, Any]:
+    take = one.take
+    ended = _ended(one)
+    by_model: dict[str, dict[str, int]] = {}
+    by_role: dict[str, dict[str, int]] = {}
+    for (role, model), usage in sorted(used.items()):
+        for sums, name in ((by_model, model), (by_role, str(role))):
+            of_name = sums.setdefault(name, {})
+            for part, amount in _usage(usage).items():
+                of_name[part] = of_name.get(part, 0) + amount
+    messages = [_message(one, message) for message in one.messages]
+    found: dict[str, Any] = {
+        "id": take.key.scenario_id,
+        "epoch": take.key.sample + 1,
+        "input": one.messages[0].text if one.messages else "",
+        "target": "" if one.metric is None else _SHOULD_BE[one.metric.track],
+        "messages": messages,
+        "output": _output(one),
+        "events": list(_events(one)),
+        "events_data": {"messages": messages, "calls": []},
+        "scores": dict(_scores(one)),
+        "metadata": _metadata(one),
+        "model_usage": by_model,
+        "role_usage": by_role,
+        "started_at": _time(take.at or 0),
+        "completed_at": _time(ended),
+        "total_time": max(0.0, (ended - (take.at or 0)) / 1000),
+        "uuid": _id(one.benchmark, str(take.key), str(take.number)),
+    }
+    if not take.finished:
+        why = take.detail or (take.stop_reason or "interrupted")
+        found["error"] = {"message": str(why), "traceback": "", "traceback_ansi": ""}
+    return found
+
+
+def _message(one: Conversation, message: MessageRow) -> dict[str, Any]:
+    # Inspect takes messages of one id for the same one, in all logs that it reads together
+    own = _id(one.benchmark, str(one.take.key), str(one.take.number), str(message.turn))
+    metadata: dict[str, Any] = {"turn": message.turn}
+    if message.speaker is Speaker.USER:
+        metadata |= {"landmark": message.landmark, "thought": message.thought}
+        return {
+            "id": f"{own}-user",
+            "role": "user",
+            "content": message.text,
+            "metadata": metadata,
+        }
+    if message.served_by is not None:
+        metadata["served_by"] = message.served_by
+    content: str | list[dict[str, str]] = message.text
+    if message.reasoning:
+        content = [
+            {"type": "reasoning", "reasoning": message.reasoning},
+            {"type": "text", "text": message.text},
+        ]
+    return {
+        "id": f"{own}-assistant",
+        "role": "assistant",
+        "content": content,
+        "source": "generate",
+        "model": one.take.model,
+        "metadata": metadata,
+    }
+
+
+def _output(one: Conversation, reply: MessageRow | None = None) -> dict[str, Any]:
+    """Of this reply, or of the last."""
+    replies = [message for message in one.messages if message.speaker is Speaker.TARGET]
+    if not replies:
+        return {"model": one.take.model, "choices": []}
+    reply = reply or replies[-1]
+    stop = _FINISHES.get(reply.finish, "stop")
+    return {
+        "model": one.take.model,
+        "choices": [{"message": _message(one, reply), "stop_reason": stop}],
+    }
+
+
+def _events(one: Conversation) -> Iterator[dict[str, Any]]:
+    """A call of the target for each of its replies, with what had been said as places in
+    `events_data`."""
+    began = one.take.at or 0
+    for place, message in enumerate(one.messages):
+        if message.speaker is not Speaker.TARGET:
+            continue
+        at = message.at or began
+        yield {
+            "event": "model",
+            "uuid": _id(one.benchmark, str(one.take.key), str(one.take.number), "call", str(place)),
+            "timestamp": _time(at),
+            "working_start": max(0.0, (at - began) / 1000),
+            "model": one.take.model,
+            "input": [],
+            "input_refs": [[0, place]],
+            "tools": [],
+            "tool_choice": "none",
+            "config": {},
+            "output": _output(one, message),
+        }
+
+
+def _scores(one: Conversation) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The newest of each judge and pass, and before them what counts."""
+    if not one.verdicts:
+        return
+    said = next((each for each in reversed(one.verdicts) if each.passed is one.passed), None)
+    why = {} if one.unscored is None else {"unscored": one.unscored}
+    yield (
+        COUNTS,
+        {
+            "value": _VALUES[one.passed],
+            "answer": None if said is None else _ANSWERS[said.present],
+            "explanation": None if said is None else said.justification,
+            "metadata": why,
+        },
+    )
+    newest = {(verdict.judge, verdict.number): verdict for verdict in one.verdicts}
+    for (judge, number), verdict in newest.items():
+        yield judge if not number else f"{judge}, pass {number + 1}", _score(verdict)
+
+
+def _score(verdict: Verdict) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "quotes": [{"text": quote.text, "turn": quote.turn} for quote in verdict.quotes],
+        "source": verdict.source,
+        "metric": verdict.metric_id,
+    }
+    if verdict.unscored is not None:
+        metadata["unscored"] = verdict.unscored
+    if verdict.marks is not None:
+        metadata["marks"] = list(verdict.marks)
+    if verdict.served_by is not None:
+        metadata["served_by"] = verdict.served_by
+    return {
+        "value": _VALUES[verdict.passed],
+        "answer": _ANSWERS[verdict.present],
+        "explanation": verdict.justification,
+        "metadata": metadata,
+    }
+
+
+def _metadata(one: Conversation) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "conversation": str(one.take.key),
+        "target": one.take.key.target_id,
+        "take": one.take.number,
+        "user_model": one.take.user_model,
+        "scripted": one.scripted,
+        "stop_reason": None if one.take.stop_reason is None else one.take.stop_reason.value,
+        "user_faults": [str(fault) for fault in one.take.faults],
+    }
+    if one.metric is not None:
+        metric = one.metric
+        found["metric"] = {
+            "id": metric.id,
+            "name": metric.name,
+            "type": metric.track.value,
+            "definition": metric.definition,
+        }
+    if one.scenario is not None:
+        found |= {
+            **scenario_values(one.scenario),
+            "demographic": dict(one.scenario.demographic),
+            "target_system_prompt": one.scenario.target_system_prompt,
+        }
+    return found
+
+
+def _usage(used: Usage) -> dict[str, int]:
+    """Without what is not known: Inspect has no other word for it than 0."""
+    read, written = used.input_tokens or 0, used.output_tokens or 0
+    return {
+        "input_tokens": read,
+        "output_tokens": written,
+        "total_tokens": read + written,
+        "input_tokens_cache_read": used.cached_tokens or 0,
+    }
+
+
+def _ended(one: Conversation) -> int:
+    """When the last thing was said of it or in it."""
+    return max((row.at or 0 for row in (one.take, *one.messages, *one.verdicts)), default=0)
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _id(*parts: str) -> str:
+    """The same for the same parts."""
+    return blake2b("\0".join(parts).encode(), digest_size=11).hexdigest()
