@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _command(arguments: argparse.Namespace) -> int:
     if arguments.command == "keys":
         # beside the engine's commands, which load no screen: it is the screens that it tells of
-        from tui.telling_keys import print_keys
+        from tui.own_keys import print_keys
 
         return print_keys(arguments)
     if not opens_app(arguments):

@@ -27,13 +27,13 @@ from tui.bindings import key
 from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
-from tui.services.display import ControlCodeFilter
 from tui.services.engine_control import Backend, EngineControl, Leaving
 from tui.services.export import Exporter
-from tui.services.key_queue import KeyQueue
 from tui.services.preferences import Memory, Preferences, UserSettings
 from tui.services.terminal import (
     PROGRESS_VARIABLE,
+    ControlCodeFilter,
+    KeyQueue,
     TerminalStatus,
     can_suspend,
     go_at_once,

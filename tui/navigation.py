@@ -71,13 +71,13 @@ MAIN_SCREENS: Final = (
 
 
 SCREENS: Final = {
-    "commands": "tui.screens.commands:CommandScreen",
+    "commands": "tui.screens.line_dialogs:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
     "definition": "tui.screens.definition:open_definition",
-    "filter": "tui.screens.filter:FilterScreen",
-    "find": "tui.screens.find:FindScreen",
-    "go to": "tui.screens.go_to:GoToScreen",
+    "filter": "tui.screens.line_dialogs:FilterScreen",
+    "find": "tui.screens.line_dialogs:FindScreen",
+    "go to": "tui.screens.line_dialogs:GoToScreen",
     "help": "tui.screens.help:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",

@@ -1,9 +1,14 @@
-"""A user's own keys: a file that gives actions more keys than those that are built in."""
+"""A user's own keys: a file that gives actions more keys than those that are built in; and
+`crosswind keys`, which lists all of them."""
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import os
+import pkgutil
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,13 +18,15 @@ from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.screen import ModalScreen, Screen
 
+import tui
+from engine.cli.console import out, out_json, table
 from engine.config.faults import in_file_order, kind_of
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from tui.app import CrosswindApp
 from tui.bindings import KEY_NAMES, bindings_of, key_name, name_of
-from tui.key_list import bound_classes
+from tui.services.preferences import KEYS_FILE, config_folder, keys_file
 
 MOST: Final = 5
 """Keys for one action."""
@@ -247,3 +254,67 @@ def keymap(own: Mapping[str, Iterable[str]]) -> dict[str, str]:
             keys = identity.partition(":")[2].split(",")
             found[identity] = ",".join(dict.fromkeys((*own[name], *keys)))
     return found
+
+
+def bound_classes() -> Iterator[type[DOMNode]]:
+    """Every class of the app whose own keys stand in its source."""
+    for module in pkgutil.walk_packages(tui.__path__, "tui."):
+        if module.name.endswith("__main__"):
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            if (
+                isinstance(kind, type)
+                and issubclass(kind, DOMNode)
+                and kind.__module__ == module.name
+                and kind.__dict__.get("BINDINGS")
+            ):
+                yield kind
+
+
+_HEAD: Final = ("place", "key", "action", "what it does")
+
+
+def print_keys(arguments: argparse.Namespace) -> int:
+    """Returns the exit code. Raises `InputError` where the file is faulty, after the built-in keys:
+    whoever mends it needs the names."""
+    path = keys_file(os.environ)
+    try:
+        own: Mapping[str, Sequence[str]] = {} if path is None else own_keys(path)
+    except InputError:
+        if not arguments.json:
+            out(_told_text(all_keys({})))
+        raise
+    rows = all_keys(own)
+    if arguments.json:
+        out_json([_plain(row) for row in rows])
+        return 0
+    out(_told_text(rows))
+    out()
+    wanted = config_folder(os.environ) / KEYS_FILE
+    whose = (
+        f"(own): yours, from {path}" if own else f"for keys of your own, `action: key` in {wanted}"
+    )
+    out(f"{whose}; - keeps its keys alone")
+    return 0
+
+
+def _told_text(rows: Sequence[KeyRow]) -> str:
+    cells = [
+        (row.place, key_name(row.key) + " (own)" * row.own, row.name or "-", _meaning_of(row))
+        for row in rows
+    ]
+    return table(_HEAD, cells, right=frozenset())
+
+
+def _plain(row: KeyRow) -> dict[str, object]:
+    return {
+        "place": row.place,
+        "key": key_name(row.key),
+        "action": row.name,
+        "meaning": _meaning_of(row),
+        "own": row.own,
+    }
+
+
+def _meaning_of(row: KeyRow) -> str:
+    return row.binding.tooltip or row.binding.description

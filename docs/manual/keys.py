@@ -12,8 +12,8 @@ from textual.screen import Screen
 from docs.manual.markdown import code, table
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name
-from tui.key_list import bound_classes
 from tui.navigation import MAIN_SCREENS, SCREENS, load
+from tui.own_keys import bound_classes
 
 _HEADS: Final = ("keys", "in the footer", "what it does")
 

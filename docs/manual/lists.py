@@ -8,7 +8,7 @@ from typing import Final
 import yaml
 
 from docs.manual.markdown import code, table
-from engine.config.sources import KNOWN_SOURCES, OFFLINE
+from engine.config.values import KNOWN_SOURCES, OFFLINE
 from engine.lint import Rule
 from engine.pipeline.remedies import KnownFailure
 from engine.providers.endpoint import KEYLESS, PUBLIC_ADDRESSES

@@ -24,7 +24,7 @@ from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.run import RunResult
 from engine.service.hosting import hosted, serve
-from engine.service.job import EngineSettings
+from engine.service.spawning import EngineSettings
 from engine.watch import BenchmarkInfo, Watch
 
 POLL_SECONDS: Final = 0.2

@@ -26,8 +26,7 @@ from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
 from engine.pipeline.results import Counted, counted_of
-from engine.report.html.evidence import Evidence, evidence_of
-from engine.report.html.view import GENERATOR
+from engine.report.html.view import GENERATOR, Evidence, evidence_of
 from engine.stages.aggregate import as_object, as_rows
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
@@ -174,7 +173,7 @@ def _is_ours(path: Path) -> bool:
 
 def _unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
     # 77 ms for what knows of models and keys, which a table does without
-    from engine.cli.unpublished import unpublished
+    from engine.cli.publishing import unpublished
 
     return unpublished(session, reader, names)
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, tell
+from engine.cli.controlling import ask_and_follow
 from engine.cli.failures import count_of, failure_lines, failures_json, tell_failures
-from engine.cli.following import ask_and_follow
 from engine.cli.gates import Gate, judge_all, parse_gates
 from engine.cli.headless import run_headless
 from engine.cli.ids import conversations, find
@@ -38,8 +38,7 @@ from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
 from engine.service.engine import failed_rows
-from engine.service.job import Job
-from engine.service.spawning import spawn
+from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
 from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader

@@ -25,7 +25,7 @@ from engine.errors import InputError, Problem, WorkspaceBusyError
 from engine.link import Command, EngineState, Request
 from engine.pipeline.order import Order
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, Pace, Parts
-from engine.service.job import EngineSettings
+from engine.service.spawning import EngineSettings
 from engine.store.integrity import unread_results, unread_words
 from engine.store.lock import Holder, hold_workspace
 from engine.store.reading import open_reader

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.config.sources import HTTP
-from engine.config.values import PER_CONVERSATION, json_problems
+from engine.config.values import HTTP, PER_CONVERSATION, json_problems
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem

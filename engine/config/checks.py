@@ -18,8 +18,7 @@ from engine.benchmark import name_fault
 from engine.config.applications import APPLICATIONS, application_problems, source_of
 from engine.config.faults import doubles
 from engine.config.secrets import Secret
-from engine.config.sources import KNOWN_SOURCES, OFFLINE
-from engine.config.values import extra_body_problems
+from engine.config.values import KNOWN_SOURCES, OFFLINE, extra_body_problems
 from engine.config.wording import did_you_mean, nearest, shown
 from engine.config.yaml_text import KeyPath, YamlDocument, dotted
 from engine.errors import Problem

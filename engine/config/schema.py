@@ -23,10 +23,11 @@ from engine.config.checks import (
 )
 from engine.config.faults import in_file_order, problems_of
 from engine.config.secrets import Secret
-from engine.config.sources import OFFLINE, OFFLINE_MODELS
 from engine.config.values import (
     EACH_MESSAGE,
     EFFORTS,
+    OFFLINE,
+    OFFLINE_MODELS,
     PER_CONVERSATION,
     Effort,
     GivenPace,

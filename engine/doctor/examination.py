@@ -11,10 +11,9 @@ from pathlib import Path
 from engine.config.schema import Config
 from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
-from engine.doctor.call import call
 from engine.doctor.configuration import Written, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
-from engine.doctor.models import ModelInUse, model_findings, models_in_use, secrets_of
+from engine.doctor.models import ModelInUse, call, model_findings, models_in_use, secrets_of
 from engine.doctor.reach import destinations, reach
 from engine.doctor.store import budget_findings, store_findings
 from engine.doctor.system import Terminal, system_findings, terminal_findings, this_terminal

@@ -23,7 +23,7 @@ from engine.benchmark import ConversationKey, Landmark, StopReason, base_id
 from engine.checks import CheckKind
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
-from engine.config.sources import OFFLINE
+from engine.config.values import OFFLINE
 from engine.jury import (
     HUMAN,
     TIED,

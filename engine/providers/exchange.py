@@ -13,9 +13,14 @@ from engine.kill_points import KillPoint, reached
 from engine.providers.attempts import Cause, Failure, failure_in, status_failure, transport_failure
 from engine.providers.http.transport import ConnectionFailedError, Fault, OnBody, Transport
 from engine.providers.model import Finish, OnText
-from engine.providers.protocols.base import AnyAnswerParser, InStreamError, ReplyParser
+from engine.providers.protocols.base import (
+    AnyAnswerParser,
+    InStreamError,
+    ReplyParser,
+    ThoughtSplitter,
+    unopened,
+)
 from engine.providers.protocols.sse import BrokenStreamError, EventDecoder, OversizedError
-from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
 from engine.providers.retry import RetryPolicy
 from engine.providers.served import NO_ROUTE, ExpectedModel, Route, other_of, route_of
 

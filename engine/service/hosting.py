@@ -22,11 +22,10 @@ from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline, RunResult
 from engine.providers.http.descriptors import raise_limit
 from engine.service.engine import Engine
-from engine.service.job import EngineSettings, Job
 from engine.service.protocol import parsed, read
 from engine.service.server import Server
 from engine.service.socket import socket_path, usable_socket
-from engine.service.spawning import StartMessage
+from engine.service.spawning import EngineSettings, Job, StartMessage
 from engine.store.database import Store, open_store
 from engine.store.filesystem import keep_file_private
 from engine.store.integrity import quick_check

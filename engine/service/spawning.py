@@ -1,4 +1,5 @@
-"""Starts an engine in a session of its own, so that it outlives the terminal it was asked from."""
+"""Starts an engine, for a job, in a session of its own, so that it outlives the terminal it was
+asked from."""
 
 from __future__ import annotations
 
@@ -11,10 +12,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from engine.config.schema import Config, load_config
 from engine.config.workspace import LOG_FILE
 from engine.errors import CrosswindError
-from engine.service.job import Job
+from engine.pipeline.order import Order
+from engine.scripted import Pace
 from engine.service.protocol import encode_value
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Where an engine works, and how."""
+
+    root: Path
+    config_path: Path
+    pace: Pace | None = None
+    """At which scripted models speak, where it is not the configuration's."""
+
+    def config(self) -> Config:
+        """As it is now. Raises `InputError`."""
+        config = load_config(self.config_path)
+        return config if self.pace is None else config.at_pace(self.pace)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an engine is started for."""
+
+    place: EngineSettings
+    order: Order | None
+    linger: float
+    """Seconds that it waits for more when all is done."""
+
 
 LONGEST_LOG: Final = 1024 * 1024
 """In bytes. A longer one is begun anew."""

@@ -35,7 +35,7 @@ from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
-from engine.service.job import EngineSettings
+from engine.service.spawning import EngineSettings
 from engine.watch import Watch
 
 CONVERSATIONS = 200

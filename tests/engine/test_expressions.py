@@ -60,7 +60,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "engine.stages.perfunctory": ROUGHENED,
     "engine.store.search._TERM": 1000,
     "engine.user_audit": LONGEST_AUDITED,
-    "tui.services.display._ACTIVE": LONG_LINE,  # what stands on one line of the screen
+    "tui.services.terminal._ACTIVE": LONG_LINE,  # what stands on one line of the screen
     "tui.state.filters": LONGEST_FILTER,
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,

@@ -31,7 +31,7 @@ from engine.cli.arguments import build_parser, commands_of
 from engine.config.benchmark_file import BenchmarkShape, load_definition
 from engine.config.schema import Config, ModelSpec, Target, load_config
 from tui.bindings import bindings_of, key_name
-from tui.key_list import bound_classes
+from tui.own_keys import bound_classes
 
 ROOT: Final = DOCS.parent
 PAGES: Final = sorted(DOCS.rglob("*.md"))

@@ -38,8 +38,8 @@ from tests.tui.hostile import HOSTILE, IN_NAMES, SCENARIO, SPOKEN_ONLY, STRANGE,
 from tests.tui.theatre import BENCHMARK, TARGETS, Take, Theatre
 from tui.app import CrosswindApp
 from tui.launch import _goodbye
-from tui.services.display import ControlCodeFilter, _acts
 from tui.services.engine_control import Backend
+from tui.services.terminal import ControlCodeFilter, _acts
 
 SPEAKING: Final = ConversationKey("m01_s002_v01", TARGETS[1])
 FAULT: Final = InputError(

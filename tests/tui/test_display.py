@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.color import Color
 
 from engine.display import clean, drawn, one_line, plural
-from tui.services.display import ControlCodeFilter
+from tui.services.terminal import ControlCodeFilter
 
 BLACK = Color(0, 0, 0)
 

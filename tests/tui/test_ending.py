@@ -9,7 +9,7 @@ import pytest
 from engine.jury import Jury
 from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, Theatre
-from tui.state.ending import end_words, stamp
+from tui.state.explanations import end_words, stamp
 from tui.state.related import TakeRef
 from tui.state.transcript import Dialogue
 from tui.text.blocks import Rule

@@ -13,7 +13,7 @@ from tui.app import CrosswindApp
 from tui.navigation import MAIN_SCREENS, SCREENS, load
 from tui.screens.base import WatchingScreen
 from tui.screens.conversation import ConversationScreen
-from tui.screens.go_to import GoToScreen
+from tui.screens.line_dialogs import GoToScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.scenario import ScenarioScreen

@@ -16,8 +16,7 @@ from tests.tui.theatre import Theatre, on_screen
 from tui.__main__ import main
 from tui.app import CrosswindApp
 from tui.bindings import bindings_of, key_name, name_of
-from tui.key_list import bound_classes
-from tui.own_keys import built_in, key_of, keymap, own_keys
+from tui.own_keys import bound_classes, built_in, key_of, keymap, own_keys
 from tui.screens.help import HelpScreen
 from tui.screens.search import SearchScreen
 from tui.services.palette import commands

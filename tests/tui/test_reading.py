@@ -14,7 +14,7 @@ from engine.store.tables import Quote
 from tests.tui.theatre import BENCHMARK, JUDGE, TARGETS, Theatre, on_screen, shell, told
 from tui.screens.compare import CompareScreen
 from tui.screens.conversation import ConversationScreen
-from tui.screens.find import FindScreen
+from tui.screens.line_dialogs import FindScreen
 from tui.screens.rejudge import JudgeAgainScreen, JudgedAgainScreen
 from tui.screens.scenario import ScenarioScreen
 from tui.screens.search import SearchScreen

@@ -42,8 +42,7 @@ from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory
 from tui.text.ink import Ink, length
-from tui.text.plot import Curve, load, plot
-from tui.text.whiskers import Whiskers, whiskers
+from tui.text.plot import Curve, Whiskers, load, plot, whiskers
 from tui.widgets.heat_map import HeatCell
 from tui.widgets.sheet import Sheet, SheetRow
 from tui.widgets.table import WideTable

@@ -15,7 +15,7 @@ from engine.store.tables import Quote
 from tests.tui.theatre import Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.screens.conversation import ConversationScreen
-from tui.screens.filter import FilterScreen
+from tui.screens.line_dialogs import FilterScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory

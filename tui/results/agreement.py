@@ -13,7 +13,7 @@ from engine.display import one_line
 from engine.report.scale import RATES
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import Whiskers, tick_line, whiskers
+from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 _FIGURE: Final = 7

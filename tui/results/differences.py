@@ -13,7 +13,7 @@ from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad, shorten_middle
-from tui.text.whiskers import Whiskers, tick_line, whiskers
+from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
 _LEAST_BAR: Final = 12

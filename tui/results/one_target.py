@@ -14,7 +14,7 @@ from tui.format import TRACK_SIGNS
 from tui.results.standing import of_estimate
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import Whiskers, whiskers
+from tui.text.plot import Whiskers, whiskers
 from tui.widgets.sheet import SheetRow
 
 _ROOMY: Final = 100

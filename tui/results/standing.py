@@ -25,7 +25,7 @@ from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Line, Piece, fitted, pad
-from tui.text.whiskers import Whiskers, tick_line, whiskers
+from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.heat_map import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
 

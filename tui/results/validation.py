@@ -25,7 +25,7 @@ from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
 from tui.text.ink import Ink, Piece, fitted, pad
-from tui.text.whiskers import moved
+from tui.text.plot import moved
 from tui.widgets.sheet import SheetRow
 
 if TYPE_CHECKING:

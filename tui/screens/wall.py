@@ -18,7 +18,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.state.ending import awaits_verdict, end_words, stamp
+from tui.state.explanations import awaits_verdict, end_words, stamp
 from tui.state.follower import Follower
 from tui.state.headline import metric_behind
 from tui.state.related import Subject, TakeRef

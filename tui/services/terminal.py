@@ -1,15 +1,27 @@
-"""The terminal around the app: its title and bell, its size and whether it is there."""
+"""The terminal around the app: its title and bell, its size and whether it is there, keys one after
+the other, and a filter behind every widget for what could act on it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
+from rich.segment import Segment
+from textual.app import App
+from textual.color import Color
+from textual.dom import DOMNode
+from textual.events import Key
+from textual.filter import LineFilter
 from textual.geometry import Size
+from textual.message_pump import MessagePump
+from textual.timer import Timer
 
 from engine.benchmark import Stage
 from engine.display import one_line
@@ -149,3 +161,95 @@ def suspend() -> None:
     """Stop everything of this process group, as the terminal's own Ctrl-Z does: whoever started us
     and waits for us would else sit before a terminal that nobody reads."""
     os.kill(0, signal.SIGTSTP)
+
+
+_ACTIVE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters without width that some terminal acts on, or that nobody would see."""
+
+
+class ControlCodeFilter(LineFilter):
+    """Takes out of every drawn line what could act on a terminal, links included.
+
+    What it removes has no width, so the line keeps its length.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        del background
+        if not any(map(_acts, segments)):
+            return segments
+        return [_disarmed(segment) for segment in segments]
+
+
+def _acts(segment: Segment) -> bool:
+    text, style, _ = segment
+    return (style is not None and style.link is not None) or (
+        not text.isprintable() and _ACTIVE.search(text) is not None
+    )
+
+
+def _disarmed(segment: Segment) -> Segment:
+    text, style, _ = segment
+    if style is not None and style.link is not None:
+        style = style.update_link(None)
+    return Segment(_ACTIVE.sub("", text), style)
+
+
+LONGEST: Final = 1.0
+"""Seconds after which a key is taken though nobody has said that the one before it is done: what
+was to say it may have gone from the screen."""
+
+
+class KeyQueue:
+    """Textual hands a key to what has the focus when it comes in, though a key before it may be
+    about to open a dialog that it is meant for: in one packet, those of a slow line or a paste,
+    all but the first would go past it."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._waiting: deque[Key] = deque()
+        self._next: Key | None = None
+        """The first that waited, on its way back to the app: none that comes in passes it."""
+        self._number = 0
+        """Of the key that is on its way, or was last."""
+        self._is_free = True
+        self._timer: Timer | None = None
+
+    def must_wait(self, event: Key) -> bool:
+        """Whether it is kept for later, since another is on its way. It is posted anew then."""
+        if self._is_free or event is self._next:
+            self._next = None
+            return False
+        self._waiting.append(event)
+        return True
+
+    def follow(self, nodes: Sequence[DOMNode]) -> None:
+        """A key was handed to the first of these, from which it goes up to the app, the last."""
+        self._is_free = False
+        self._number += 1
+        self._timer = self._app.set_timer(LONGEST, partial(self._done, self._number))
+        self._pass(self._number, nodes)
+
+    def _pass(self, number: int, nodes: Sequence[MessagePump]) -> None:
+        """Behind the key through the same queues."""
+        for place, node in enumerate(nodes):
+            if node.call_later(self._pass, number, nodes[place + 1 :]):
+                return
+        # a screen that the key has opened takes keys once it is there, and what has the focus on
+        # it is said to the app
+        screen = self._app.screen
+        if not screen.call_later(self._app.call_later, self._done, number):
+            self._done(number)
+
+    def _done(self, number: int) -> None:
+        if number != self._number:
+            return
+        if self._timer is not None:
+            self._timer.stop()
+        self._number += 1
+        self._is_free = not self._waiting
+        if self._waiting:
+            self._next = self._waiting.popleft()
+            self._app.post_message(self._next)

@@ -18,7 +18,7 @@ from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
 from tui.format import TRACK_SIGNS, percent
 from tui.text.ink import MEANINGFUL, Ink, Line, Piece, fitted, length, pad, shorten
-from tui.text.whiskers import Whiskers, whiskers
+from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.ending import awaits_verdict, end_words, stamp
-from tui.state.explanations import explain
+from tui.state.explanations import awaits_verdict, end_words, explain, stamp
 from tui.state.feeds import Standings, VerdictFeed, score_feed
 from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind

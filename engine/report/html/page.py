@@ -19,8 +19,7 @@ from engine.analysis.findings import listed
 from engine.analysis.methods import methods
 from engine.display import plural
 from engine.report.html.environment import environment
-from engine.report.html.evidence import Evidence
-from engine.report.html.view import GENERATOR, BenchmarkView
+from engine.report.html.view import GENERATOR, BenchmarkView, Evidence
 from engine.scripted import is_script
 
 _COMPARING: Final = {

@@ -1,7 +1,9 @@
-"""What the page shows of an analysis, in the order and from the side in which it is read."""
+"""What the page shows of an analysis, in the order and from the side in which it is read; with some
+of the conversations behind each figure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -13,6 +15,7 @@ from engine.analysis.figures import (
     Estimate,
     Gap,
     MetricInfo,
+    Outcome,
     Overall,
     TargetResult,
 )
@@ -26,11 +29,73 @@ from engine.analysis.findings import (
     rests_on,
 )
 from engine.analysis.staleness import Staleness
-from engine.benchmark import Track
-from engine.display import plural
+from engine.benchmark import ConversationKey, Track
+from engine.display import one_line, plural
+from engine.jury import Jury, verdict_to_show
 from engine.report import scale
-from engine.report.html.evidence import Evidence
 from engine.report.scale import Scale
+from engine.store.tables import StoredTake, Verdict
+
+_MOST: Final = 240
+"""Conversations of one benchmark: a page that is sent stays a page that is sent."""
+_MOST_OF_CELL: Final = 3
+_LONGEST: Final = 500
+"""Characters of a justification or a quote."""
+
+TakesWithVerdicts = Mapping[ConversationKey, tuple[StoredTake, Sequence[Verdict]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why one conversation failed, as the verdict says that stands for what counts."""
+
+    conv_id: str
+    target: str
+    metric_id: str
+    judge: str
+    justification: str
+    quotes: Sequence[tuple[str, int]]
+    """Passages that were found, each with its turn."""
+
+
+def evidence_of(
+    outcomes: Iterable[Outcome], judged: TakesWithVerdicts, jury: Jury
+) -> list[Evidence]:
+    """Of each metric and target some that failed and of which a quote was found; by metric, then in
+    the order of the outcomes."""
+    cells: defaultdict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    for one in outcomes:
+        cell = cells[one.metric_id, one.key.target_id]
+        if one.passed is False and len(cell) < _MOST_OF_CELL:
+            told = _told(one, judged, jury)
+            if told is not None:
+                cell.append(told)
+    full = [cell for cell in cells.values() if cell]
+    of_each = max(1, min(_MOST_OF_CELL, _MOST // max(1, len(full))))
+    found = [one for cell in full for one in cell[:of_each]][:_MOST]
+    return sorted(found, key=lambda one: one.metric_id)
+
+
+def _told(one: Outcome, judged: TakesWithVerdicts, jury: Jury) -> Evidence | None:
+    """None where no quote of it was found."""
+    _, verdicts = judged[one.key]
+    shown = verdict_to_show(verdicts, jury)
+    if shown is None:
+        return None
+    quotes = [(one_line(each.text, _LONGEST), each.turn) for each in shown.quotes if each.turn]
+    return (
+        Evidence(
+            conv_id=str(one.key),
+            target=one.key.target_id,
+            metric_id=one.metric_id,
+            judge=shown.judge,
+            justification=one_line(shown.justification, _LONGEST),
+            quotes=quotes,
+        )
+        if quotes
+        else None
+    )
+
 
 GENERATOR: Final = "Crosswind results"
 """Says in the page that we wrote it, so that it may be written anew."""

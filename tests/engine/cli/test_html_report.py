@@ -18,8 +18,8 @@ from jinja2 import UndefinedError
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
 from engine.report.html.environment import environment
-from engine.report.html.evidence import Evidence
 from engine.report.html.page import html_report
+from engine.report.html.view import Evidence
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
 MADE: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)

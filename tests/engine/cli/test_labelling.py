@@ -23,7 +23,7 @@ from engine.link import Command, EngineState, Request
 from engine.pipeline.label_requests import LabelRequest, NumberedLabel
 from engine.pipeline.order import Order
 from engine.service.hosting import hosted, serve
-from engine.service.job import EngineSettings
+from engine.service.spawning import EngineSettings
 from tests.engine.small_workspace import Place, small_workspace
 
 Crosswind = Callable[..., tuple[int, str, str]]

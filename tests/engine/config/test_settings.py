@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.schema import load_config
-from engine.config.sources import KNOWN_SOURCES, OFFLINE_MODELS
+from engine.config.values import KNOWN_SOURCES, OFFLINE_MODELS
 from engine.errors import InputError
 from engine.providers.endpoint import PUBLIC_ADDRESSES
 from engine.providers.scripted import models as offline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.providers.protocols.think_tags import ThoughtSplitter, unopened
+from engine.providers.protocols.base import ThoughtSplitter, unopened
 
 
 def split(text: str, size: int) -> tuple[str, str]:

@@ -1,0 +1,361 @@
+"""Dialogs that take one line and answer while one types: a filter, what to find, an id to go to, a
+command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from engine.display import one_line, plural
+from engine.errors import StoreError
+from engine.store.browsing import Filter
+from engine.store.reader import Reader
+from tui.bindings import PaletteCommand
+from tui.screens.base import Shell
+from tui.screens.dialogs import WIDTH, TypingScreen
+from tui.services.palette import matching, of_ids
+from tui.services.ticker import begin_instead
+from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
+from tui.state.transcript import PatternFault
+from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread
+from tui.widgets.lines import ChoiceList, OneLine
+
+
+class FilterScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with the line that was typed, or nothing where it is to be as before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "close"),
+        Binding("up", "earlier", "an earlier line", show=False),
+        Binding("down", "later", "a later line", show=False),
+    ]
+
+    def __init__(
+        self, typed: str, earlier: Sequence[str], answer: Callable[[Filter], None]
+    ) -> None:
+        """`earlier` lines can be had again, the last one first. `answer` is called with what each
+        line that can be understood means."""
+        super().__init__("which rows: outcome:fail target:… or words of the justification")
+        self._begun_with = typed
+        self._lines = [typed, *(line for line in earlier if line != typed)]
+        self._place = 0
+        self._answer = answer
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._note
+
+    def on_mount(self) -> None:
+        self.line.value = self._begun_with
+        self._say()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        try:
+            self._answer(parse(message.value))
+        except FilterFault as fault:
+            self._say(str(fault), Ink.BAD)
+        else:
+            self._say()
+
+    def submit(self, typed: str) -> None:
+        """A line that cannot be understood stays to be mended."""
+        try:
+            parse(typed)
+        except FilterFault as fault:
+            self._say(str(fault), Ink.BAD)
+        else:
+            self.dismiss(" ".join(typed.split()))
+
+    def action_earlier(self) -> None:
+        self._show(self._place + 1)
+
+    def action_later(self) -> None:
+        self._show(self._place - 1)
+
+    def _show(self, place: int) -> None:
+        if 0 <= place < len(self._lines):
+            self._place = place
+            self.line.value = self._lines[place]
+            self.line.cursor_position = len(self.line.value)
+
+    def _say(self, text: str = HELP, ink: Ink = Ink.MUTED) -> None:
+        self._note.show([Piece(text, ink)])
+
+
+LEAST: Final = 24
+"""Cells of an id, however long what stands behind it."""
+TOGETHER: Final = 0.03
+"""Seconds."""
+
+
+class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
+    """Ends with what was chosen, or nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "close"),
+        Binding("down,ctrl+n", "next", "next", show=False),
+        Binding("up", "before", "before", show=False),
+        Binding("tab", "complete", "complete", show=False),
+    ]
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__("an id, or any part of it")
+        self._reader = reader
+        self._found: Sequence[FoundId] = ()
+        self._note = OneLine(id="note")
+        self._list = ChoiceList((), id="found")
+        self._list.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._list
+            yield self._note
+
+    def on_mount(self) -> None:
+        self._say("Type a part of an id, such as s002 or a target.")
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
+
+    def submit(self, typed: str) -> None:
+        """What is typed may be ahead of what was answered."""
+        self.run_worker(self._choose(typed), group="answer", exclusive=True)
+
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
+        self.dismiss(self._found[message.index])
+
+    def action_next(self) -> None:
+        self._list.action_go_down()
+
+    def action_before(self) -> None:
+        self._list.action_go_up()
+
+    def action_complete(self) -> None:
+        """Type what the cursor is on."""
+        if self._found:
+            self.line.value = self._found[self._list.cursor].id
+            self.line.cursor_position = len(self.line.value)
+
+    async def _choose(self, typed: str) -> None:
+        chosen = self._list.cursor
+        before = self._found
+        await self._answer(typed)
+        if self._found:
+            self.dismiss(self._found[chosen if self._found == before else 0])
+
+    async def _answer_soon(self, typed: str) -> None:
+        """Letters that follow each other at once are answered together."""
+        await asyncio.sleep(TOGETHER)
+        await self._answer(typed)
+
+    async def _answer(self, typed: str) -> None:
+        try:
+            found = await asyncio.to_thread(find, self._reader, typed)
+        except StoreError as error:
+            self._say(one_line(str(error)), Ink.BAD)
+            return
+        if found == self._found and found:
+            return
+        self._found = found
+        width = max(min(WIDTH, self.app.size.width) - 6, 1)
+        self._list.show([_line(each, typed.strip(), width) for each in found])
+        self._say(_words(typed, len(found)))
+
+    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
+        self._note.show([Piece(text, ink)])
+
+
+def _words(typed: str, found: int) -> str:
+    if not typed.strip():
+        return "Type a part of an id, such as s002 or a target."
+    if not found:
+        return "No metric, scenario or conversation is called so."
+    more = f"{found} or more, type on; " if found >= AT_MOST else ""
+    return f"{more}Enter opens, Tab completes, Esc closes"
+
+
+def _line(found: FoundId, typed: str, width: int) -> Line:
+    of = f"  {found.kind} of {one_line(found.benchmark, 24)}"
+    name = shorten_middle(one_line(found.id), max(width - 2 - cell_len(of), LEAST))
+    start = max(name.lower().find(typed.lower()), 0)
+    end = start + len(typed)
+    return [
+        Piece(" "),
+        Piece(name[:start], Ink.STRONG),
+        Piece(name[start:end], Ink.ACCENT),
+        Piece(name[end:], Ink.STRONG),
+        Piece(of, Ink.MUTED),
+    ]
+
+
+PALETTE_WIDTH: Final = 100
+"""Cells of the card, as the stylesheet says."""
+_NAME_WIDTH: Final = 24
+FEWEST: Final = 2
+"""Letters from which on ids are looked for."""
+MOST_IDS: Final = 12
+
+
+class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
+    """Ends with what was chosen, or nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "close"),
+        Binding("down,ctrl+n", "next", "next", show=False),
+        Binding("up", "before", "before", show=False),
+        Binding("pagedown", "page(1)", "page down", show=False),
+        Binding("pageup", "page(-1)", "page up", show=False),
+    ]
+
+    def __init__(self, shell: Shell | None, commands: Sequence[PaletteCommand]) -> None:
+        """Without a shell, no ids are looked for."""
+        super().__init__("a command, a benchmark, a target, an id")
+        self._shell = shell
+        self._commands = commands
+        self._found: Sequence[PaletteCommand] = ()
+        self._found_for: str | None = None
+        """What was typed when all of them, ids as well, were found."""
+        self._list = ChoiceList((), id="found")
+        self._list.can_focus = False
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._list
+            yield self._note
+
+    def on_mount(self) -> None:
+        self._show(matching(self._commands, ""))
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self._show(matching(self._commands, message.value))
+        self.run_worker(self._answer(message.value), group="answer", exclusive=True)
+
+    def submit(self, typed: str) -> None:
+        """What is typed may be ahead of what was answered."""
+        self.run_worker(self._choose(typed), group="answer", exclusive=True)
+
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
+        self.dismiss(self._found[message.index])
+
+    def action_next(self) -> None:
+        self._list.action_go_down()
+
+    def action_before(self) -> None:
+        self._list.action_go_up()
+
+    def action_page(self, step: int) -> None:
+        self._list.move_by(step * self._list.page_height)
+
+    async def _choose(self, typed: str) -> None:
+        if self._found_for != typed:
+            await self._answer(typed)
+        if self._found:
+            self.dismiss(self._found[self._list.cursor])
+
+    async def _answer(self, typed: str) -> None:
+        named = matching(self._commands, typed)
+        try:
+            ids = await self._ids(typed.strip())
+        except StoreError as error:
+            self._note.show([Piece(one_line(str(error)), Ink.BAD)])
+            return
+        self._show([*named, *ids])
+        self._found_for = typed
+
+    async def _ids(self, typed: str) -> list[PaletteCommand]:
+        if self._shell is None or len(typed) < FEWEST:
+            return []
+        found = await asyncio.to_thread(find, self._shell.watch.reader, typed, MOST_IDS)
+        return of_ids(found, self._shell)
+
+    def _show(self, found: Sequence[PaletteCommand]) -> None:
+        if found != self._found or self._found_for is None:
+            self._found = found
+            self._draw()
+        none = "No command, benchmark, target or id is called so."
+        self._note.show([Piece("Enter does it, Esc closes" if found else none, Ink.MUTED)])
+
+    def _draw(self) -> None:
+        width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)
+        groups = [None, *(command.group for command in self._found)]
+        self._list.show(
+            [
+                _command_line(command, width, begins=command.group is not before)
+                for command, before in zip(self._found, groups, strict=False)
+            ]
+        )
+
+
+def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
+    """Its name first, then what it does, and the key that does it; its group where that begins."""
+    text = shorten_middle(one_line(command.name), max(width - 24, _NAME_WIDTH))
+    left = [
+        Piece(" " + pad(command.group if begins else "", 6), Ink.ACCENT),
+        Piece(pad(text, max(_NAME_WIDTH, cell_len(text))), Ink.STRONG),
+        Piece("  " + command.meaning, Ink.MUTED),
+    ]
+    keys = [Piece(command.keys + " ", Ink.ACCENT)] if command.keys else []
+    return fitted(spread(left, keys, width), width)
+
+
+_HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."
+
+
+class FindScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with what is searched for, or nothing where nothing is any more."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, typed: str, find: Callable[[str], Awaitable[int]]) -> None:
+        """`find` says how often something occurs, having gone to the first of the places."""
+        super().__init__("words, or /a regular expression/")
+        self._begun_with = typed
+        self._find = find
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._note
+
+    def on_mount(self) -> None:
+        self.line.value = self._begun_with
+        self._say(_HELP)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        begin_instead(self, partial(self._answer, message.value), "find")
+
+    def submit(self, typed: str) -> None:
+        self.dismiss(typed.strip() or None)
+
+    async def _answer(self, typed: str) -> None:
+        try:
+            found = await self._find(typed)
+        except PatternFault as fault:
+            self._say(str(fault), Ink.BAD)
+            return
+        if not typed.strip():
+            self._say(_HELP)
+        elif found:
+            self._say(plural(found, "place"), Ink.GOOD)
+        else:
+            self._say("It does not occur here.", Ink.WARN)
+
+    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
+        self._note.show([Piece(text, ink)])
