@@ -160,13 +160,14 @@ def _definition(benchmark: BenchmarkShape, document: YamlDocument) -> Definition
         title=benchmark.name,
         description=benchmark.description,
         user_context=benchmark.scenario.user_context,
-        metrics=tuple(_metric(metric) for metric in benchmark.metrics or ()),
+        metrics=tuple(metric_of_shape(one) for one in benchmark.metrics or ()),
         warnings=tuple(_warnings(benchmark, document)),
         lint_ignore=benchmark.lint_ignore,
     )
 
 
-def _metric(written: MetricShape) -> Metric:
+def metric_of_shape(written: MetricShape) -> Metric:
+    """What the file says of one."""
     return Metric(
         id=written.id,
         name=written.name,

@@ -32,6 +32,7 @@ from engine.config.values import (
     Effort,
     GivenPace,
     GivenPeople,
+    GivenReview,
     GivenUserAudit,
     HeaderName,
     JsonPath,
@@ -52,6 +53,7 @@ from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import YamlDocument, read_yaml
 from engine.errors import InputError, Problem
 from engine.jury import Jury, People
+from engine.review import ReviewMode
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
@@ -421,6 +423,11 @@ class Config(Shape):
     conversations, `invalidate` counts them as unscored, `off` does not look."""
     checks: Section[Checks] = Field(default_factory=Checks, description="keys and values")
     """Cheap calls that look at finished conversations beside the judges."""
+    review: GivenReview = Field(
+        default=ReviewMode.OPTIONAL, description="`required`, `optional` or `off`"
+    )
+    """Whether people approve what a model wrote: `required` plays no conversation from a metric or
+    scenario that nobody approved, `off` says nothing of it."""
     people: GivenPeople = Field(
         default=People.COMPARE, description="`compare`, `vote` or `overrule`"
     )

@@ -20,6 +20,7 @@ from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
 from engine.json_template import path_fault
 from engine.jury import People
+from engine.review import ReviewMode
 from engine.scripted import Pace
 from engine.user_audit import UserAuditMode
 
@@ -144,6 +145,14 @@ def _audit_mode(value: object) -> object:
     raise ValueError(f"found `{shown(str(value))}`, expected `off`, `flag` or `invalidate`")
 
 
+def _review_mode(value: object) -> object:
+    """YAML 1.1 reads a bare `off` as no."""
+    word = "off" if value is False else value
+    if isinstance(word, str) and word in set(ReviewMode):
+        return ReviewMode(word)
+    raise ValueError(f"found `{shown(str(value))}`, expected `required`, `optional` or `off`")
+
+
 def _people(value: object) -> object:
     if isinstance(value, str) and value in set(People):
         return People(value)
@@ -210,6 +219,7 @@ StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Session = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
+GivenReview = Annotated[ReviewMode, BeforeValidator(_review_mode)]
 GivenPeople = Annotated[People, BeforeValidator(_people)]
 ModelNames = Annotated[tuple[str, ...], BeforeValidator(_names_of_models)]
 

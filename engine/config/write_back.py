@@ -96,22 +96,24 @@ def _with_metrics(text: str, standing: Sequence[Metric], metrics: Sequence[Metri
 
 def _dumped_whole(text: str, metrics: Sequence[Metric]) -> str:
     """For a file that is one pair of braces: there are no lines to keep."""
-    round_trip = _round_trip(_STEP)
-    data = round_trip.load(text)
+    whole = round_trip(_STEP)
+    data = whole.load(text)
     data[KEY] = [_fresh(metric, DoubleQuotedScalarString) for metric in metrics]
     written = io.StringIO()
-    round_trip.dump(data, written)
+    whole.dump(data, written)
     return written.getvalue()
 
 
 def _piece(metric: Metric, before: _Entry | None, layout: _Layout, *, is_first: bool) -> str:
     if before is None or not _is_edit(before.metric, metric):
-        return ("" if is_first else layout.line_end) + _rendered(_fresh(metric, _scalar), layout)
+        return ("" if is_first else layout.line_end) + _rendered(
+            _fresh(metric, scalar_text), layout
+        )
     lead = before.lead.lstrip("\r\n") if is_first else before.lead
     if before.metric == metric:
         # byte by byte as it was: a person's own line breaks and quotes stay in what did not change
         return lead + before.lines
-    [node] = _round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
+    [node] = round_trip(layout.offset).load(before.lines.replace("\r\n", "\n"))
     _update(node, before.metric, metric)
     return lead + _rendered(node, layout)
 
@@ -229,17 +231,18 @@ def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
             yield from _pairs(member)
 
 
-def _round_trip(offset: int) -> YAML:
-    round_trip = YAML()
-    round_trip.preserve_quotes = True
-    round_trip.width = _NO_LINE
-    round_trip.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
-    return round_trip
+def round_trip(offset: int) -> YAML:
+    """What writes, with the dashes of a list so far from its key, and breaks no line."""
+    yaml_library = YAML()
+    yaml_library.preserve_quotes = True
+    yaml_library.width = _NO_LINE
+    yaml_library.indent(mapping=_STEP, sequence=offset + _STEP, offset=offset)
+    return yaml_library
 
 
 def _rendered(node: Any, layout: _Layout) -> str:
     written = io.StringIO()
-    _round_trip(layout.offset).dump({KEY: [node]}, written)
+    round_trip(layout.offset).dump({KEY: [node]}, written)
     # ruamel.yaml indents a list only below a key, so it is given one, whose line is left out here
     _, *lines = written.getvalue().removesuffix("...\n").splitlines()
     margin = " " * layout.margin
@@ -248,7 +251,7 @@ def _rendered(node: Any, layout: _Layout) -> str:
 
 def _fresh(metric: Metric, style: Style) -> dict[str, Any]:
     node: dict[str, Any] = {
-        "id": _scalar(metric.id),
+        "id": scalar_text(metric.id),
         "name": style(metric.name),
         "type": str(metric.track),
         "definition": style(metric.definition),
@@ -266,7 +269,7 @@ def _put_when(node: Any, metric: Metric) -> None:
 
 def _update(node: Any, before: Metric, after: Metric) -> None:
     """Change what differs, in place: what else stands there stays."""
-    style: Style = DoubleQuotedScalarString if node.fa.flow_style() else _scalar
+    style: Style = DoubleQuotedScalarString if node.fa.flow_style() else scalar_text
     if before.name != after.name:
         node["name"] = style(after.name)
     if before.track is not after.track:
@@ -280,7 +283,7 @@ def _update(node: Any, before: Metric, after: Metric) -> None:
         _put_when(node, after)
 
 
-def _scalar(text: str) -> Any:
+def scalar_text(text: str) -> Any:
     """Text in the style in which a person would like to read it."""
     if _NEEDS_ESCAPES.search(text) or _is_no_text(text):
         return DoubleQuotedScalarString(text)

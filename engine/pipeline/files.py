@@ -135,8 +135,8 @@ class ScenarioEdits:
 
 
 def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
-    """None where nobody touched the file. Rows that the run wrote after the file count as neither
-    new nor gone: they are on their way into it. Raises `InputError`."""
+    """None where nobody touched the file. What the store wrote after the file counts as neither
+    new, changed nor gone: it is on its way into it. Raises `InputError`."""
     path = scenarios_path(bench)
     relative = path.relative_to(bench.workspace.root).as_posix()
     known = bench.reader.mirrored(relative)
@@ -147,10 +147,15 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
     stored = {row.scenario.id: row for row in bench.reader.scenarios(bench.name)}
     present = {one.id for one in scenarios}
     written = 0 if known is None else known.seq
+    then = _as_written(bench, written)
     return ScenarioEdits(
         relative,
         digest,
-        [one for one in scenarios if _differs(one, stored.get(one.id))],
+        [
+            one
+            for one in scenarios
+            if _differs(one, stored.get(one.id)) and _differs(one, then.get(one.id))
+        ],
         [
             row.scenario
             for row in stored.values()
@@ -158,6 +163,13 @@ def edits_of(bench: BenchmarkContext) -> ScenarioEdits | None:
         ],
         written,
     )
+
+
+def _as_written(bench: BenchmarkContext, written: int) -> dict[str, ScenarioRow]:
+    """The rows that the file held when it was last written or read."""
+    history = bench.reader.scenario_history(bench.name)
+    then = {history[seq].scenario.id: history[seq] for seq in sorted(history) if seq <= written}
+    return {name: row for name, row in then.items() if not row.removed}
 
 
 async def take_in_edits(bench: RunContext) -> None:

@@ -23,6 +23,7 @@ from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.pipeline.reviews import metric_review_digest, standing_acts
 from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
@@ -34,7 +35,7 @@ from engine.stages.gen_scenarios import (
     scenarios_depends,
     variant_depends,
 )
-from engine.store.tables import MetricRow, ScenarioRow
+from engine.store.tables import Depends, MetricRow, ReviewAction, ReviewKind, ScenarioRow
 
 # Metrics
 
@@ -57,7 +58,7 @@ def plan_metrics(bench: BenchmarkContext, order: Order) -> list[WorkItem]:
 def stale_metrics(bench: BenchmarkContext) -> str | None:
     """What changed since a model wrote the metrics that stand; None where nothing did, or a
     person wrote or edited them."""
-    stored = bench.reader.metrics(bench.name)
+    stored = _not_rejected(bench)
     written = [metric for metric, _, source in stored if source == "model"]
     if not written or tuple(written) != tuple(bench.definition.metrics):
         return None
@@ -93,9 +94,21 @@ def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
     """Metrics that a model wrote but that did not reach the file before the run was cut off; None
     where there are none."""
     depends = _metrics_depend_on(bench)
-    stored = bench.reader.metrics(bench.name)
+    stored = _not_rejected(bench)
     fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
     return fresh or None
+
+
+def _not_rejected(bench: BenchmarkContext) -> list[tuple[Metric, Depends | None, str]]:
+    """Of what the store has, without what a person rejected as it stands there."""
+    acts = standing_acts(bench.reader.reviews(bench.name))
+    last = {(one.kind, one.id): (act.action, one.digest) for act in acts for one in act.items}
+
+    def is_rejected(metric: Metric) -> bool:
+        said = last.get((ReviewKind.METRIC, metric.id))
+        return said == (ReviewAction.REJECT, metric_review_digest(metric))
+
+    return [one for one in bench.reader.metrics(bench.name) if not is_rejected(one[0])]
 
 
 async def _generate_metrics(
@@ -193,14 +206,16 @@ def _base_numbers(
     wanted = bench.config.generation.scenarios_per_metric
     wanted = min(wanted, order.pilot or wanted)
     mine = {sid: row for sid, row in stored.items() if row.scenario.metric_id == metric.id}
-    written = [row for row in mine.values() if not row.played]
+    # without those that a person edited: they are nobody's to write anew unasked
+    written = [row for row in mine.values() if not row.played and row.depends is not None]
     work = WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.MISSING)
     if order.force:
         return list(range(1, wanted + 1)), WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
     if order.stale and written:
         changed = what_changed(written[0].depends, _base_depends(bench, metric))
         if changed:
-            numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in stored]
+            models = {row.scenario.id for row in written}
+            numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
             return numbers, WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.STALE, detail=changed)
     # a removed one counts as there: its number is not given to another, whose rows would be taken
     # for its

@@ -41,6 +41,7 @@ from engine.pipeline.play import (
 )
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
 from engine.pipeline.standing import StoredConversations
+from engine.review import ReviewMode
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
 
@@ -79,6 +80,8 @@ class RunPlan:
     """Of every stage that is asked for, with what follows from rows that are not written yet."""
     assumed: Sequence[str]
     """What is counted though it is not written yet, and as how much, in words."""
+    waiting: Sequence[str] = ()
+    """Ids of metrics and scenarios that a person is to approve before conversations follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class _Following:
     unwritten: _Unwritten
     new: int
     """Conversations that only scenarios bring that are not written yet."""
+    waiting: Sequence[str]
 
 
 def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
@@ -118,7 +122,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
         found = _following(bench, order, evaluator, standing)
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
-        return RunPlan(bench.name, work, found.stale, calls, _assumed(bench, metrics, found, found))
+        assumed = _assumed(bench, metrics, found, found)
+        return RunPlan(bench.name, work, found.stale, calls, assumed, found.waiting)
     # how many metrics a model will write is not known, and all else hangs on it: the plan is made
     # twice, with the fewest and the most, and says the range between
     few, many = (
@@ -127,7 +132,8 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     stale = [] if order.stale else _stale(bench, *_planners(bench, order, evaluator, standing))
     calls = [*_metrics_calls(bench, metrics), *_between(few.calls, many.calls)]
     assumed = _assumed(bench, metrics, few, many)
-    return RunPlan(bench.name, _with_failures(bench, metrics), stale, calls, assumed)
+    work = _with_failures(bench, metrics)
+    return RunPlan(bench.name, work, stale, calls, assumed, few.waiting)
 
 
 def _planners(
@@ -157,6 +163,10 @@ def _following(
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
+    waiting = sorted(talk.held(wanted)) if Stage.SIMULATE in stages else []
+    if bench.config.review is ReviewMode.REQUIRED:
+        # what is written now waits for a person
+        unwritten = replace(unwritten, keys=frozenset())
     new = Counter(key.target_id for key in unwritten.keys - replayed)
     calls = [*_scenarios_calls(bench, unwritten)]
     for target in bench.config.targets:
@@ -177,7 +187,7 @@ def _following(
         *(one.work for one in judgings),
     ]
     stale = [] if order.stale else _stale(bench, talk, judging)
-    return _Following(work, stale, calls, unwritten, new.total())
+    return _Following(work, stale, calls, unwritten, new.total(), waiting)
 
 
 # What is not written yet

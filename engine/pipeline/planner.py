@@ -26,6 +26,7 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
+from engine.pipeline.play import held_scenarios
 from engine.pipeline.ranges import Range
 from engine.providers.accounts import Accounts
 from engine.store.reader import Reader
@@ -71,6 +72,7 @@ class Planner:
             check_scenarios(one)
             if Stage.SIMULATE in order.stages:
                 _require_pressure(one)
+                _require_approval(one, order)
         judge = self.judge(order)
         others = () if judge is None else (judge,)
         for config in [one.config for one in found] or [self.config]:
@@ -123,6 +125,21 @@ class Planner:
                     calls += one.calls.expected
                     found[kind] = calls, total / calls
         return found
+
+
+def _require_approval(bench: BenchmarkContext, order: Order) -> None:
+    """Raises `InputError` where conversations are named that wait for a person."""
+    named = order.again.get(bench.name, ())
+    held = held_scenarios(bench) if named else {}
+    first = {name for key in named for name in held.get(key.scenario_id, ())}
+    if first:
+        raise InputError(
+            Problem(
+                f"{', '.join(sorted(first))}: nobody has approved this yet, which "
+                f"`review: required` in {bench.config.path.name} asks for",
+                hint=f"`crosswind review {bench.name} --approve {' '.join(sorted(first))}`",
+            )
+        )
 
 
 def _require_pressure(bench: BenchmarkContext) -> None:

@@ -18,6 +18,7 @@ from engine.benchmark import (
     Utterance,
     base_id,
 )
+from engine.branches import Branch
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
 from engine.errors import AnswerError, ModelError
@@ -26,8 +27,10 @@ from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
+from engine.pipeline.reviews import Reviews
 from engine.pipeline.standing import StoredConversations
 from engine.providers.model import Finish, OnText
+from engine.review import ReviewMode
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader
@@ -141,6 +144,15 @@ class TakeInputs:
         return self._of_scenario[place]
 
 
+def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:
+    """Scenarios of which no conversation is played before a person approves something, by the ids
+    of that."""
+    # a branch plays what its original has played
+    if bench.config.review is not ReviewMode.REQUIRED or Branch.parse(bench.name) is not None:
+        return {}
+    return Reviews.of(bench.definition, bench.reader).held()
+
+
 class ConversationPlanner:
     """Decides for each wanted conversation whether it is played, and from where."""
 
@@ -152,13 +164,26 @@ class ConversationPlanner:
         self._newest = standing.newest
         self._again = order.again.get(bench.name, frozenset())
         self.depends = TakeInputs(bench.definition, bench.config).depends
+        self._held = held_scenarios(bench)
 
     def plan(self, wanted: Iterable[WantedConversation]) -> list[PlannedConversation]:
         """Those that are to be played, of those that are wanted and asked for."""
         found = (
-            self._one(one, self._newest.get(one.key)) for one in wanted if self._asked(one.key)
+            self._one(one, self._newest.get(one.key))
+            for one in wanted
+            if self._asked(one.key) and one.key.scenario_id not in self._held
         )
         return [playing for playing in found if playing is not None]
+
+    def held(self, wanted: Iterable[WantedConversation]) -> set[str]:
+        """Ids of what a person is to approve before all of these can be played that would be."""
+        return {
+            name
+            for one in wanted
+            if self._asked(one.key)
+            for name in self._held.get(one.key.scenario_id, ())
+            if self._one(one, self._newest.get(one.key)) is not None
+        }
 
     def stale(self, wanted: Iterable[WantedConversation]) -> list[WorkItem]:
         """Those whose take was made from something that has changed since, and what."""

@@ -404,6 +404,11 @@ class _Talker:
             self.run.failed += 1
             self._drop_judging(unit, lane)
             return
+        if not bench.reader.stands(bench.name, one.key.scenario_id):
+            # a person took it out since this was planned
+            bench.store.tell(bench.state(Stage.SIMULATE, unit, State.DROPPED, target=lane))
+            self._drop_judging(unit, lane)
+            return
         finished: int | None = None
 
         async def do() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import Final, TextIO
 
-from engine.benchmark import ConversationKey, Role, Scenario, Stage, State, When
+from engine.benchmark import ConversationKey, Role, Scenario, Stage, State
 from engine.files import open_regular
 from engine.jury import Jury
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
@@ -32,13 +32,14 @@ from engine.store.mirror_rows import (
     cost_entry,
     is_scripted,
     known,
+    metric_values,
     scenario_fields,
     scenario_row,
     score_row,
     take_row,
 )
 from engine.store.reader import Reader
-from engine.store.tables import ReviewRow, ScenarioRow, StoredTake
+from engine.store.tables import MetricRow, ReviewRow, ScenarioRow, StoredTake
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 """What waits or is under way is so for an engine that runs, and begins anew with another."""
@@ -148,20 +149,9 @@ def _made(row: Row) -> JsonObject:
     return made
 
 
-@readable
 def _metric(row: Row) -> JsonObject:
-    return {
-        "metric": {
-            "id": row["metric_id"],
-            "name": row["name"],
-            "type": row["track"],
-            "definition": row["definition"],
-            "examples": json.loads(row["examples"]),
-            **({} if row["holds"] == When.ANYWHERE else {"when": row["holds"]}),
-        },
-        "source": row["source"],
-        **_made(row),
-    }
+    metric = read(MetricRow, row).metric
+    return {"metric": metric_values(metric), "source": row["source"], **_made(row)}
 
 
 def _review(row: ReviewRow) -> JsonObject:

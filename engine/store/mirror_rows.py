@@ -17,6 +17,7 @@ from engine.benchmark import (
     Scenario,
     Speaker,
     Usage,
+    When,
     metric_of,
 )
 from engine.jury import TIED, Jury, verdict_to_show, what_counts, why_unscored
@@ -105,6 +106,18 @@ def scenario_fields(scenario: Scenario, metrics: Metrics = _NO_METRICS) -> JsonO
     if scenario.target_system_prompt is not None:
         row["target_system_prompt"] = scenario.target_system_prompt
     return {**row, **{key: value for key, value in scenario.extra.items() if key not in row}}
+
+
+def metric_values(metric: Metric) -> JsonObject:
+    """All of a metric, as files have it that are ours alone."""
+    return {
+        "id": metric.id,
+        "name": metric.name,
+        "type": metric.track.value,
+        "definition": metric.definition,
+        "examples": list(metric.examples),
+        **({} if metric.when is When.ANYWHERE else {"when": metric.when.value}),
+    }
 
 
 def scenario_values(scenario: Scenario) -> JsonObject:

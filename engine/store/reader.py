@@ -208,6 +208,19 @@ class Reader:
         rows = self._newest("scenario", "scenario_id", benchmark)
         return frozenset(row["scenario_id"] for row in rows if row["removed"])
 
+    def stands(self, benchmark: str, scenario_id: str) -> bool:
+        """Whether nobody took this scenario out of the file."""
+        row = self.connection.first(
+            "SELECT removed, max(seq) FROM scenario WHERE benchmark = ? AND scenario_id = ?",
+            (benchmark, scenario_id),
+        )
+        return row is not None and not row["removed"]
+
+    def gone_scenarios(self, benchmark: str) -> list[ScenarioRow]:
+        """Those rows as they were, each the newest of its id."""
+        rows = self._newest("scenario", "scenario_id", benchmark)
+        return [read(ScenarioRow, row) for row in rows if row["removed"]]
+
     def scenario_of(self, take: StoredTake) -> Scenario | None:
         """What a take was played from, as it was then; None where no file and no model told."""
         row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (take.scenario_seq,))

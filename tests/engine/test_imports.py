@@ -29,7 +29,7 @@ LAYERS = [
     ["jury"],
     ["checks", "lint", "progress", "statistics"],
     ["facts", "branches", "files", "json_template", "similarity", "user_audit"],
-    ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "scripted"],
+    ["benchmark", "errors", "identity", "display", "kill_points", "quotes", "review", "scripted"],
 ]
 """From the top down. A room may import from lower layers and from itself."""
 

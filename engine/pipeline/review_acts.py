@@ -1,0 +1,467 @@
+"""What a person does in a review, put into the store and into the files that people edit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import Metric, Scenario, Track, When
+from engine.config.benchmark_file import write_metrics
+from engine.config.review_shapes import metric_from, scenario_from
+from engine.display import plural
+from engine.errors import InputError, Problem
+from engine.pipeline.context import RunContext
+from engine.pipeline.reviews import (
+    ReviewEntry,
+    Reviews,
+    ReviewState,
+    item_of,
+    metric_review_digest,
+    newest_of,
+    scenario_review_digest,
+)
+from engine.pipeline.files import take_in_edits
+from engine.review import ReviewRequest
+from engine.store.mirror_rows import metric_values, scenario_fields
+from engine.store.scenarios_json import read_scenario
+from engine.store.tables import (
+    MetricRow,
+    ReviewAction,
+    ReviewItem,
+    ReviewKind,
+    ReviewRow,
+    ScenarioRow,
+    StoredRow,
+)
+
+LONGEST_REASON: Final = 4_000
+"""Characters."""
+LONGEST_EDIT: Final = 100_000
+"""Characters of a metric or a scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewChange:
+    """What an act comes to."""
+
+    words: str
+    rows: Sequence[StoredRow] = ()
+    """Written together or not at all."""
+    metrics: Sequence[Metric] | None = None
+    """Of the file from then on; None where they stay as they are."""
+
+
+async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
+    """Do it, and say what was done. Files are for the caller to mirror. Raises `InputError`, and
+    then nothing was done, and `StoreError`."""
+    async with bench.claims.files(bench.name):
+        await take_in_edits(bench)
+        reviews = await asyncio.to_thread(Reviews.of, bench.definition, bench.reader)
+        change = change_for(reviews, asked, turns=bench.config.generation.turns)
+        await put_in_place(bench, change)
+    return change.words
+
+
+async def put_in_place(bench: RunContext, change: ReviewChange) -> None:
+    """The store first: it says what is wanted where the machine goes down between the two."""
+    if change.rows:
+        await bench.store.write(*change.rows)
+    if change.metrics is not None:
+        await asyncio.to_thread(write_metrics, bench.definition.path, change.metrics)
+
+
+def change_for(reviews: Reviews, asked: ReviewRequest, *, turns: int) -> ReviewChange:
+    """Decided from how things stand. Raises `InputError`."""
+    if len(asked.reason) > LONGEST_REASON:
+        raise InputError(Problem(f"the reason is longer than {LONGEST_REASON:,} characters"))
+    if asked.action == ReviewAction.UNDO:
+        return _undone(reviews, asked)
+    entries = _named(reviews, asked)
+    match asked.action:
+        case ReviewAction.APPROVE:
+            return _approved(reviews, asked, entries)
+        case ReviewAction.REJECT:
+            return _rejected(reviews, asked, entries)
+        case ReviewAction.EDIT:
+            return _edited(reviews, asked, entries, turns)
+    raise InputError(Problem(f"there is no {asked.action!r} in a review"))
+
+
+def _named(reviews: Reviews, asked: ReviewRequest) -> list[ReviewEntry]:
+    """Raises `InputError` for what is not there, or is not what the person had before them."""
+    by_id = {entry.id: entry for entry in reviews.entries()}
+    problems: list[Problem] = []
+    if not asked.ids:
+        problems.append(Problem("no metric and no scenario is named"))
+    for name in asked.ids:
+        entry = by_id.get(name)
+        if entry is None:
+            problems.append(_unknown(name, by_id, reviews))
+        elif asked.seen.get(name, entry.digest) != entry.digest:
+            who = "" if entry.act is None else f" by {entry.act.person}"
+            what = f"{name} was changed{who} meanwhile; nothing was done"
+            problems.append(Problem(what, hint="look at it again"))
+    if problems:
+        raise InputError(problems)
+    return [by_id[name] for name in dict.fromkeys(asked.ids)]
+
+
+def _unknown(name: str, known: Mapping[str, ReviewEntry], reviews: Reviews) -> Problem:
+    row = reviews.rows.get(name)
+    if row is not None:
+        base = row.scenario.base_id
+        return Problem(f"{name} only repeats {base}", hint=f"name {base}, which stands for both")
+    if name in reviews.gone:
+        return Problem(
+            f"{name} was taken out of scenarios.json by hand", hint="put it back there, as it was"
+        )
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else "`crosswind review --list` shows what there is"
+    shown = name[:100]
+    return Problem(f"{reviews.definition.name} has no metric or scenario {shown!r}", hint=hint)
+
+
+# Approve
+
+
+def _approved(
+    reviews: Reviews, asked: ReviewRequest, entries: Sequence[ReviewEntry]
+) -> ReviewChange:
+    rows: list[StoredRow] = []
+    words: list[str] = []
+    items: list[ReviewItem] = []
+    metrics = list(reviews.definition.metrics)
+    named = {entry.id for entry in entries}
+    for entry in entries:
+        if entry.state is ReviewState.REJECTED:
+            _refuse_below_rejected(reviews, entry, named)
+            rows += _back(reviews, entry)
+            if not isinstance(entry.of, ScenarioRow):
+                metrics = _with_metric(metrics, entry.of.metric)
+            who = "" if entry.act is None else f" (rejected by {entry.act.person})"
+            words.append(f"{entry.id} is back{who}")
+        elif entry.state is not ReviewState.WAITS:
+            needs = "needs no approval: a person wrote it"
+            is_by_hand = entry.state is ReviewState.BY_HAND
+            words.append(f"{entry.id} {needs if is_by_hand else 'is approved already'}")
+            continue
+        items.append(item_of(entry))
+    if items:
+        what = plural(len(items), "row") if len(items) > 1 else items[0].id
+        words.insert(0, f"{what} approved")
+        rows.append(_act(asked, items))
+    changed = metrics if metrics != list(reviews.definition.metrics) else None
+    return ReviewChange("; ".join(words), rows, changed)
+
+
+def _refuse_below_rejected(reviews: Reviews, entry: ReviewEntry, named: Iterable[str]) -> None:
+    """Raises `InputError` where it cannot come back before what it belongs to."""
+    if not isinstance(entry.of, ScenarioRow):
+        return
+    for above in (entry.of.scenario.metric_id, entry.of.scenario.base_id):
+        found = None if above == entry.id or above in named else reviews.entry(above)
+        if found is not None and found.state is ReviewState.REJECTED:
+            what = f"{entry.id} belongs to {above}, which is rejected"
+            raise InputError(Problem(what, hint=f"approve {above} first"))
+
+
+def _back(reviews: Reviews, entry: ReviewEntry) -> Iterator[ScenarioRow]:
+    """What went when it was rejected, and did not go by itself."""
+    for item in () if entry.act is None else entry.act.items:
+        row = reviews.gone.get(item.id)
+        key = ReviewKind.SCENARIO, item.id
+        is_its = item.kind == ReviewKind.SCENARIO and reviews.newest_act(key) == entry.act
+        if row is not None and is_its:
+            yield replace(row, seq=0, at=None, removed=False)
+
+
+def _with_metric(metrics: Sequence[Metric], metric: Metric) -> list[Metric]:
+    """In its place by id."""
+    at = sum(one.id < metric.id for one in metrics)
+    return [*metrics[:at], metric, *metrics[at:]]
+
+
+# Reject
+
+
+def _rejected(
+    reviews: Reviews, asked: ReviewRequest, entries: Sequence[ReviewEntry]
+) -> ReviewChange:
+    if not asked.reason.strip():
+        raise InputError(Problem("a rejection takes a reason", hint="say why with `--reason`"))
+    if again := [one.id for one in entries if one.state is ReviewState.REJECTED]:
+        verb = "is" if len(again) == 1 else "are"
+        raise InputError(Problem(f"{', '.join(again)} {verb} rejected already"))
+    gone = {row.scenario.id: row for entry in entries for row in reviews.below(entry)}
+    lost = {entry.id for entry in entries if entry.kind is ReviewKind.METRIC}
+    rows: list[StoredRow] = [*_kept(reviews, lost)]
+    rows += [replace(row, seq=0, at=None, removed=True) for row in gone.values()]
+    items = [item_of(entry) for entry in entries]
+    items += [
+        ReviewItem(ReviewKind.SCENARIO.value, name, scenario_review_digest(row.scenario))
+        for name, row in gone.items()
+        if name not in asked.ids
+    ]
+    rows.append(_act(asked, items))
+    below = len(items) - len(entries)
+    with_it = f", with {plural(below, 'scenario')} below" if below else ""
+    words = f"{', '.join(entry.id for entry in entries)} rejected{with_it}"
+    left = [metric for metric in reviews.definition.metrics if metric.id not in lost]
+    return ReviewChange(words, rows, left if lost else None)
+
+
+def _kept(reviews: Reviews, metrics: Iterable[str]) -> Iterator[MetricRow]:
+    """Metrics that leave the file, where the store does not have them as they stand there."""
+    for name in metrics:
+        one = reviews.metrics[name]
+        if one.source == "file":
+            yield MetricRow(
+                benchmark=reviews.definition.name, metric=one.metric, source="file", depends=None
+            )
+
+
+# Edit
+
+
+def _edited(
+    reviews: Reviews, asked: ReviewRequest, entries: Sequence[ReviewEntry], turns: int
+) -> ReviewChange:
+    if len(entries) != 1 or asked.text is None:
+        raise InputError(Problem("an edit is of one metric or scenario, with all of its text"))
+    [entry] = entries
+    if entry.state is ReviewState.REJECTED:
+        raise InputError(Problem(f"{entry.id} is rejected", hint="approve it first, then edit it"))
+    if len(asked.text) > LONGEST_EDIT:
+        raise InputError(Problem(f"the text is longer than {LONGEST_EDIT:,} characters"))
+    place = Path(f"{entry.id}.yaml")
+    if isinstance(entry.of, ScenarioRow):
+        scenario = scenario_from(asked.text, entry.of.scenario, place, turns=turns)
+        change = changed_scenario(reviews, entry.of, scenario, source="file", depends=None)
+    else:
+        metric = metric_from(asked.text, entry.of.metric, place)
+        change = changed_metric(reviews, metric, source="file", depends=None)
+    if not change.items:
+        return ReviewChange(f"nothing was changed in {entry.id}")
+    rows = [*change.rows, _act(asked, change.items)]
+    return ReviewChange(f"{entry.id} changed", rows, change.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentChange:
+    """Another text of a metric or a scenario; nothing where it is the same."""
+
+    rows: Sequence[StoredRow] = ()
+    items: Sequence[ReviewItem] = field(default_factory=list)
+    metrics: Sequence[Metric] | None = None
+
+
+def changed_scenario(
+    reviews: Reviews,
+    row: ScenarioRow,
+    scenario: Scenario,
+    *,
+    source: str,
+    depends: Mapping[str, str] | None,
+) -> ContentChange:
+    """With those that only repeat it. What is not played stays a model's, or it would be played."""
+    new = scenario_review_digest(scenario)
+    if new == scenario_review_digest(row.scenario):
+        return ContentChange()
+    rows = [row, *(reviews.copies(scenario.id) if row.scenario.base_id == scenario.id else ())]
+    return ContentChange(
+        [
+            replace(
+                one,
+                seq=0,
+                at=None,
+                scenario=replace(scenario, id=one.scenario.id),
+                source=source if one is row and row.played else "model",
+                depends=depends if one is row else None,
+            )
+            for one in rows
+        ],
+        [
+            ReviewItem(ReviewKind.SCENARIO.value, one.scenario.id, new, scenario_was(one))
+            for one in rows
+        ],
+    )
+
+
+def changed_metric(
+    reviews: Reviews, metric: Metric, *, source: str, depends: Mapping[str, str] | None
+) -> ContentChange:
+    before = reviews.metrics[metric.id]
+    new = metric_review_digest(metric)
+    if new == metric_review_digest(before.metric):
+        return ContentChange()
+    was: dict[str, Any] = {"metric": metric_values(before.metric), "source": before.source}
+    if before.depends is not None:
+        was["depends"] = dict(before.depends)
+    name = reviews.definition.name
+    row = MetricRow(benchmark=name, metric=metric, source=source, depends=depends)
+    metrics = [metric if one.id == metric.id else one for one in reviews.definition.metrics]
+    return ContentChange([row], [ReviewItem(ReviewKind.METRIC.value, metric.id, new, was)], metrics)
+
+
+def scenario_was(row: ScenarioRow) -> dict[str, Any]:
+    """It as an act keeps it."""
+    was: dict[str, Any] = {"scenario": scenario_fields(row.scenario), "source": row.source}
+    return was if row.depends is None else {**was, "depends": dict(row.depends)}
+
+
+# Undo
+
+
+def _undone(reviews: Reviews, asked: ReviewRequest) -> ReviewChange:
+    act = newest_of(reviews.acts, asked.person, asked.account)
+    if act is None:
+        raise InputError(Problem(f"there is nothing of {asked.person}'s to undo"))
+    _refuse_built_upon(reviews, act)
+    before = replace(reviews, acts=[one for one in reviews.acts if one is not act])
+    undo: Callable[[Reviews, Reviews, ReviewRow], ReviewChange] = {
+        ReviewAction.APPROVE: _undone_approval,
+        ReviewAction.REJECT: _undone_rejection,
+    }.get(act.action, _undone_change)
+    change = undo(reviews, before, act)
+    items = [replace(item, was=None) for item in act.items]
+    names = ", ".join(item.id for item in act.items[:3]) + (" …" if len(act.items) > 3 else "")
+    return replace(
+        change,
+        words=f"undone: {act.action} {names}",
+        rows=[*change.rows, _act(asked, items)],
+    )
+
+
+def _refuse_built_upon(reviews: Reviews, act: ReviewRow) -> None:
+    """Raises `InputError` where somebody did something with the same rows since."""
+    mine = {(item.kind, item.id) for item in act.items}
+    after = reviews.acts[list(reviews.acts).index(act) + 1 :]
+    for other in after:
+        both = [item.id for item in other.items if (item.kind, item.id) in mine]
+        if both and (other.person, other.account) != (act.person, act.account):
+            what = f"{both[0]} has had a {other.action} by {other.person} since; nothing was undone"
+            raise InputError(Problem(what, hint=f"{other.person} may undo that first"))
+
+
+def _undone_approval(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
+    """What it brought back goes again."""
+    rows: list[StoredRow] = []
+    metrics = list(now.definition.metrics)
+    for item in act.items:
+        earlier = before.newest_act((ReviewKind(item.kind), item.id))
+        if earlier is None or earlier.action is not ReviewAction.REJECT:
+            continue
+        for lost in earlier.items:
+            key = ReviewKind(lost.kind), lost.id
+            if before.newest_act(key) != earlier:
+                continue
+            if lost.kind == ReviewKind.METRIC:
+                rows += _kept(now, [lost.id] if any(m.id == lost.id for m in metrics) else [])
+                metrics = [one for one in metrics if one.id != lost.id]
+            elif (row := now.rows.get(lost.id)) is not None:
+                rows.append(replace(row, seq=0, at=None, removed=True))
+    is_changed = len(metrics) != len(now.definition.metrics)
+    return ReviewChange("", rows, metrics if is_changed else None)
+
+
+def _undone_rejection(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
+    """What went comes back."""
+    del before
+    rows: list[StoredRow] = []
+    metrics = list(now.definition.metrics)
+    for item in act.items:
+        if item.kind == ReviewKind.METRIC:
+            if all(one.id != item.id for one in metrics) and item.id in now.metrics:
+                metrics = _with_metric(metrics, now.metrics[item.id].metric)
+        elif (row := now.gone.get(item.id)) is not None:
+            rows.append(replace(row, seq=0, at=None, removed=False))
+    is_changed = len(metrics) != len(now.definition.metrics)
+    return ReviewChange("", rows, metrics if is_changed else None)
+
+
+def _undone_change(now: Reviews, before: Reviews, act: ReviewRow) -> ReviewChange:
+    """What stood before an edit, or before a model wrote it again, stands again."""
+    del before
+    rows: list[StoredRow] = []
+    metrics = list(now.definition.metrics)
+    for item in act.items:
+        was = item.was or {}
+        if item.kind == ReviewKind.METRIC:
+            _refuse_other(now, item)
+            metric = metric_of_values(was.get("metric"))
+            metrics = [metric if one.id == item.id else one for one in metrics]
+            rows.append(
+                MetricRow(
+                    benchmark=now.definition.name,
+                    metric=metric,
+                    source=str(was.get("source", "file")),
+                    depends=was.get("depends"),
+                )
+            )
+        else:
+            _refuse_other(now, item)
+            row = now.rows[item.id]
+            rows.append(
+                replace(
+                    row,
+                    seq=0,
+                    at=None,
+                    scenario=_scenario_of(was.get("scenario"), row.scenario),
+                    source=str(was.get("source", row.source)),
+                    depends=was.get("depends"),
+                )
+            )
+    return ReviewChange("", rows, metrics if metrics != list(now.definition.metrics) else None)
+
+
+def _refuse_other(now: Reviews, item: ReviewItem) -> None:
+    """Raises `InputError` where something else stands there by now."""
+    if item.kind == ReviewKind.METRIC:
+        found = next((one for one in now.definition.metrics if one.id == item.id), None)
+        digest = None if found is None else metric_review_digest(found)
+    else:
+        row = now.rows.get(item.id)
+        digest = None if row is None else scenario_review_digest(row.scenario)
+    if digest != item.digest:
+        what = f"{item.id} was changed in its file since; nothing was undone"
+        raise InputError(Problem(what, hint="edit it as it should be"))
+
+
+def metric_of_values(value: object) -> Metric:
+    """What an act keeps of one. Raises `InputError` where it is damaged."""
+    try:
+        told: dict[str, Any] = dict(value)  # type: ignore[call-overload]  # whatever it is
+        return Metric(
+            str(told["id"]),
+            str(told["name"]),
+            Track(told["type"]),
+            str(told["definition"]),
+            tuple(map(str, told.get("examples", ()))),
+            When(told.get("when", When.ANYWHERE)),
+        )
+    except (TypeError, ValueError, KeyError):
+        raise InputError(Problem("what stood there before is not kept whole")) from None
+
+
+def _scenario_of(value: object, now: Scenario) -> Scenario:
+    """Raises `InputError`."""
+    path = Path(f"{now.id}.json")
+    found, problems = read_scenario(value, path=path, index=0, metrics={now.metric_id})
+    if found is None:
+        raise InputError(problems)
+    return found
+
+
+def _act(asked: ReviewRequest, items: Sequence[ReviewItem]) -> ReviewRow:
+    return ReviewRow(
+        benchmark=asked.benchmark,
+        action=ReviewAction(asked.action),
+        person=asked.person,
+        account=asked.account,
+        reason=asked.reason.strip(),
+        items=tuple(items),
+    )

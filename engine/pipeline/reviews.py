@@ -1,0 +1,267 @@
+"""Which metrics and scenarios wait for a person, and what people said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.benchmark import Metric, Scenario, base_id
+from engine.config.benchmark_file import Definition
+from engine.identity import digest
+from engine.stages.gen_scenarios import scenario_digest
+from engine.store.reader import Reader
+from engine.store.tables import (
+    Depends,
+    ReviewAction,
+    ReviewItem,
+    ReviewKind,
+    ReviewRow,
+    ScenarioRow,
+)
+
+ItemKey = tuple[ReviewKind, str]
+
+_APPROVING = frozenset({ReviewAction.APPROVE, ReviewAction.EDIT})
+
+
+class ReviewState(StrEnum):
+    WAITS = "waits"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    BY_HAND = "by hand"
+    """A person wrote it, so that it needs no approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedMetric:
+    """A metric as it stands, or as it stood when it was rejected."""
+
+    metric: Metric
+    source: str
+    """`model` or `file`."""
+    depends: Depends | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEntry:
+    """A metric or scenario, and how it stands."""
+
+    kind: ReviewKind
+    id: str
+    state: ReviewState
+    digest: str
+    of: ReviewedMetric | ScenarioRow
+    act: ReviewRow | None
+    """The newest on it that was not undone."""
+
+    @property
+    def metric_id(self) -> str:
+        return self.of.scenario.metric_id if isinstance(self.of, ScenarioRow) else self.id
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a scenario that others are variants of, or may be."""
+        return self.kind is ReviewKind.SCENARIO and base_id(self.id) == self.id
+
+    @property
+    def word(self) -> str:
+        if self.kind is ReviewKind.METRIC:
+            return "metric"
+        return "base scenario" if self.is_base else "variant"
+
+
+def metric_review_digest(metric: Metric) -> str:
+    """Of all that a person reads of it."""
+    said = (metric.name.strip(), metric.track, metric.definition.strip(), metric.when)
+    return digest([*map(str, said), list(metric.examples)])
+
+
+def scenario_review_digest(scenario: Scenario) -> str:
+    """Of all that a person reads of it."""
+    groups = sorted(scenario.demographic.items())
+    return digest([scenario_digest(scenario), groups, scenario.target_system_prompt])
+
+
+def standing_acts(acts: Iterable[ReviewRow]) -> list[ReviewRow]:
+    """Those that were not undone, oldest first. An undo takes back the newest of its person."""
+    found: list[ReviewRow] = []
+    for act in acts:
+        if act.action is not ReviewAction.UNDO:
+            found.append(act)
+        elif (undone := newest_of(found, act.person, act.account)) is not None:
+            found.remove(undone)
+    return found
+
+
+def newest_of(acts: Sequence[ReviewRow], person: str, account: str) -> ReviewRow | None:
+    """What this person did last."""
+    who = (person, account)
+    return next((act for act in reversed(acts) if (act.person, act.account) == who), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """Of one benchmark, as its files and the store have it."""
+
+    definition: Definition
+    acts: Sequence[ReviewRow]
+    """That were not undone, oldest first."""
+    metrics: Mapping[str, ReviewedMetric]
+    """Those that stand, in the order of the file, then those that were rejected."""
+    rows: Mapping[str, ScenarioRow]
+    """Scenarios that stand, copies included."""
+    gone: Mapping[str, ScenarioRow]
+    """Scenarios that were rejected, or taken out of the file by hand."""
+
+    @classmethod
+    def of(cls, definition: Definition, reader: Reader) -> Reviews:
+        """As it is now. Raises `StoreError`."""
+        name = definition.name
+        stored = {
+            metric.id: ReviewedMetric(metric, source, depends)
+            for metric, depends, source in reader.metrics(name)
+        }
+        rows = {row.scenario.id: row for row in reader.scenarios(name)}
+        gone = reader.gone_scenarios(name)  # as stored: what a person put back may be in `rows`
+        standing = {one.id: _as_written(one, stored.get(one.id)) for one in definition.metrics}
+        return cls(
+            definition,
+            standing_acts(reader.reviews(name)),
+            standing | {name: one for name, one in stored.items() if name not in standing},
+            rows,
+            {one.scenario.id: one for one in gone if one.scenario.id not in rows},
+        )
+
+    def entries(self) -> list[ReviewEntry]:
+        """Everything that can be reviewed: each metric, and below it its base scenarios, each
+        with its variants. What only repeats its base word for word is one with it."""
+        newest = self._newest()
+        found: list[ReviewEntry] = []
+        below: dict[str, list[ReviewEntry]] = {}
+        for row in sorted(
+            (*self.rows.values(), *self.gone.values()), key=lambda row: row.scenario.id
+        ):
+            if row.scenario.metric_id not in self.metrics:
+                continue
+            if (entry := self._scenario(row, newest)) is not None:
+                below.setdefault(row.scenario.metric_id, []).append(entry)
+        for name, metric in self.metrics.items():
+            if (entry := self._metric(name, metric, newest)) is not None:
+                found += [entry, *below.get(name, ())]
+        return found
+
+    def entry(self, name: str) -> ReviewEntry | None:
+        """The one of this id."""
+        return next((one for one in self.entries() if one.id == name), None)
+
+    def newest_act(self, key: ItemKey) -> ReviewRow | None:
+        """The newest act on it that was not undone."""
+        return self._newest().get(key)
+
+    def below(self, entry: ReviewEntry) -> list[ScenarioRow]:
+        """The scenarios that stand and are lost with it, itself included where it is one."""
+        if entry.kind is ReviewKind.METRIC:
+            return [row for row in self.rows.values() if row.scenario.metric_id == entry.id]
+        return [
+            row
+            for row in self.rows.values()
+            if entry.id == row.scenario.id or (entry.is_base and row.scenario.base_id == entry.id)
+        ]
+
+    def copies(self, base: str) -> list[ScenarioRow]:
+        """Variants that only repeat it, as all do where there are no demographics."""
+        return [
+            row for row in self.rows.values() if row.scenario.base_id == base and self._is_copy(row)
+        ]
+
+    def waiting(self) -> list[ReviewEntry]:
+        return [one for one in self.entries() if one.state is ReviewState.WAITS]
+
+    def held(self) -> dict[str, tuple[str, ...]]:
+        """Scenarios that conversations are played from and that wait, each with the ids of what is
+        to be approved first."""
+        waiting = {one.id for one in self.waiting()}
+        if not waiting:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        for name, row in self.rows.items():
+            on = [row.scenario.metric_id]
+            if row.source == "model":
+                on += [row.scenario.base_id, name]
+            if row.played and (first := tuple(dict.fromkeys(one for one in on if one in waiting))):
+                found[name] = first
+        return found
+
+    def _newest(self) -> dict[ItemKey, ReviewRow]:
+        return {(ReviewKind(one.kind), one.id): act for act in self.acts for one in act.items}
+
+    def _metric(
+        self, name: str, one: ReviewedMetric, newest: Mapping[ItemKey, ReviewRow]
+    ) -> ReviewEntry | None:
+        key = ReviewKind.METRIC, name
+        act, said = newest.get(key), metric_review_digest(one.metric)
+        if all(metric.id != name for metric in self.definition.metrics):
+            if act is None or act.action is not ReviewAction.REJECT:
+                return None
+            state = ReviewState.REJECTED
+        elif act is not None and act.action is ReviewAction.REJECT and said in _digests(act, key):
+            state = ReviewState.BY_HAND  # somebody put it back into the file
+        else:
+            state = self._state(key, said, one.source)
+        return ReviewEntry(ReviewKind.METRIC, name, state, said, one, act)
+
+    def _scenario(
+        self, row: ScenarioRow, newest: Mapping[ItemKey, ReviewRow]
+    ) -> ReviewEntry | None:
+        key = ReviewKind.SCENARIO, row.scenario.id
+        act, said = newest.get(key), scenario_review_digest(row.scenario)
+        if row.removed:
+            is_rejected = act is not None and act.action is ReviewAction.REJECT
+            base = self.gone.get(row.scenario.base_id)
+            if not is_rejected or (base is not None and _repeats(row, base)):
+                return None
+            return ReviewEntry(*key, ReviewState.REJECTED, said, row, act)
+        if self._is_copy(row) or self._is_idle(row):
+            return None
+        return ReviewEntry(*key, self._state(key, said, row.source), said, row, act)
+
+    def _state(self, key: ItemKey, said: str, source: str) -> ReviewState:
+        for act in self.acts:
+            if act.action in _APPROVING and said in _digests(act, key):
+                return ReviewState.APPROVED
+        return ReviewState.WAITS if source == "model" else ReviewState.BY_HAND
+
+    def _is_copy(self, row: ScenarioRow) -> bool:
+        base = self.rows.get(row.scenario.base_id)
+        return base is not None and _repeats(row, base)
+
+    def _is_idle(self, row: ScenarioRow) -> bool:
+        """A base whose variants people wrote over: nothing depends on it."""
+        name = row.scenario.id
+        if row.played or row.scenario.base_id != name:
+            return False
+        variants = [one for one in self.rows.values() if one.scenario.base_id == name]
+        return len(variants) > 1 and all(one.source == "file" for one in variants if one is not row)
+
+
+def _as_written(metric: Metric, stored: ReviewedMetric | None) -> ReviewedMetric:
+    """A model's only where it stands as the model wrote it."""
+    if stored is not None and metric_review_digest(stored.metric) == metric_review_digest(metric):
+        return ReviewedMetric(metric, stored.source, stored.depends)
+    return ReviewedMetric(metric, "file", None)
+
+
+def _repeats(row: ScenarioRow, base: ScenarioRow) -> bool:
+    if row.scenario.id == base.scenario.id or row.source != "model" or row.scenario.demographic:
+        return False
+    return scenario_review_digest(row.scenario) == scenario_review_digest(base.scenario)
+
+
+def _digests(act: ReviewRow, key: ItemKey) -> Iterator[str]:
+    return (one.digest for one in act.items if (one.kind, one.id) == key)
+
+
+def item_of(entry: ReviewEntry) -> ReviewItem:
+    """It, as an act names it."""
+    return ReviewItem(entry.kind.value, entry.id, entry.digest)

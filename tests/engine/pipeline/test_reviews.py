@@ -1,0 +1,223 @@
+"""What people approve is played, what they reject is not, and each act can be undone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.benchmark import ConversationKey, Stage
+from engine.config.benchmark_file import load_definition
+from engine.config.review_text import metric_text, scenario_text
+from engine.config.schema import load_config
+from engine.config.workspace import Workspace
+from engine.errors import InputError
+from engine.pipeline.files import write_files
+from engine.pipeline.review_acts import do_review
+from engine.pipeline.reviews import ReviewEntry, Reviews, ReviewState
+from engine.pipeline.run import Pipeline
+from engine.review import ReviewRequest
+from engine.store.database import open_store
+from engine.store.tables import ScenarioRow
+from tests.engine.small_workspace import Place
+
+WRITTEN = frozenset({Stage.GEN_SCENARIOS})
+
+
+def act(place: Place, action: str, *ids: str, person: str = "ann", **more: Any) -> str:
+    asked = ReviewRequest("giving-in", action, person, f"{person}@here", ids, **more)
+
+    async def done(pipeline: Pipeline) -> str:
+        bench = pipeline.bench(load_definition(place.benchmark))
+        words = await do_review(bench, asked)
+        await write_files(pipeline.bench(load_definition(place.benchmark)))
+        return words
+
+    with open_store(place.root / "crosswind.db") as store:
+        config = load_config(place.config)
+        return asyncio.run(done(Pipeline(Workspace(place.root), config, store.reader, store)))
+
+
+def entries(place: Place) -> dict[str, ReviewEntry]:
+    with place.reader() as reader:
+        reviews = Reviews.of(load_definition(place.benchmark), reader)
+        return {entry.id: entry for entry in reviews.entries()}
+
+
+def states(place: Place, *names: str) -> list[ReviewState]:
+    found = entries(place)
+    return [found[name].state for name in names]
+
+
+def text_of(entry: ReviewEntry, **changed: str) -> str:
+    """As an editor is given it, with some of it changed."""
+    assert isinstance(entry.of, ScenarioRow)
+    return scenario_text(replace(entry.of.scenario, **changed))  # type: ignore[arg-type]  # texts
+
+
+def listed(place: Place) -> list[str]:
+    return [row["id"] for row in place.json("scenarios.json")]
+
+
+@pytest.fixture
+def written(place: Place) -> Place:
+    """Two metrics of a person's; of each two base scenarios and two variants of each."""
+    place.run(stages=WRITTEN)
+    return place
+
+
+def required(place: Place) -> None:
+    place.config.write_text("review: required\n" + place.config.read_text())
+
+
+def test_with_required_only_what_was_approved_is_played(written: Place) -> None:
+    required(written)
+    assert states(written, "m01", "m01_s001") == [ReviewState.BY_HAND, ReviewState.WAITS]
+    written.run()
+    plan = written.plan()
+    assert (len(plan.waiting), [str(one) for one in plan.work]) == (12, [])
+    act(written, "approve", "m01_s001", "m01_s001_v01", "m01_s002_v01")
+    written.run()
+    with written.reader() as reader:
+        assert {take.key.scenario_id for take in reader.takes("giving-in")} == {"m01_s001_v01"}
+    again = {"giving-in": frozenset({ConversationKey("m01_s002_v01", "holds")})}
+    with pytest.raises(InputError, match=r"m01_s002: nobody has approved this yet"):
+        written.plan(stages=frozenset({Stage.SIMULATE}), again=again)
+
+
+def test_what_is_rejected_leaves_the_file_counts_nowhere_and_comes_back(written: Place) -> None:
+    written.run()
+    before = written.json("results.json")
+    said = act(written, "reject", "m01_s001", reason="too dramatic")
+    assert said == "m01_s001 rejected, with 2 scenarios below"
+    assert [name for name in listed(written) if name.startswith("m01_s001")] == []
+    history = (written.folder / "history.jsonl").read_text()
+    assert '"too dramatic"' in history
+    kept = [json.loads(line) for line in history.splitlines()]
+    assert any(one.get("scenario") == "m01_s001_v01" and "removed" in one for one in kept)
+    written.run()
+    assert written.plan().work == []  # nor is another written in its place
+    assert written.json("results.json") != before
+    with pytest.raises(InputError, match="m01_s001_v02 belongs to m01_s001, which is rejected"):
+        act(written, "approve", "m01_s001_v02")
+    assert "is back (rejected by ann)" in act(written, "approve", "m01_s001", person="ben")
+    assert states(written, "m01_s001", "m01_s001_v01") == [
+        ReviewState.APPROVED,
+        ReviewState.WAITS,
+    ]
+    written.run()
+    assert written.json("results.json") == before
+
+
+def test_a_row_put_back_by_hand_is_approved(written: Place) -> None:
+    path = written.folder / "scenarios.json"
+    rows = written.json("scenarios.json")
+    act(written, "reject", "m01_s001_v01", reason="too dramatic")
+    path.write_text(json.dumps(rows))
+    written.run()
+    assert states(written, "m01_s001_v01") == [ReviewState.BY_HAND]
+    with written.reader() as reader:
+        assert "m01_s001_v01" in {take.key.scenario_id for take in reader.takes("giving-in")}
+
+
+def test_a_rejected_metric_leaves_its_file_with_its_scenarios(written: Place) -> None:
+    text = written.benchmark.read_text()
+    act(written, "reject", "m02", reason="not what we measure")
+    assert "Avoid flattery" not in written.benchmark.read_text()
+    assert {name[:3] for name in listed(written)} == {"m01"}
+    assert written.run().failed == 0
+    assert act(written, "undo") == "undone: reject m02, m02_s001, m02_s001_v01 …"
+    assert load_definition(written.benchmark).metrics[1].name == "Avoid flattery"
+    assert written.benchmark.read_text().startswith(text[: text.index("  - id: m02")])
+    assert {name[:3] for name in listed(written)} == {"m01", "m02"}
+
+
+def test_an_edit_is_approved_makes_takes_stale_and_is_undone(written: Place) -> None:
+    written.run()
+    entry = entries(written)["m01_s001_v01"]
+    edited = act(written, "edit", "m01_s001_v01", text=text_of(entry, user_goal="A lighthouse."))
+    assert edited == "m01_s001_v01 changed"
+    assert states(written, "m01_s001_v01") == [ReviewState.APPROVED]
+    stale = [one for one in written.plan().stale if one.unit.startswith("m01_s001_v01__")]
+    assert {one.detail for one in stale} == {"scenario changed"}
+    assert act(written, "undo") == "undone: edit m01_s001_v01"
+    assert entries(written)["m01_s001_v01"].digest == entry.digest
+    assert [one for one in written.plan().stale if one.stage is Stage.SIMULATE] == []
+    with pytest.raises(InputError, match="nothing of ann's to undo"):
+        act(written, "undo")
+
+
+def test_a_base_that_is_edited_is_played_by_its_variants_and_not_written_anew(
+    written: Place,
+) -> None:
+    text = text_of(entries(written)["m01_s001"], user_goal="A lighthouse.")
+    act(written, "edit", "m01_s001", text=text)
+    assert "m01_s001" not in listed(written)
+    stale = {one.unit: one.detail for one in written.plan().stale}
+    assert stale["m01_s001_v01"] == "base scenario changed"
+    written.edit(written.benchmark, "asks what they think", "asks")  # the metric, of all of them
+    assert "m01" in {one.unit for one in written.plan(stale=True).work}
+    written.run(stages=WRITTEN, stale=True)
+    assert "A lighthouse." in text_of(entries(written)["m01_s001"])
+
+
+@pytest.mark.parametrize(
+    ("action", "ids", "more", "what"),
+    [
+        ("approve", ("m01_s009",), {}, "no metric or scenario 'm01_s009' (did you mean m01_s00"),
+        ("approve", (), {}, "no metric and no scenario is named"),
+        ("reject", ("m01_s001",), {"reason": " "}, "a rejection takes a reason"),
+        ("approve", ("m01_s001",), {"seen": {"m01_s001": "other"}}, "was changed meanwhile"),
+        ("edit", ("m01",), {"text": "id: m09\nname: A\ntype: positive\ndefinition: B\n"}, "'m01'"),
+        ("edit", ("m01_s001",), {"text": "id: m01_s001\npersona: [1]\n"}, "m01_s001.yaml:2:10"),
+        ("undo", (), {}, "nothing of ann's to undo"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_is_done(
+    written: Place, action: str, ids: tuple[str, ...], more: dict[str, Any], what: str
+) -> None:
+    before = {name: one.state for name, one in entries(written).items()}
+    with pytest.raises(InputError) as told:
+        act(written, action, *ids, **more)
+    assert what in str(told.value)
+    assert {name: one.state for name, one in entries(written).items()} == before
+
+
+def test_nobody_undoes_what_another_built_upon(written: Place) -> None:
+    act(written, "approve", "m01_s001")
+    act(written, "reject", "m01_s001", reason="no", person="ben")
+    with pytest.raises(InputError, match="m01_s001 has had a reject by ben since"):
+        act(written, "undo")
+    act(written, "undo", person="ben")
+    act(written, "undo")
+    assert states(written, "m01_s001") == [ReviewState.WAITS]
+
+
+def test_without_demographics_a_base_stands_for_its_only_variant(place: Place) -> None:
+    place.edit(place.config, "demographics: {age: [younger, older]}", "demographics: {}")
+    required(place)
+    place.run(stages=WRITTEN)
+    assert "m01_s001_v01" not in entries(place)
+    act(place, "approve", "m01_s001")
+    assert {work.unit for work in place.plan().work if work.stage is Stage.SIMULATE} == {
+        "m01_s001_v01__holds",
+        "m01_s001_v01__wavers",
+    }
+
+
+def test_a_metric_that_a_model_wrote_waits_and_is_edited(place: Place) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
+    place.run(stages=frozenset({Stage.GEN_METRICS}))
+    entry = entries(place)["m01"]
+    assert entry.state is ReviewState.WAITS
+    metric = load_definition(place.benchmark).metrics[0]
+    text = metric_text(metric).replace(f"name: {metric.name}", "name: Stands by it")
+    assert act(place, "edit", "m01", text=text) == "m01 changed"
+    assert load_definition(place.benchmark).metrics[0].name == "Stands by it"
+    assert states(place, "m01", "m02") == [ReviewState.APPROVED, ReviewState.WAITS]
+    act(place, "undo")
+    assert load_definition(place.benchmark).metrics[0] == metric
+    assert states(place, "m01") == [ReviewState.WAITS]
