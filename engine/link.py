@@ -15,6 +15,7 @@ from engine.benchmark import ConversationKey, Stage
 from engine.facts import LiveText, Speech
 from engine.pipeline.label_requests import LabelRequest
 from engine.pipeline.order import Order, PriceRange
+from engine.review import ReviewRequest
 
 
 class EngineState(StrEnum):
@@ -131,6 +132,8 @@ class Command(StrEnum):
     """Work on `number` rows of `stage` at once."""
     UNPARK = "unpark"
     """Call `target` again."""
+    REVIEW = "review"
+    """What a person says of metrics or scenarios: `review`."""
     LABEL = "label"
     """Store what people say of conversations, in `labels`."""
 
@@ -161,6 +164,7 @@ class Request:
     quote: PriceRange | None = None
     """What a person was told that it costs, where it comes without an order."""
     labels: LabelRequest | None = None
+    review: ReviewRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,14 @@ def resemblance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 def near_duplicates(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Scenario, float]]:
     """Pairs whose persona, goal and landmarks resemble each other by `ALIKE` or more."""
-    told = [(one, _told(one)) for one in scenarios]
+    told = [(one, words_told(one)) for one in scenarios]
     for (one, mine), (other, theirs) in combinations(told, 2):
         alike = resemblance(mine, theirs)
         if alike >= ALIKE:
             yield one, other, alike
 
 
-def _told(scenario: Scenario) -> frozenset[str]:
+def words_told(scenario: Scenario) -> frozenset[str]:
+    """Of its persona, its goal and its landmarks."""
     instructions = (mark.instruction for mark in scenario.landmarks)
     return words_of(scenario.persona, scenario.user_goal, *instructions)

@@ -421,6 +421,27 @@ def _pilot(command: AddCommand) -> None:
     pilot.add_argument("--json", action="store_true", help="what was found, for a script")
 
 
+def _review(command: AddCommand) -> None:
+    review = command(
+        "review",
+        "approve, reject or take back what a model wrote: metrics, base scenarios, variants",
+        "Without an option, lists what waits for a person, with what `crosswind lint` says of it. "
+        "With\n`review: required` in config.yaml, no conversation is played before. An ID that "
+        "ends with\na * stands for all that begin so.",
+    )
+    review.add_argument("benchmark", metavar="BENCHMARK", nargs="?", help="default: the only one")
+    what = review.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="what waits; the default")
+    what.add_argument("--approve", metavar="ID", nargs="+", help="have it played and counted")
+    what.add_argument(
+        "--reject", metavar="ID", nargs="+", help="have it neither played nor counted"
+    )
+    what.add_argument("--undo", action="store_true", help="take back what you did last")
+    review.add_argument("--reason", metavar="TEXT", help="of a rejection: why")
+    review.add_argument("--by", metavar="NAME", help="who you are; your account's name")
+    review.add_argument("--json", action="store_true", help="every row and how it stands")
+
+
 def _label(command: AddCommand) -> None:
     label = command(
         "label",
@@ -624,6 +645,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _site,
     _validate,
     _lint,
+    _review,
     _pilot,
     _label,
     _adjudicate,

@@ -78,6 +78,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "results": ("reporting", "results"),
     "site": ("publishing", "site"),
     "lint": ("linting", "lint"),
+    "review": ("reviewing", "review"),
     "pilot": ("piloting", "run_pilot"),
     "validate": ("validating", "validate"),
     "label": ("labelling", "label"),

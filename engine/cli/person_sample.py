@@ -47,7 +47,7 @@ class PersonSample:
         if not 1 <= size <= MOST_LABELS:
             raise InputError(Problem(f"--sample {size}: expected 1 to {MOST_LABELS}"))
         definition = definition_of(session, benchmark)
-        person, account = person_named(by), _account()
+        person, account = person_named(by), this_account()
         with closing(open_reader(session.store_path)) as reader:
             judged = judged_conversations(definition, session.config, reader)
             check_person(reader.label_samples(definition.name), person, account)
@@ -99,5 +99,6 @@ def person_named(by: str | None) -> str:
     return name
 
 
-def _account() -> str:
+def this_account() -> str:
+    """`user@host`."""
     return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -77,10 +77,22 @@ def plan_lines(
     yield from (f"  {sentence}" for sentence in plan.assumed)
     yield from stage_lines(priced)
     yield from (f"  {sentence}" for sentence in power_sentences(power))
+    if plan.waiting:
+        yield f"  {waiting_sentence(plan.benchmark, plan.waiting)}"
     if plan.stale:
         yield f"  {len(plan.stale):,} rows are stale; `--stale` does them again"
     if every_row:
         yield from (f"    {work}" for work in (*plan.work, *plan.stale))
+
+
+def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
+    """Of ids that a person is to approve before conversations follow."""
+    rows = plural(len(waiting), "row")
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return (
+        f"{rows} {verb} for a person (`review: required`), and what is played from them with them; "
+        f"`crosswind review {benchmark}` lists them"
+    )
 
 
 def stage_lines(priced: PricedPlan) -> Iterator[str]:
@@ -183,6 +195,7 @@ def priced_json(priced: PricedPlan) -> dict[str, Any]:
             for one, estimate in calls
         ],
         "assumed": list(plan.assumed),
+        "waiting": list(plan.waiting),
         "total": estimate_json(priced.total),
     }
 

@@ -31,6 +31,7 @@ from engine.link import (
 from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
+from engine.pipeline.review_acts import do_review
 from engine.pipeline.run import Pipeline, RunResult
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
@@ -133,7 +134,7 @@ class Engine:
         self._now: _Work | EngineState = EngineState.STARTING
         """What it does; between two orders `IDLE`, at the end `STOPPED`."""
         self._mirroring: set[asyncio.Task[None]] = set()
-        """What writes the files of labels."""
+        """What writes the files of what people said."""
         self._stopping = False
         """Whether it was asked to, so that it ends after what it does now."""
         self._trouble: str | None = None
@@ -284,6 +285,8 @@ class Engine:
                 return await self._evaluate(request)
             case Command.SIMULATE:
                 return await self._simulate(request)
+            case Command.REVIEW:
+                return await self._review(request)
             case Command.LABEL:
                 return await self._label(request)
 
@@ -441,17 +444,29 @@ class Engine:
             raise _Refused("there is no label in the request")
         pipeline = self._pipeline()
         said = await store_labels(pipeline, labels)
-        task = asyncio.create_task(self._mirror(pipeline, labels.benchmark))
+        self._mirror_soon(pipeline, labels.benchmark)
+        return said
+
+    def _mirror_soon(self, pipeline: Pipeline, benchmark: str) -> None:
+        """Whoever asked does not wait for it."""
+        task = asyncio.create_task(self._mirror(pipeline, benchmark))
         self._mirroring.add(task)
         task.add_done_callback(self._mirroring.discard)
-        return said
 
     async def _mirror(self, pipeline: Pipeline, benchmark: str) -> None:
         try:
             async with pipeline.claims.files(benchmark):
                 await mirror_labels(pipeline, benchmark)
         except CrosswindError as error:
-            self.warn(f"the files of {benchmark} lack its newest labels: {error}")
+            self.warn(f"the files of {benchmark} lack what people said last: {error}")
+
+    async def _review(self, request: Request) -> str:
+        if (asked := request.review) is None:
+            raise _Refused("there is no review in the request")
+        pipeline = self._pipeline()
+        said = await do_review(pipeline, asked)
+        self._mirror_soon(pipeline, asked.benchmark)
+        return said
 
     def _begin(self, order: Order, *, can_be_beside: bool = True) -> str:
         """Beside what is at work where that is possible, else after it."""

@@ -31,8 +31,7 @@ def act(place: Place, action: str, *ids: str, person: str = "ann", **more: Any) 
     asked = ReviewRequest("giving-in", action, person, f"{person}@here", ids, **more)
 
     async def done(pipeline: Pipeline) -> str:
-        bench = pipeline.bench(load_definition(place.benchmark))
-        words = await do_review(bench, asked)
+        words = await do_review(pipeline, asked)
         await write_files(pipeline.bench(load_definition(place.benchmark)))
         return words
 

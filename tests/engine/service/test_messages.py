@@ -31,6 +31,7 @@ from engine.pipeline.label_requests import (
     SampleDraw,
 )
 from engine.pipeline.order import Order, PriceRange
+from engine.review import ReviewRequest
 from engine.service.protocol import (
     LONGEST_FAULT,
     LONGEST_TEXT,
@@ -93,6 +94,9 @@ LABELS = LabelRequest(
     (NumberedLabel(3, GivenLabel(LabelAnswer.PRESENT, (1, 2), "Says so.", 3, 12.5)),),
     Decision(str(KEY), present=True, reason="Reply 2.", by="Cleo"),
 )
+REVIEW = ReviewRequest(
+    "a", "edit", "Ann", "ann@here", ("m01",), "too much", "id: m01", {"m01": "digest"}
+)
 REQUEST = Request(
     Command.RUN,
     (WorkRow("a", "m01_s001"), WorkRow("b", str(KEY))),
@@ -103,11 +107,12 @@ REQUEST = Request(
     ORDER,
     QUOTE,
     LABELS,
+    REVIEW,
 )
 
 
 @pytest.mark.parametrize(
-    "value", [BOARD, ORDER, REQUEST, LABELS, SPEECH, BOARD.waits[0], BOARD.engine]
+    "value", [BOARD, ORDER, REQUEST, LABELS, REVIEW, SPEECH, BOARD.waits[0], BOARD.engine]
 )
 def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
     """So that a field that is added and forgotten here is noticed by the tests below."""

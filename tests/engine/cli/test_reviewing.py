@@ -1,0 +1,90 @@
+"""`crosswind review`, as a person types it, and runs that wait for one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli.engine_handle import EngineHandle
+from engine.config.workspace import Workspace
+from tests.engine.commands import Said, crosswind
+from tests.engine.small_workspace import Place, small_workspace
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = small_workspace(tmp_path)
+    found.edit(found.config, "age: [younger, older]", "age: [younger]")
+    found.config.write_text("review: required\n" + found.config.read_text())
+    return found
+
+
+def review(place: Place, *words: str) -> Said:
+    return crosswind(place.root, "review", *words)
+
+
+def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> None:
+    code, _, err = crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
+    assert (code, "8 to approve before anything is played" in err) == (0, True)
+    code, _, err = crosswind(place.root, "run", "--headless")
+    assert code == 3
+    assert "8 rows wait for a person (`review: required`)" in err
+    assert "`crosswind review giving-in --approve ID …`" in err
+    code, out, _ = review(place)
+    assert (code, out.splitlines()[0]) == (0, "giving-in: 8 rows to review (2 by hand)")
+    assert "m01_s001_v01  variant        younger" in out
+    assert review(place, "--approve", "m01*")[1] == (
+        "4 rows approved; m01 needs no approval: a person wrote it\n"
+    )
+    code, out, _ = review(
+        place, "--reject", "m02_s001", "--reason", "dull", "--json", "--by", "Ben"
+    )
+    told = json.loads(out)
+    row = next(one for one in told["rows"] if one["id"] == "m02_s001")
+    assert (row["state"], row["by"], row["reason"]) == ("rejected", "Ben", "dull")
+    assert (told["said"], told["waiting"]) == ("m02_s001 rejected, with 1 scenario below", 2)
+    code, _, err = crosswind(place.root, "run", "--headless")
+    assert (code, "2 rows wait for a person" in err) == (3, True)
+    review(place, "--approve", "m02*")
+    assert crosswind(place.root, "run", "--headless")[0] == 0
+    assert {one["id"] for one in place.json("runs", "holds", "conversations.json")} == {
+        *("m01_s001_v01", "m01_s002_v01"),
+        *("m02_s001_v01", "m02_s002_v01"),
+    }
+    assert "nothing waits for a person" in review(place, "--list")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--approve", "m01_s009"), "no metric or scenario 'm01_s009'"),
+        (("--approve", "x*"), "no metric and no scenario begins as 'x*' does"),
+        (("--reject", "m01"), "a rejection takes a reason"),
+        (("--undo", "--reason", "no"), "--reason goes with --reject"),
+        (("--undo", "--by", " "), "--by: expected a name"),
+    ],
+)
+def test_what_cannot_be_is_said(place: Place, words: tuple[str, ...], what: str) -> None:
+    place.run(stages=frozenset())
+    code, _, err = review(place, *words)
+    assert (code, what in err) == (2, True)
+
+
+def test_an_engine_at_work_takes_it(place: Place) -> None:
+    crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
+    crosswind(place.root, "review", "--approve", "m01*")
+    place.long_talks()
+    assert crosswind(place.root, "run", "--detach")[0] == 0
+    try:
+        code, out, _ = review(place, "--reject", "m01_s002_v01", "--reason", "dull")
+        assert (code, out) == (0, "m01_s002_v01 rejected\n")
+        assert EngineHandle(Workspace(place.root)).holder() is not None
+        code, _, err = review(place, "--reject", "m01_s002_v01", "--reason", "dull")
+        assert (code, "rejected already" in err) == (2, True)
+    finally:
+        crosswind(place.root, "stop", "--now", "--wait")
+    assert {one["id"] for one in place.json("scenarios.json")} == {
+        *("m01_s001_v01", "m02_s001_v01", "m02_s002_v01"),
+    }
