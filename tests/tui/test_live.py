@@ -52,6 +52,20 @@ def test_without_an_engine_it_says_what_there_is(theatre: Theatre) -> None:
     theatre.perform(script)
 
 
+def test_what_was_taken_from_files_is_not_said_to_be_nothing(theatre: Theatre) -> None:
+    theatre.watch.link = None
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.move(Stage.SIMULATE, "m01_s001_v01__steadfast", State.DONE, "steadfast")
+        await theatre.tick(pilot)
+        shown = on_screen(pilot)
+        assert "nothing has run" not in shown
+        assert "· taken from files" in shown
+        assert "1 of 1 conversation played" in shown
+
+    theatre.perform(script)
+
+
 def test_what_the_generators_write_is_told(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.note(NoteKind.RUN_STARTED)

@@ -38,7 +38,9 @@ _STATE_WORDS: Final = {
     State.FAILED: "✗ failed",
 }
 _TEXTS: Final = {
-    Phase.NOTHING: "No engine is at work here, and the store is empty. A run fills this screen.",
+    Phase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run fills "
+    "this screen.",
+    Phase.IMPORTED: "No run has been here: what there is was taken from files.",
     Phase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, or "
     "its machine went down. P starts another one, which goes on from there.",
     Phase.LOST: "The engine ended without a word: it was killed, or its machine went down. P "
@@ -80,7 +82,7 @@ def explain(
         blocks += _units(watch.reader.units(info.name, stage).values())
     if status.phase in _BROKEN_OFF:
         blocks += _kept(watch, info)
-    if status.phase in {Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
+    if status.phase in {Phase.IMPORTED, Phase.STOPPED, Phase.FAILED, *_BROKEN_OFF}:
         blocks += [*_summary(watch, info, standings), *_next_steps(watch)]
     return blocks
 

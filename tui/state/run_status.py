@@ -21,6 +21,8 @@ class Phase(Enum):
     """What can be going on: a glyph, a word, an ink."""
 
     NOTHING = ("·", "nothing has run yet", Ink.MUTED)
+    IMPORTED = ("·", "taken from files", Ink.MUTED)
+    """Rows are there, and no run has made them."""
     STARTING = ("·", "starting", Ink.ACCENT)
     METRICS = ("▸", "writing metrics", Ink.ACCENT)
     SCENARIOS = ("▸", "writing scenarios", Ink.ACCENT)
@@ -51,6 +53,7 @@ class Phase(Enum):
         """Whether nothing happens any more unless a person asks for it."""
         return self in {
             Phase.NOTHING,
+            Phase.IMPORTED,
             Phase.STOPPED,
             Phase.ENDED,
             Phase.FAILED,
@@ -93,13 +96,13 @@ def status_of(progress: Progress, board: Board | None, benchmark: str) -> RunSta
     """Of one benchmark; without a board, by what the store says of the run before."""
     failed = sum(progress.stage_tally(benchmark, stage).failed for stage in Stage)
     if board is None:
-        return RunStatus(_without_engine(progress), failed)
+        return RunStatus(_without_engine(progress, benchmark), failed)
     if board.state is EngineState.STOPPED and board.problem is not None:
         return RunStatus(Phase.FAILED, failed, board.problem)
     return RunStatus(_with_engine(progress, board, benchmark), failed)
 
 
-def _without_engine(progress: Progress) -> Phase:
+def _without_engine(progress: Progress, benchmark: str) -> Phase:
     match progress.run_end:
         case RunEnd.DONE:
             return Phase.ENDED
@@ -108,7 +111,10 @@ def _without_engine(progress: Progress) -> Phase:
         case RunEnd.BROKEN:
             return Phase.FAILED
         case None:
-            return Phase.NOTHING if progress.run_state is None else Phase.CUT_OFF
+            if progress.run_state is not None:
+                return Phase.CUT_OFF
+            there = any(progress.stage_tally(benchmark, stage).total for stage in Stage)
+            return Phase.IMPORTED if there else Phase.NOTHING
 
 
 def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
@@ -124,7 +130,7 @@ def _with_engine(progress: Progress, board: Board, benchmark: str) -> Phase:
         case EngineState.LOST:
             return Phase.LOST
         case EngineState.STOPPED:
-            return _without_engine(progress)
+            return _without_engine(progress, benchmark)
         case EngineState.RUNNING:
             return _at_work(progress, board, benchmark)
 
