@@ -73,6 +73,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self._targets = TargetBoard(id="board")
         self._blockers = Lines(id="blockers")
         self._asks = OneLine(id="asks")
+        self._happening = OneLine(id="happening")
         self._talk_title = OneLine(id="talk-title", fill=True)
         self._talk_metric = OneLine(id="talk-metric")
         self._talk = TranscriptView(follow=True, id="transcript")
@@ -94,6 +95,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         yield self._header
         yield self._blockers
         yield self._asks
+        yield self._happening
         yield Blank(classes="break")
         yield self._strip
         yield Blank(classes="break")
@@ -157,6 +159,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if state.info is not None:
             self._read_scores(state.info)
             self._targets.show(state.targets(state.info, moment.at), state.spending(state.info))
+        happening = state.happening(width, height)
+        self._happening.display = bool(happening[0])
+        self._happening.show(*happening)
         self._blockers.show(state.blockers(width, height))
         self._draw_talk()
         self._draw_verdicts()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.benchmark import Stage, Track
@@ -18,7 +19,7 @@ from tui.format import STAGE_NAMES, UNKNOWN, amount, duration, money
 from tui.state.feeds import Standings
 from tui.state.run_status import Phase, RunStatus
 from tui.state.stalls import awaited_of, limited, reason, since
-from tui.text.ink import Ink
+from tui.text.ink import Ink, Line, Piece
 
 if TYPE_CHECKING:
     from engine.statistics.rates import Rate
@@ -224,6 +225,15 @@ class TargetSpeeds:
             )
             self._known[benchmark, target] = known
         return known
+
+    def whole(self, benchmark: str) -> Line:
+        """`312 tok/s ▁▃▅█`: all targets of a benchmark together, as they were looked at last;
+        nothing where nothing was said lately."""
+        lately = [speeds for (name, _), speeds in self._speeds.items() if name == benchmark]
+        sums = [sum(each) for each in zip_longest(*map(reversed, lately), fillvalue=0.0)][::-1]
+        if not any(sums):
+            return ()
+        return [Piece(f"{amount(sums[-1])} tok/s ", Ink.MUTED), Piece(trend(sums), Ink.ACCENT)]
 
 
 class _Speed(NamedTuple):

@@ -38,8 +38,8 @@ _STATE_WORDS: Final = {
     State.FAILED: "✗ failed",
 }
 _TEXTS: Final = {
-    Phase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run fills "
-    "this screen.",
+    Phase.NOTHING: "No engine is at work here, and nothing of this benchmark was played. A run "
+    "fills this screen.",
     Phase.IMPORTED: "No run has been here: what there is was taken from files.",
     Phase.CUT_OFF: "The run broke off before its end, and no engine is at work: it was killed, or "
     "its machine went down. P starts another one, which goes on from there.",

@@ -27,6 +27,7 @@ from tui.state.feeds import Standings, VerdictFeed, score_feed
 from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind
 from tui.state.related import Subject, TakeRef
+from tui.state.run_sentence import run_sentence, turn_strip, turns_of
 from tui.state.run_status import Missed, Phase, RunClock, current_benchmark, status_of
 from tui.state.stalls import AT_MOST, PATIENCE, Stall, StallDetector, awaited, blockers, since
 from tui.state.transcript import Dialogue, Thoughts
@@ -343,6 +344,30 @@ class LiveState:
         if self.info is None or not self.info.description:
             return ()
         return [Piece(" "), Piece(shorten(one_line(self.info.description), width - 2), Ink.MUTED)]
+
+    def happening(self, width: int, height: int) -> tuple[Line, Line]:
+        """Both ends of the line that says what is going on: in words, and by turns and speed. On a
+        low screen, only until there are rates to read."""
+        info = self.info
+        if info is None or not self._watch.described:
+            return (), ()
+        scores = [each.scores for each in self._watch.progress.targets_of(info.name).values()]
+        if height < LOW and any(one.scored for each in scores for one in each.values()):
+            return (), ()
+        left = [Piece(f" {run_sentence(self.status, self._watch, info, self.board)}", Ink.TEXT)]
+        return left, self._by_turns(info, width - length(left) - 3)
+
+    def _by_turns(self, info: BenchmarkInfo, room: int) -> Line:
+        """The turns that are being spoken and the tokens of a second, as far as there is room."""
+        if self.status.phase.over:
+            return ()
+        right: list[Piece] = []
+        turns = turn_strip(turns_of(self.board, info.name), info.turns)
+        strips = turns, self._paces.whole(info.name)
+        for strip in strips:
+            if 0 < length(strip) <= room - length(right) - 2:
+                right += [*strip, Piece("  ")]
+        return right
 
     def measured(self, width: int) -> tuple[Line, Line]:
         """Both ends of the line below the id of the conversation in the pane."""
