@@ -49,6 +49,8 @@ KEY_NAMES: Final = {
 
 
 _ACTION_NAMES: Final = {
+    "dispute(1)": "next_dispute",
+    "dispute(-1)": "previous_dispute",
     "benchmark(1)": "next_benchmark",
     "benchmark(-1)": "previous_benchmark",
     "concurrency(1)": "more_at_once",

@@ -39,6 +39,7 @@ from tui.services.preferences import Memory, ViewMemory, keys_file
 # never waits for it.
 
 if TYPE_CHECKING:
+    from engine.cli.person_disputes import PersonDisputes
     from engine.cli.person_sample import PersonSample
     from engine.cli.session import Session
     from engine.pipeline.report import Report
@@ -111,12 +112,15 @@ def open_app(arguments: argparse.Namespace) -> int:
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
-    if arguments.command == "label":
+    if arguments.command in {"label", "adjudicate"}:
         # before the app is there, so that what is wrong is told on the terminal, and what the other
         # screens tell is not seen
-        from engine.cli.labelling import opened_sample
+        from engine.cli.labelling import opened_disputes, opened_sample
 
-        return _look(arguments, face=face, first=OpenedScreen("label", (opened_sample(arguments),)))
+        opened = opened_sample if arguments.command == "label" else opened_disputes
+        return _look(
+            arguments, face=face, first=OpenedScreen(arguments.command, (opened(arguments),))
+        )
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
     from tui.orders import prepare
@@ -268,7 +272,10 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def label(benchmark: str) -> PersonSample:
         return orders().label(benchmark)
 
-    return Backend(start, cost, make, report, describe, is_template, stale, label)
+    def disputes(benchmark: str) -> PersonDisputes:
+        return orders().disputes(benchmark)
+
+    return Backend(start, cost, make, report, describe, is_template, stale, label, disputes)
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.store.reader import Reader
     from tui.bindings import PaletteCommand
     from tui.services.engine_control import Leaving
+    from tui.state.disputes import DisputeSource
     from tui.state.filters import FoundId
     from tui.state.labelling import SampleSource
     from tui.state.related import TakeRef
@@ -71,6 +72,7 @@ MAIN_SCREENS: Final = (
 
 
 SCREENS: Final = {
+    "adjudicate": "tui.screens.adjudicate:AdjudicateScreen",
     "commands": "tui.screens.line_dialogs:CommandScreen",
     "compare": "tui.screens.compare:CompareScreen",
     "conversation": "tui.screens.conversation:ConversationScreen",
@@ -251,6 +253,10 @@ class Navigator:
     def open_label(self, sample: SampleSource) -> None:
         """For a person to label it."""
         self._open("label", sample)
+
+    def open_disputes(self, found: DisputeSource) -> None:
+        """For somebody to decide."""
+        self._open("adjudicate", found)
 
     def open_wall(self) -> None:
         """The wall: as many conversations as there is room for, as they are spoken."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.analysis.overall import ALL
+from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
 from engine.cli.pricing import checked, confirmed
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
@@ -112,6 +113,10 @@ class Orders:
         """This person's sample, drawn where there is none."""
         words = (None, SAMPLE_SIZE, SAMPLE_SEED)
         return PersonSample.open(self.session, benchmark, *words, new=False)
+
+    def disputes(self, benchmark: str) -> PersonDisputes:
+        """What people who labelled it disagree on."""
+        return PersonDisputes.open(self.session, benchmark, None)
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

@@ -446,7 +446,8 @@ def _label(command: AddCommand) -> None:
     label = command(
         "label",
         "say yourself, blind, whether the behaviour is there, for a sample of conversations",
-        "You see what the evaluator sees: a transcript and a definition, and a number instead of "
+        "In a terminal one after the other, with keys; or as a CSV. "
+        "You see what the evaluator sees: a\ntranscript and a definition, and a number instead of "
         "the id.\nThe sample is drawn over verdicts, metrics and targets; with the same seed, "
         "others draw the\nsame one. `crosswind calibrate` says what comes of it.",
     )
@@ -472,7 +473,8 @@ def _adjudicate(command: AddCommand) -> None:
     adjudicate = command(
         "adjudicate",
         "decide where people who labelled the same conversation disagree",
-        "Without an id, lists them with what each said.",
+        "Without an id: in a terminal side by side, to decide with keys; else lists them with what "
+        "each said.",
     )
     adjudicate.add_argument("benchmark", metavar="BENCHMARK")
     adjudicate.add_argument("id", metavar="ID", nargs="?", help="a conversation")
@@ -712,6 +714,8 @@ def _wants_app(arguments: argparse.Namespace) -> bool:
             asked = True
         case "label":
             asked = not (arguments.write or arguments.read or arguments.json)
+        case "adjudicate":
+            asked = arguments.id is None and not arguments.json
         case "demo":
             asked = not (arguments.headless or arguments.detach)
         case "run":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,27 +11,25 @@ from typing import Any, Final
 
 from engine.cli.console import out, out_json
 from engine.cli.label_writing import write_labels
-from engine.cli.person_sample import PersonSample, definition_of, person_named
+from engine.cli.person_disputes import PersonDisputes
+from engine.cli.person_sample import PersonSample
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import Definition
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
 from engine.pipeline.label_requests import (
-    Decision,
     GivenLabel,
     LabelAnswer,
     LabelRequest,
     NumberedLabel,
 )
-from engine.pipeline.label_storing import disputed_conversation
+from engine.pipeline.label_storing import not_disputed
 from engine.pipeline.labels import (
+    Dispute,
     Labelling,
-    Labels,
     blind_item,
-    judged_conversations,
     label_verdict,
-    labels_of,
 )
 from engine.report.label_sheet import LabelSheetRow, read_sheet, sheet_lines
 from engine.store.reader import Reader
@@ -196,31 +194,31 @@ def _as_json(one: Labelling) -> dict[str, Any]:
 
 
 def adjudicate(arguments: argparse.Namespace) -> int:
-    session = open_session(arguments)
-    definition = definition_of(session, arguments.benchmark)
-    with closing(open_reader(session.store_path)) as reader:
-        judged = judged_conversations(definition, session.config, reader)
-        found = labels_of(judged, reader.peoples_verdicts(definition.name))
-        if arguments.id is None:
-            _tell_disputed(found, as_json=arguments.json)
-            return DONE
-        disputed_conversation(judged, reader, definition.name, arguments.id)
-        if arguments.decide is None or not (arguments.reason or "").strip():
-            raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
-    decision = Decision(
-        arguments.id, arguments.decide, arguments.reason, person_named(arguments.by)
-    )
-    write_labels(session, LabelRequest(definition.name, decision=decision))
-    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {decision.by}")
+    found = opened_disputes(arguments)
+    if arguments.id is None:
+        _tell_disputed(found.found, as_json=arguments.json)
+        return DONE
+    dispute = next((one for one in found.found if str(one.of.key) == arguments.id), None)
+    if dispute is None:
+        raise not_disputed(found.definition.name, arguments.id)
+    if arguments.decide is None or not (arguments.reason or "").strip():
+        raise InputError(Problem("a decision takes `--present` or `--absent`, and `--reason`"))
+    found.decide(dispute, present=arguments.decide, reason=arguments.reason)
+    out(f"{arguments.id}: {answer_word(arguments.decide)}, decided by {found.person}")
     return DONE
 
 
-def _tell_disputed(found: Labels, *, as_json: bool) -> None:
+def opened_disputes(arguments: argparse.Namespace) -> PersonDisputes:
+    """What the command asks for. Raises `CrosswindError`."""
+    return PersonDisputes.open(open_session(arguments), arguments.benchmark, arguments.by)
+
+
+def _tell_disputed(found: Sequence[Dispute], *, as_json: bool) -> None:
     if as_json:
         out_json(
             [
                 {
-                    "conv_id": str(of.key),
+                    "conv_id": str(dispute.of.key),
                     "labels": [
                         {
                             "person": one.judge,
@@ -229,18 +227,18 @@ def _tell_disputed(found: Labels, *, as_json: bool) -> None:
                             "note": one.justification,
                             "confidence": one.confidence,
                         }
-                        for one in labels
+                        for one in dispute.labels
                     ],
                 }
-                for of, labels in found.disputed
+                for dispute in found
             ]
         )
         return
-    if not found.disputed:
+    if not found:
         out("there is nothing to decide: people agree wherever several have labelled")
-    for of, labels in found.disputed:
-        out(str(of.key))
-        for one in labels:
+    for dispute in found:
+        out(str(dispute.of.key))
+        for one in dispute.labels:
             replies = ", ".join(str(quote.turn) for quote in one.quotes)
             where = f" (reply {replies})" if replies else ""
             note = f": {one_line(one.justification)}" if one.justification else ""

@@ -47,6 +47,7 @@ class PersonSample:
         if not 1 <= size <= MOST_LABELS:
             raise InputError(Problem(f"--sample {size}: expected 1 to {MOST_LABELS}"))
         definition = definition_of(session, benchmark)
+        session.require_store()
         person, account = person_named(by), this_account()
         with closing(open_reader(session.store_path)) as reader:
             judged = judged_conversations(definition, session.config, reader)

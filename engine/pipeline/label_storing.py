@@ -19,7 +19,6 @@ from engine.pipeline.label_requests import (
     SampleDraw,
 )
 from engine.pipeline.labels import (
-    JudgedConversation,
     Labelling,
     adjudication,
     check_person,
@@ -114,8 +113,12 @@ def _labelled(
 
 def _decided(definition: Definition, config: Config, reader: Reader, decision: Decision) -> Verdict:
     judged = judged_conversations(definition, config, reader)
+    found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
+    of = next((of for of, _ in found if str(of.key) == decision.conversation), None)
+    if of is None:
+        raise not_disputed(definition.name, decision.conversation)
     return adjudication(
-        disputed_conversation(judged, reader, definition.name, decision.conversation),
+        of,
         present=decision.present,
         reason=decision.reason,
         by=decision.by,
@@ -124,15 +127,8 @@ def _decided(definition: Definition, config: Config, reader: Reader, decision: D
     )
 
 
-def disputed_conversation(
-    judged: Sequence[JudgedConversation], reader: Reader, benchmark: str, conversation: str
-) -> JudgedConversation:
-    """Raises `InputError` where people do not disagree on it, or somebody has decided."""
-    found = labels_of(judged, reader.peoples_verdicts(benchmark))
-    disputed = {str(of.key): of for of, _ in found.disputed}
-    of = disputed.get(conversation)
-    if of is None:
-        shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
-        hint = f"`crosswind adjudicate {benchmark}` lists them"
-        raise InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))
-    return of
+def not_disputed(benchmark: str, conversation: str) -> InputError:
+    """People agree on it, nobody has labelled it, or somebody has decided."""
+    shown = conversation if len(conversation) <= 40 else f"{conversation[:39]}…"
+    hint = f"`crosswind adjudicate {benchmark}` lists them"
+    return InputError(Problem(f"people do not disagree on {shown!r}", hint=hint))

@@ -180,8 +180,11 @@ class BlindItem:
 def blind_item(one: Labelling, number: int, reader: Reader, definition: Definition) -> BlindItem:
     """Raises `InputError` for a number without a conversation to be labelled."""
     item = one.item(number)
-    metric = _metric(definition, item.metric_id)
-    messages = reader.messages(item.take)
+    return _blind(number, item.take, _metric(definition, item.metric_id), reader)
+
+
+def _blind(number: int, take: int, metric: Metric, reader: Reader) -> BlindItem:
+    messages = reader.messages(take)
     return BlindItem(number, metric.definition.strip(), messages[: len(messages) // 2 * 2])
 
 
@@ -360,6 +363,27 @@ def labels_of(judged: Sequence[JudgedConversation], given: Iterable[Verdict]) ->
     settled.sort(key=lambda one: str(one.of.key))
     disputed.sort(key=lambda one: str(one[0].key))
     return Labels(settled, disputed, cannot_tell, replaced, earlier, dict(sorted(people.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A conversation on which people disagree, as they saw it, and what each says."""
+
+    of: JudgedConversation
+    item: BlindItem
+    """Numbered from 1 among what is disputed."""
+    labels: Sequence[Verdict]
+
+
+def disputes(
+    judged: Sequence[JudgedConversation], reader: Reader, definition: Definition
+) -> list[Dispute]:
+    """All on which nobody has decided."""
+    found = labels_of(judged, reader.peoples_verdicts(definition.name)).disputed
+    return [
+        Dispute(of, _blind(number, of.take, of.metric, reader), labels)
+        for number, (of, labels) in enumerate(found, 1)
+    ]
 
 
 def _defined(metric: Metric) -> str:

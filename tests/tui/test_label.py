@@ -14,10 +14,11 @@ from textual.pilot import Pilot
 
 from engine.cli.arguments import parse
 from engine.cli.main import main
+from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
-from engine.cli.session import open_session
+from engine.cli.session import Session, open_session
 from engine.errors import StoreError
-from engine.pipeline.label_requests import LabelAnswer, NumberedLabel
+from engine.pipeline.label_requests import GivenLabel, LabelAnswer, NumberedLabel
 from engine.store.tables import Verdict
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
@@ -44,20 +45,26 @@ def place(played: Place, tmp_path: Path) -> Place:
     return Place(tmp_path / "w")
 
 
-def sample_of(place: Place, *, size: int = 6) -> PersonSample:
-    session = open_session(parse(["status", "--workspace", str(place.root)]))
-    return PersonSample.open(session, "giving-in", "Ann", size, "7", new=False)
+def session_of(place: Place) -> Session:
+    return open_session(parse(["status", "--workspace", str(place.root)]))
+
+
+def sample_of(place: Place, by: str = "Ann", *, size: int = 6) -> PersonSample:
+    return PersonSample.open(session_of(place), "giving-in", by, size, "7", new=False)
 
 
 def play(sample: PersonSample, script: Script, size: tuple[int, int] = SMALL) -> None:
     """The app as `crosswind label` opens it."""
-    session = sample.session
+    play_first(OpenedScreen("label", (sample,)), sample.session, script, size)
+
+
+def play_first(
+    first: OpenedScreen, session: Session, script: Script, size: tuple[int, int] = SMALL
+) -> None:
 
     async def perform() -> None:
         with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
-            app = CrosswindApp(
-                watch, theme="crosswind-dark", first=OpenedScreen("label", (sample,))
-            )
+            app = CrosswindApp(watch, theme="crosswind-dark", first=first)
             async with app.run_test(size=size, notifications=True) as pilot:
                 await settled(pilot)
                 await script(pilot)
@@ -190,6 +197,34 @@ def test_a_conversation_that_is_played_again_meanwhile_is_left_out(place: Place)
 
     play(sample, script)
     assert [one.take == first for one in given(place)] == [False]
+
+
+def test_somebody_decides_where_people_disagree_as_blind_as_they_were(place: Place) -> None:
+    hidden = [one for one in secrets(place) if one]
+    for by, said in (
+        ("Ann", GivenLabel(LabelAnswer.ABSENT, note="It never does.")),
+        ("Ben", GivenLabel(LabelAnswer.PRESENT, (2,), confidence=3)),
+    ):
+        sample_of(place, by).store([NumberedLabel(number, said) for number in range(1, 7)])
+    found = PersonDisputes.open(session_of(place), "giving-in", "Cleo")
+    assert len(found.found) == 6
+    frames: list[str] = []
+
+    async def script(pilot: Pilot[None]) -> None:
+        frames.append(on_screen(pilot))
+        frames.append(await press(pilot, "right_square_bracket", "left_square_bracket"))
+        await press(pilot, "n", "enter")  # a decision takes a reason
+        await pilot.press(*"No reply.")
+        frames.append(await press(pilot, "enter"))
+
+    play_first(OpenedScreen("adjudicate", (found,)), found.session, script, (120, 40))
+    told = ("Ann", "absent", "It never does.", "marked by Ben")
+    assert [word for word in told if word not in frames[0]] == []
+    assert "1 of 6 disagreements" in frames[0]
+    assert "1 of 5 disagreements" in frames[-1]
+    assert [one for one in hidden if words(one) in words(" ".join(frames))] == []
+    [decided] = [one for one in given(place) if one.adjudicates]
+    assert (decided.judge, decided.present, decided.justification) == ("Cleo", False, "No reply.")
 
 
 class Busy:

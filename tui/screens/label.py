@@ -156,7 +156,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
                 form.note = text
                 self._draw_lines()
 
-        self.app.push_screen(NoteScreen(form.note), noted)
+        self.app.push_screen(NoteScreen(form.note, "Why do you say so?"), noted)
 
     def action_undo_label(self) -> None:
         self._way.touch(self._seconds)
@@ -323,17 +323,20 @@ def _told(label: str, text: str) -> Passage:
 
 
 class NoteScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with the note, or nothing where it stays as it was."""
+    """Ends with what is typed, or nothing where it stays as it was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
-    def __init__(self, note: str) -> None:
+    def __init__(self, note: str, asked: str, *, required: bool = False) -> None:
+        """What is `required` is not empty."""
         super().__init__("why")
         self._note = note
+        self._asked = asked
+        self._required = required
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
-            yield Lines([[Piece("Why do you say so?", Ink.ACCENT)]])
+            yield Lines([[Piece(self._asked, Ink.ACCENT)]])
             yield self.line
             yield Lines([[Piece("Enter keeps it, Esc leaves it as it was", Ink.MUTED)]])
 
@@ -342,4 +345,5 @@ class NoteScreen(TypingScreen[str], inherit_bindings=False):
         self.line.value = self._note
 
     def submit(self, typed: str) -> None:
-        self.dismiss(typed.strip())
+        if typed.strip() or not self._required:
+            self.dismiss(typed.strip())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from textual.app import App
 
@@ -27,6 +27,7 @@ from tui.state.run_status import Phase, current_benchmark, status_of
 
 if TYPE_CHECKING:
     from engine.pipeline.report import Report
+    from tui.state.disputes import DisputeSource
     from tui.state.labelling import SampleSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
@@ -37,6 +38,7 @@ GONE: Final = frozenset({EngineState.STOPPED, EngineState.LOST})
 _SETTLES: Final = 2.0
 """Seconds in which what an engine was asked counts for more than what it said of itself before."""
 
+T = TypeVar("T")
 Then = Callable[[Response], None]
 
 
@@ -71,6 +73,8 @@ class Backend:
     """Why what counts of a benchmark is stale, by the `seq` of each such take."""
     label: Callable[[str], SampleSource] | None = None
     """Opens the sample of a benchmark that this person labels, drawn where there is none."""
+    disputes: Callable[[str], DisputeSource] | None = None
+    """Finds what people who labelled a benchmark disagree on."""
 
 
 class EngineControl:
@@ -246,21 +250,27 @@ class EngineControl:
 
     def label(self, benchmark: str, then: Callable[[SampleSource], None]) -> None:
         """Open this person's sample of a benchmark; `then` is called with it."""
-        if self._backend.label is None:
-            self._tell(f"`crosswind label {benchmark}` opens it.", bad=True)
-        else:
-            self._begin(self._label(self._backend.label, benchmark, then))
+        self._look_up(self._backend.label, benchmark, then, f"crosswind label {benchmark}")
 
-    async def _label(
-        self,
-        label: Callable[[str], SampleSource],
-        benchmark: str,
-        then: Callable[[SampleSource], None],
+    def adjudicate(self, benchmark: str, then: Callable[[DisputeSource], None]) -> None:
+        """Find what people disagree on; `then` is called with it."""
+        self._look_up(self._backend.disputes, benchmark, then, f"crosswind adjudicate {benchmark}")
+
+    def _look_up(
+        self, find: Callable[[str], T] | None, name: str, then: Callable[[T], None], command: str
     ) -> None:
+        if find is None:
+            self._tell(f"`{command}` opens it.", bad=True)
+        else:
+            self._begin(self._found(find, name, then))
+
+    async def _found(self, find: Callable[[str], T], name: str, then: Callable[[T], None]) -> None:
         try:
-            then(await asyncio.to_thread(label, benchmark))
+            found = await asyncio.to_thread(find, name)
         except CrosswindError as error:
             self._tell(str(error), bad=True)
+        else:
+            then(found)
 
     def make_benchmark(self, name: str, then: Callable[[], None]) -> None:
         """Make a benchmark in the workspace, with a file to describe it in; `then` is called when

@@ -123,6 +123,10 @@ def _named(shell: Shell) -> Iterator[PaletteCommand]:
         label = partial(shell.engine.label, info.name, navigator.open_label)
         name = "label" if len(benchmarks) == 1 else f"label {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, blind, "", label)
+        decide = partial(shell.engine.adjudicate, info.name, navigator.open_disputes)
+        name = name.replace("label", "adjudicate", 1)
+        disagree = "decide where people who labelled the same conversation disagree"
+        yield PaletteCommand(PaletteGroup.GO, name, disagree, "", decide)
     for target in sorted({target.id for info in benchmarks for target in info.targets}):
         verdicts = partial(navigator.open_verdicts, f'target:"={target}"')
         yield PaletteCommand(

@@ -24,6 +24,7 @@ ORDER: Final = (
     "note",
     "confidence",
     "pause_label",
+    "dispute",
     "open",
     "begin",
     "failures",

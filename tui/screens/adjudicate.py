@@ -1,0 +1,129 @@
+"""Somebody decides where people who labelled the same conversation disagree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+
+from engine.display import one_line, plural
+from engine.errors import CrosswindError, InputError
+from engine.facts import Fact
+from engine.link import Board
+from engine.pipeline.labels import Dispute
+from tui.bindings import key
+from tui.screens.base import Shell, WatchingScreen
+from tui.screens.label import NoteScreen
+from tui.services.ticker import begin
+from tui.state.disputes import DisputeSource, dispute_blocks, label_blocks
+from tui.state.run_status import Instant
+from tui.text.blocks import Passage
+from tui.text.ink import Ink, Piece
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import OneLine
+from tui.widgets.transcript import TranscriptView
+
+
+class AdjudicateScreen(WatchingScreen, inherit_bindings=False):
+    """As blind as those who labelled: it shows what they saw and said, and no judge's verdict."""
+
+    blind = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("p", "present", "present", "the behaviour is there; asks why"),
+        key("n", "absent", "absent", "the behaviour is not there; asks why"),
+        key("right_square_bracket", "dispute(1)", "next", "the next on which people disagree"),
+        key("left_square_bracket", "dispute(-1)", "previous", "the one before this one"),
+    ]
+
+    def __init__(self, shell: Shell, source: DisputeSource) -> None:
+        super().__init__(shell)
+        self._source = source
+        self._open = list(source.found)
+        self._at = 0
+        self._header = OneLine(id="header")
+        self._story = TranscriptView(follow=False, id="story")
+        self._people = TranscriptView(follow=False, id="people")
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        with Horizontal(id="sides"):
+            yield self._people
+            yield self._story
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._story.focus()
+        self._show()
+
+    def hint(self, action: str) -> str | None:
+        match action:
+            case "present" | "absent":
+                return None if self._open else ""
+            case "dispute":
+                return None if len(self._open) > 1 else ""
+            case _:
+                return None
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        """What people disagree on was looked up when it was opened."""
+
+    def draw(self, board: Board | None, moment: Instant) -> None:
+        del board, moment
+
+    def action_dispute(self, step: int) -> None:
+        if self._open:
+            self._at = (self._at + step) % len(self._open)
+            self._show()
+
+    def action_present(self) -> None:
+        self._ask_why(present=True)
+
+    def action_absent(self) -> None:
+        self._ask_why(present=False)
+
+    def _ask_why(self, *, present: bool) -> None:
+        if not self._open:
+            return
+        dispute = self._open[self._at]
+        asked = f"Why is it {'present' if present else 'absent'}?"
+
+        def reasoned(reason: str | None) -> None:
+            if reason is not None:
+                decide = partial(self._decide, dispute, reason, present=present)
+                begin(self.app, decide, "labels")
+
+        self.app.push_screen(NoteScreen("", asked, required=True), reasoned)
+
+    async def _decide(self, dispute: Dispute, reason: str, *, present: bool) -> None:
+        try:
+            await asyncio.to_thread(self._source.decide, dispute, present=present, reason=reason)
+        except InputError as error:  # somebody else has decided, or it was played again
+            self.shell.tell(str(error), bad=True)
+        except CrosswindError as error:
+            self.shell.tell(f"Not stored: {error}", bad=True)
+            return
+        if dispute in self._open:
+            self._open.remove(dispute)
+            self._at = min(self._at, max(len(self._open) - 1, 0))
+        if self.is_running:
+            self._show()
+
+    def _show(self) -> None:
+        left = [Piece(" Adjudicate  ", Ink.STRONG)]
+        if self._open:
+            dispute = self._open[self._at]
+            left.append(Piece(f"{self._at + 1} of {plural(len(self._open), 'disagreement')}"))
+            self._people.show_another(list(label_blocks(dispute)), follow=False)
+            self._story.show_another(list(dispute_blocks(dispute)), follow=False)
+        else:
+            done = "There is nothing to decide: people agree wherever several have labelled."
+            self._people.show_another([], follow=False)
+            self._story.show_another([Passage("done", "", done)], follow=False)
+        person = one_line(self._source.person)
+        self._header.show(left, [Piece(f"by {person}", Ink.MUTED), Piece(" ")])
+        self.refresh_bindings()
