@@ -338,6 +338,16 @@ class Browser:
                     found[conversation] = row["seq"]
         return found
 
+    def takes_of(self, wanted: Iterable[tuple[str, ConversationKey]]) -> set[int]:
+        """Every playing of these conversations."""
+        names = json.dumps([(benchmark, str(key)) for benchmark, key in wanted])
+        rows = self._store.all(
+            f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}) IN "
+            "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))",
+            (names,),
+        )
+        return {row[0] for row in rows}
+
     def judged_again(self, takes: Collection[int], after: int) -> dict[int, int]:
         """Of these takes those with a verdict beyond `after`, each with the newest one's `seq`."""
         rows = self._store.all(

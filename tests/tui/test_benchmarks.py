@@ -208,7 +208,7 @@ def test_a_key_reads_what_failed_of_the_weakest_metric(theatre: Theatre) -> None
         assert "stale ~ 3 conversations: prompt changed (2); user model changed (1)" in text
         assert "next Enter watches it" in text
         assert text.count("○") == 2
-        assert "W weakest" in text
+        assert "W failures" in text
         await pilot.press("W")
         await theatre.tick(pilot)
         await theatre.tick(pilot)

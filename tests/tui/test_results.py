@@ -404,6 +404,23 @@ def test_a_cell_of_the_heat_map_leads_to_its_verdicts(theatre: Theatre) -> None:
     theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
 
 
+def test_a_key_reads_what_failed_of_a_target_or_a_metric(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await played(theatre)
+        await at_results(theatre, pilot)
+        await pilot.press("down", "W")
+        await theatre.tick(pilot)
+        await theatre.tick(pilot)
+        assert f"target:{CAVED} outcome:fail" in on_screen(pilot).splitlines()[1]
+        await pilot.press("q")
+        await at_section(theatre, pilot, "metrics")
+        await pilot.press("down", "right", "W")
+        await theatre.tick(pilot)
+        assert f"target:{CAVED} metric:m02 outcome:fail" in on_screen(pilot).splitlines()[1]
+
+    theatre.perform(script, app=app_with(theatre, Sums(Report(an_analysis()))))
+
+
 def test_a_pair_and_a_gap_lead_to_both_sides(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await played(theatre)

@@ -66,6 +66,8 @@ class VerdictScope(NamedTuple):
     benchmark: str | None = None
     """Another than the one that is shown."""
     judge: str | None = None
+    failed: bool = False
+    """Only what failed."""
 
 
 def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str]) -> str:
@@ -86,6 +88,8 @@ def line_of(behind: VerdictScope, analysis: Analysis, benchmarks: Sequence[str])
         words.append(f"type:{behind.track.value}")
     if behind.judge is not None:
         words.append(f"judge:{_word(behind.judge)}")
+    if behind.failed:
+        words.append("outcome:fail")
     if behind.split:
         words.append("is:split")
     return " ".join(words)

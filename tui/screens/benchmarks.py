@@ -54,7 +54,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("b", "begin", "run", "do what is missing of this benchmark"),
         key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
-        key("W", "failures", "weakest", "read what failed of its weakest metric"),
+        key("W", "failures", "failures", "read what failed of its weakest metric"),
         key("o", "new", "new", "make a benchmark"),
         key("e", "edit", "edit", "describe in $EDITOR what this benchmark measures"),
     ]

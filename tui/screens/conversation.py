@@ -16,6 +16,7 @@ from engine.benchmark import ConversationKey, Landmark, Scenario
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
+from engine.jury import what_counts
 from engine.link import Board
 from engine.scripted import (
     EVALUATOR,
@@ -329,7 +330,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             return
         if subject is None:
             end = "last" if by > 0 else "first"
-            self.shell.tell(f"This is the {end} of what was filtered.")
+            read = f"{self._among.read:,} of {len(self._among):,} read"
+            self.shell.tell(f"This is the {end} of what was filtered: {read}.")
             return
         self._benchmark, self._key = subject
         self._info = next(
@@ -393,7 +395,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._opened or self._dialogue is None:
             self._story.show(blocks)
             return
-        if self._at is not None and not self._story.size:
+        if (self._at is not None or self._among is not None) and not self._story.size:
             # there is nowhere to go in a text that has no height yet
             self._reload = True
             return
@@ -401,8 +403,18 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._story.show_another(blocks, follow=self._is_being_spoken and self._at is None)
         if self._at is not None:
             self._story.jump_to_block((self._at.speaker, self._at.turn))
+        elif self._among is not None and what_counts(self._verdicts, self.watched.jury) is False:
+            # a failure that was come for: what shows it is what is to be read
+            self._story.jump_to_mark(0)
+        if self._verdicts:
+            self._note_read()
         if self._needle:
             begin_instead(self, self._find_again, "find")
+
+    def _note_read(self) -> None:
+        self.shell.preferences.note_read(self.subject)
+        if self._among is not None:
+            self._among.note_read()
 
     @property
     def _is_being_spoken(self) -> bool:
@@ -483,7 +495,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
     def _among_words(self) -> list[Piece]:
         if self._among is None:
             return []
-        return [Piece(f"{self._among.place + 1:,} of {len(self._among):,} ", Ink.MUTED)]
+        place = f"{self._among.place + 1:,} of {len(self._among):,}"
+        return [Piece(f"{place}, {self._among.read:,} read ", Ink.MUTED)]
 
     def _take_words(self) -> list[Piece]:
         if self._dialogue is None or len(self._takes) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -67,6 +67,7 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         key("right_square_bracket", "benchmark(1)", "benchmark", "the next benchmark"),
         key("left_square_bracket", "benchmark(-1)", "before", "the benchmark before", show=False),
         key("O", "overall", "together", "all benchmarks together, or the one before again"),
+        key("W", "failures", "failures", "read what failed of what the cursor is on"),
         key("u", "merge", "add up", "add up anew, with what was judged since"),
     ]
 
@@ -138,6 +139,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 return None if news else ""
             case "section":
                 return "" if self._report is None else None
+            case "failures":
+                return "" if self._behind is None else None
             case _:
                 return None
 
@@ -198,6 +201,11 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._faults.pop(self._name, None)
             self._asked_at = float("-inf")
 
+    def action_failures(self) -> None:
+        behind = self._behind
+        if behind is not None:
+            self._open(behind._replace(failed=True))
+
     def on_section_strip_chosen(self, message: SectionStrip.Chosen) -> None:
         if message.name is not None:
             self._choose(message.name)
@@ -209,15 +217,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._show_section(from_top=True)
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
-        behind = message.key
-        if isinstance(behind, str):
-            behind = VerdictScope((behind,))
-        if isinstance(behind, VerdictScope):
+        behind = _scope(message.key)
+        if behind is not None:
             self._open(behind)
 
-    def on_heat_map_opened(self, message: HeatMap.Opened) -> None:
-        report = self._report
-        behind = None if report is None else behind_spot(report.analysis, message.spot)
+    def on_heat_map_opened(self) -> None:
+        behind = self._behind
         if behind is not None:
             self._open(behind)
 
@@ -234,6 +239,16 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
     @property
     def _report(self) -> Report | None:
         return self._reports.get(self._name or "")
+
+    @property
+    def _behind(self) -> VerdictScope | None:
+        """The verdicts behind what the cursor of the pane with the focus is on."""
+        report, pane = self._report, self.focused
+        if report is None:
+            return None
+        if isinstance(pane, HeatMap):
+            return behind_spot(report.analysis, pane.cursor)
+        return _scope(pane.cursor) if isinstance(pane, Sheet) else None
 
     def _add_up(self, moment: Instant) -> None:
         name = self._name
@@ -406,6 +421,13 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         if self._reading == self._name:
             return Piece(f"  {seconds} s old, adding up …", Ink.ACCENT)
         return Piece(f"  {seconds} s old", Ink.MUTED)
+
+
+def _scope(key: Hashable | None) -> VerdictScope | None:
+    """What a row of a sheet leads to: a target's own verdicts, or those that it names."""
+    if isinstance(key, str):
+        return VerdictScope((key,))
+    return key if isinstance(key, VerdictScope) else None
 
 
 _OF_ALL: Final = (SAYS, TARGET, METRICS, PAIRS)

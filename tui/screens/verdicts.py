@@ -88,6 +88,10 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """What there is to say beside the metric of the row under the cursor."""
         self._stars: Sequence[Subject] = ()
         """As they were drawn last."""
+        self._read_before: Sequence[Subject] = ()
+        """What was read, as it was drawn last."""
+        self._goes_on = bool(typed)
+        """Whether the cursor is yet to go to the first that was not read."""
 
     @property
     def subject(self) -> Subject | None:
@@ -167,6 +171,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if self._stars != self.shell.preferences.views.stars:
             self._stars = self.shell.preferences.views.stars
             self._table.renew_all()
+        if (
+            self._state.found is not None
+            and self._read_before is not self.shell.preferences.views.read
+        ):
+            begin_instead(self, self._find_read, "read")
         if self._stale_due and self.watched.described:
             self._stale_due = False
             begin_instead(self, self._read_stale, "stale")
@@ -262,7 +271,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         if place is None or not found:
             self.shell.tell("It is gone from the store: u reads anew what there is.", bad=True)
             return
-        self._among = RowCursor(self._browser, self._table.rows, place)
+        self._among = RowCursor(self._browser, self._table.rows, place, self._state.read)
         benchmark, conversation = found[0]
         self.shell.navigator.open_conversation(benchmark, conversation, among=self._among)
 
@@ -318,6 +327,21 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._table.renew_all()
         self._draw_lines()
 
+    async def _find_read(self) -> None:
+        """Which rows were read; whoever comes to see some rows goes on behind them."""
+        known = self._read_before = self.shell.preferences.views.read
+        try:
+            takes = await asyncio.to_thread(self._own_browser().takes_of, known) if known else ()
+        except StoreError as error:
+            self._state.fail(error)
+            return
+        self._state.mark_read(takes)
+        self._table.renew_all()
+        first, self._goes_on = self._state.first_unread if self._goes_on else None, False
+        if first is not None:
+            self._table.go_to(first)
+        self._draw_lines()
+
     def _find(self) -> None:
         begin_instead(self, self._read, "find")
 
@@ -343,6 +367,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             self._table.move_to(0)
         if back_to is not None:
             self._table.go_to(back_to)
+        await self._find_read()
 
     async def _look(self, after: int) -> None:
         """For what was judged since: rows that are shown are drawn anew where they stand, others
@@ -420,7 +445,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
             return {}
         several = len(self.watched.benchmarks) > 1
         stars = set(self.shell.preferences.views.stars)
-        return cells(found, several=several, stars=stars, stale=self._state.stale)
+        stale, read = self._state.stale, self._state.read
+        return cells(found, several=several, stars=stars, stale=stale, read=read)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting

@@ -55,6 +55,8 @@ FOLDER: Final = "workspaces"
 MOST_LINES: Final = 20
 """Filter lines that are kept to be had again."""
 MOST_STARS: Final = 1000
+MOST_READ: Final = 2000
+"""Conversations that are known to have been read; the file is written with each."""
 LONGEST: Final = 500
 
 
@@ -69,6 +71,8 @@ class Views:
     backwards: bool = False
     stars: tuple[Subject, ...] = ()
     """Conversations to come back to, the last one first."""
+    read: tuple[Subject, ...] = ()
+    """Conversations that were opened, the last one first."""
     place: str | None = None
     """The one that was shown last."""
     place_at_work: str | None = None
@@ -85,6 +89,11 @@ class Views:
         """The stars with this one first, or without it where it is among them."""
         others = tuple(each for each in self.stars if each != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
+
+    def with_read(self, subject: Subject) -> tuple[Subject, ...]:
+        """What was read with this one first; at most `MOST_READ`."""
+        others = (each for each in self.read if each != subject)
+        return (subject, *others)[:MOST_READ]
 
 
 class ViewMemory:
@@ -115,6 +124,7 @@ class ViewMemory:
             "column": views.column,
             "backwards": views.backwards,
             "stars": [_written(subject) for subject in views.stars],
+            "read": [_written(subject) for subject in views.read],
             "place": views.place,
             "place_at_work": views.place_at_work,
             "row": None if views.row is None else _written(views.row),
@@ -143,6 +153,7 @@ class ViewMemory:
             column,
             found.get("backwards") is True,
             tuple(_subjects(found.get("stars"))[:MOST_STARS]),
+            tuple(_subjects(found.get("read"))[:MOST_READ]),
             place,
             place_at_work,
             next(iter(_subjects([found.get("row")])), None),
@@ -305,6 +316,11 @@ class Preferences:
         stars = self.views.with_star_turned(subject)
         self.keep_views(replace(self.views, stars=stars))
         return subject in stars
+
+    def note_read(self, subject: Subject) -> None:
+        """A conversation was opened."""
+        if subject not in self.views.read[:1]:
+            self.keep_views(replace(self.views, read=self.views.with_read(subject)))
 
     def tell_notices(self) -> None:
         """Of the file that choices are kept in."""

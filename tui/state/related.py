@@ -4,7 +4,7 @@ with."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.benchmark import ConversationKey, Speaker, StopReason
@@ -115,9 +115,13 @@ class TakeRef(NamedTuple):
 class RowCursor:
     """Stays as it was when it was made; the table may go on changing."""
 
-    def __init__(self, browser: Browser, rows: array[int], place: int) -> None:
+    def __init__(
+        self, browser: Browser, rows: array[int], place: int, read: Collection[int] = ()
+    ) -> None:
+        """`read` are those of the rows that were read before."""
         self._browser = browser
         self._rows = rows
+        self._read = set(read)
         self.place = place
         """Where the one that is shown stands among them, from 0."""
 
@@ -127,6 +131,15 @@ class RowCursor:
     @property
     def row(self) -> int:
         return self._rows[self.place]
+
+    def note_read(self) -> None:
+        """The one that is shown is read."""
+        self._read.add(self.row)
+
+    @property
+    def read(self) -> int:
+        """How many of them were read."""
+        return len(self._read)
 
     def step(self, by: int) -> Subject | None:
         """Go on to the next that is still there; None where there is none. Raises `StoreError`."""

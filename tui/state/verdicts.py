@@ -76,6 +76,8 @@ class VerdictsState:
         """Takes that count and are stale, and why."""
         self._stale_found = 0
         """How many of them are in the table."""
+        self.read: Collection[int] = ()
+        """Those in the table that were read."""
         self._held: set[int] = set()
         """Rows that are not what they were when the display came to stand still."""
         self._through = 0
@@ -117,6 +119,17 @@ class VerdictsState:
         self.stale = stale
         takes = () if self.found is None else self.found.takes
         self._stale_found = sum(take in stale for take in takes)
+
+    def mark_read(self, takes: Collection[int]) -> None:
+        """Of those that are in the table."""
+        found = () if self.found is None else self.found.takes
+        self.read = {take for take in found if take in takes} if takes else ()
+
+    @property
+    def first_unread(self) -> int | None:
+        """Where to go on; None where nothing was read yet, or everything was."""
+        found = () if self.found is None or not self.read else self.found.takes
+        return next((take for take in found if take not in self.read), None)
 
     @property
     def asks_for_stale(self) -> bool:
@@ -232,6 +245,8 @@ class VerdictsState:
         ]
         if self._stale_found:
             words.append(Piece(f"~ {self._stale_found:,} stale ", Ink.WARN))
+        if self.read:
+            words.insert(0, Piece(f"{len(self.read):,} of {len(found.takes):,} read  ", Ink.MUTED))
         if marked:
             words.insert(0, Piece(f"● {marked:,} marked  ", Ink.ACCENT))
         if self.unseen:
@@ -247,6 +262,7 @@ def cells(
     several: bool,
     stars: Collection[Subject],
     stale: Mapping[int, str],
+    read: Collection[int] = (),
 ) -> dict[int, Cells]:
     """What the rows show, in the order of the columns; `several` benchmarks have one more."""
     return {
@@ -255,6 +271,7 @@ def cells(
             several=several,
             star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
             stale=stale.get(take),
+            read=take in read,
         )
         for take, row in rows.items()
     }
@@ -266,7 +283,7 @@ def _judges(row: BrowsedRow) -> str:
     return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
 
 
-def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None) -> Cells:
+def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None, read: bool) -> Cells:
     """In the order of the columns."""
     given = row.verdict
     who = ", ".join(one_line(str(value)) for value in row.who.values())
@@ -279,7 +296,7 @@ def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None) -> 
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
         Piece(
             marks + one_line(str(given.key)),
-            Ink.TEXT if row.counts else Ink.FAINT,
+            (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,
         ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
         Piece(who, Ink.MUTED),
