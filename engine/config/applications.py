@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.config.values import HTTP, PER_CONVERSATION, json_problems
+from engine.config.values import HTTP, PER_CONVERSATION, PYTHON, json_problems
 from engine.config.wording import did_you_mean, shown
 from engine.config.yaml_text import KeyPath, YamlDocument
 from engine.errors import Problem
@@ -15,6 +15,7 @@ from engine.json_template import Placeholder, misplaced, placeholders
 
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
     HTTP: frozenset({"url", "request", "reply", "stream", "headers", "session"}),
+    PYTHON: frozenset({"call", "processes"}),
 }
 """Keys that only targets of this source have."""
 _REQUIRED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
@@ -22,16 +23,21 @@ _REQUIRED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("url", "write where a message is posted, as in `url: http://127.0.0.1:9000/chat`"),
         ("request", "write what is posted, as in `request: {messages: $messages}`"),
     ),
+    PYTHON: (("call", "name the function, as in `call: my_module:reply`"),),
 }
 APPLICATIONS: Final = frozenset(_KEYS)
 """Sources that are no bare models."""
 
-_INSTEAD: Final = {
-    "base_url": "write `url`, the whole address that is posted to",
-    "apikey": 'write it as a header: `headers: {Authorization: "Bearer ${NAME}"}`',
-    "extra_headers": "write `headers`",
-    "extra_body": "write it into `request`",
-    "params": "write it into `request`",
+_OF_A_MODEL: Final = ("base_url", "apikey", "extra_headers", "extra_body", "params")
+_INSTEAD: Final[Mapping[str, Mapping[str, str]]] = {
+    HTTP: {
+        "base_url": "write `url`, the whole address that is posted to",
+        "apikey": 'write it as a header: `headers: {Authorization: "Bearer ${NAME}"}`',
+        "extra_headers": "write `headers`",
+        "extra_body": "write it into `request`",
+        "params": "write it into `request`",
+    },
+    PYTHON: dict.fromkeys(_OF_A_MODEL, "delete it: what the function asks, it decides itself"),
 }
 """Keys of a model that an application does not have."""
 
@@ -43,7 +49,8 @@ def source_of(spec: object) -> str:
 
 
 def with_names(document: YamlDocument) -> YamlDocument:
-    """The same document, each application with a `model`: its id, where nothing is written."""
+    """The same document, each application with a `model`: the function that is called, or its id,
+    where nothing is written."""
     targets = document.data.get("targets")
     if not isinstance(targets, list):
         return document
@@ -54,7 +61,8 @@ def with_names(document: YamlDocument) -> YamlDocument:
 def _named(target: Any) -> Any:
     if source_of(target) not in APPLICATIONS or "id" not in target:
         return target
-    return {"model": target["id"], **target}
+    called = target.get("call") if source_of(target) == PYTHON else None
+    return {"model": called or target["id"], **target}
 
 
 def application_problems(
@@ -84,7 +92,7 @@ def application_problems(
 def _of_an_application(
     source: str, at: KeyPath, keys: Mapping[str, Any], document: YamlDocument
 ) -> Iterator[Problem]:
-    for key, hint in _INSTEAD.items():
+    for key, hint in _INSTEAD[source].items():
         if key in keys:
             what = f"`source: {source}` does not have this key"
             yield document.problem((*at, key), what, hint=hint, of_key=True)

@@ -29,6 +29,8 @@ from engine.config.values import (
     OFFLINE,
     OFFLINE_MODELS,
     PER_CONVERSATION,
+    PYTHON,
+    Call,
     Effort,
     GivenPace,
     GivenPeople,
@@ -230,6 +232,11 @@ class ModelSpec(Shape):
         return self.source == OFFLINE
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it is reached over HTTP, and so has an address."""
+        return self.source not in {OFFLINE, PYTHON}
+
+    @property
     def is_application(self) -> bool:
         """Whether it is no bare model, but something around one."""
         return self.source in APPLICATIONS
@@ -266,6 +273,12 @@ class Target(ModelSpec):
     session: Session = Field(default=EACH_MESSAGE, description="`none` or `per conversation`")
     """Of `source: http`: `per conversation` sends each new message alone, under a `$session` of
     its own for each conversation."""
+
+    call: Call | None = Field(default=None, description="`package.module:function`")
+    """Of `source: python`: the function that replies, found in the workspace's folder first."""
+    processes: int = Field(default=4, ge=1, le=256, description="a whole number from 1 to 256")
+    """Of `source: python`: in how many processes at most, each of which makes one call at a
+    time."""
 
     @property
     def keeps_session(self) -> bool:

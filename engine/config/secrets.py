@@ -102,6 +102,19 @@ class Environment:
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("an environment holds keys and is not to be pickled")
 
+    @property
+    def root(self) -> Path:
+        """The workspace."""
+        return self._dotenv_path.parent
+
+    def variables(self) -> dict[str, str]:
+        """All of both places, for a process of the workspace's own."""
+        return {**self.own_values(), **self._environ}
+
+    def own_values(self) -> Mapping[str, str]:
+        """What stands in `.env`."""
+        return self._from_file().values
+
     def holds(self, variable: str) -> bool:
         """Whether the variable has a value that is not empty, in either place."""
         return bool(self._value(variable))

@@ -27,6 +27,8 @@ from engine.user_audit import UserAuditMode
 OFFLINE: Final = "offline"
 HTTP: Final = "http"
 """An application, asked as its target's `request` says."""
+PYTHON: Final = "python"
+"""A function of the workspace, named by its target's `call`."""
 
 OFFLINE_MODELS: Final = frozenset(
     {
@@ -196,6 +198,14 @@ def _path_or_none(path: str) -> str | None:
     return None if path == _NO_STREAM else _path(path)
 
 
+def _call(name: str) -> str:
+    module, colon, function = name.partition(":")
+    parts = [*module.split("."), *function.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise ValueError(f"`{shown(name)}` names no function, expected `package.module:function`")
+    return name
+
+
 def _session(word: str) -> str:
     if word not in SESSIONS:
         raise ValueError(f"found `{shown(word)}`, expected `none` or `per conversation`")
@@ -216,6 +226,7 @@ GivenPace = Annotated[Pace | None, BeforeValidator(_usable_pace)]
 Url = Annotated[str, AfterValidator(_usable_url)]
 JsonPath = Annotated[Words, AfterValidator(_path)]
 StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
+Call = Annotated[str, AfterValidator(_call)]
 Session = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]

@@ -13,6 +13,7 @@ from engine.config.secrets import Environment
 from engine.config.workspace import Workspace
 from engine.doctor.configuration import Written, key_findings, read_workspace
 from engine.doctor.findings import Area, Diagnostic, Severity, of_error, redacted
+from engine.doctor.functions import look_at_functions
 from engine.doctor.models import ModelInUse, call, model_findings, models_in_use, secrets_of
 from engine.doctor.reach import destinations, reach
 from engine.doctor.store import budget_findings, store_findings
@@ -59,23 +60,25 @@ def _models(asked: DoctorOptions, written: Written) -> list[Diagnostic]:
     findings = [
         *key_findings(models, asked.environ, root),
         *model_findings(models, config),
-        *_over_the_network(asked, models, config),
+        *_reached(asked, models, config, environment),
     ]
     return redacted(findings, secrets_of(models, environment))
 
 
-def _over_the_network(
-    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config
+def _reached(
+    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
-    if not any(model.endpoint for model in models):
+    """Over the network, and in processes of their own."""
+    if all(model.spec.is_offline for model in models):
         return []
-    return asyncio.run(_ask(asked, models, config))
+    return asyncio.run(_ask(asked, models, config, environment))
 
 
 async def _ask(
-    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config
+    asked: DoctorOptions, models: Sequence[ModelInUse], config: Config, environment: Environment
 ) -> list[Diagnostic]:
-    found = await reach(destinations(models), longest_s=asked.reach_s)
+    found = await look_at_functions(models, environment, call=asked.call, longest_s=asked.call_s)
+    found += await reach(destinations(models), longest_s=asked.reach_s)
     if asked.call:
         found += await call(models, prices_of(config), longest_s=asked.call_s)
     return found

@@ -43,7 +43,7 @@ class ModelInUse:
     spec: ModelSpec
     roles: tuple[str, ...]
     endpoint: Endpoint | None
-    """None for a scripted model, and where `fault` says why there is none."""
+    """None for a script or a function, and where `fault` says why there is none."""
     fault: InputError | None = None
 
     @property
@@ -109,7 +109,7 @@ def _roles(config: Config) -> Iterator[tuple[str, ModelSpec]]:
 
 def in_use(spec: ModelSpec, environment: Environment, roles: tuple[str, ...] = ()) -> ModelInUse:
     """A model with where it is reached, or what is wrong with that: told, and not raised."""
-    if spec.is_offline:
+    if not spec.is_remote:
         return ModelInUse(spec, roles, None)
     try:
         return ModelInUse(spec, roles, endpoint_of(spec, environment))
@@ -133,10 +133,17 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
         return
     endpoint = model.endpoint
     if endpoint is None:
+        if model.spec.is_application:
+            price = _price(model.spec.model, "", prices)
+            known = price or "price not known"
+            sentence = f"{roles} · a function, in a process of its own · {known}"
+            yield Diagnostic(Area.MODELS, label, Severity.OK, sentence)
+            yield from _unpriced(label, price)
+            return
         scripted = "a script and no language model: no key, no network, no cost"
         yield Diagnostic(Area.MODELS, label, Severity.OK, f"{roles} · {scripted}")
         return
-    price = _price(endpoint, prices)
+    price = _price(endpoint.model, endpoint.base_url, prices)
     try:
         way = way_to(endpoint.base_url)
     except InputError as error:
@@ -144,14 +151,7 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
         way = "no usable proxy"
     seen = " · ".join([roles, model.address, way, price or "price not known"])
     yield Diagnostic(Area.MODELS, label, Severity.OK, seen)
-    if price is None:
-        yield Diagnostic(
-            Area.MODELS,
-            label,
-            Severity.NOTE,
-            "its price is not known, so that costs are shown without it and no budget counts it",
-            "write `price: {input: …, output: …}` beside it, in US dollars for a million tokens",
-        )
+    yield from _unpriced(label, price)
     if endpoint.unencrypted:
         yield Diagnostic(
             Area.MODELS,
@@ -162,9 +162,20 @@ def _model(model: ModelInUse, prices: Prices) -> Iterator[Diagnostic]:
         )
 
 
-def _price(endpoint: Endpoint, prices: Prices) -> str | None:
-    heard = prices.cost_usd(endpoint.model, endpoint.base_url, Tokens(input=_SAMPLE, output=0))
-    said = prices.cost_usd(endpoint.model, endpoint.base_url, Tokens(input=0, output=_SAMPLE))
+def _unpriced(label: str, price: str | None) -> Iterator[Diagnostic]:
+    if price is None:
+        yield Diagnostic(
+            Area.MODELS,
+            label,
+            Severity.NOTE,
+            "its price is not known, so that costs are shown without it and no budget counts it",
+            "write `price: {input: …, output: …}` beside it, in US dollars for a million tokens",
+        )
+
+
+def _price(model: str, base_url: str, prices: Prices) -> str | None:
+    heard = prices.cost_usd(model, base_url, Tokens(input=_SAMPLE, output=0))
+    said = prices.cost_usd(model, base_url, Tokens(input=0, output=_SAMPLE))
     if heard is None or said is None:
         return None
     scale = 1_000_000 / _SAMPLE

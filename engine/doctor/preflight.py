@@ -15,7 +15,7 @@ import re
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,14 +24,17 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from engine.config.schema import Config, ModelSpec
+from engine.config.schema import Config, ModelSpec, Target
 from engine.config.secrets import Environment
+from engine.config.yaml_text import read_yaml
 from engine.display import one_line
 from engine.doctor.models import ModelInUse, in_use
 from engine.doctor.reach import Destination, ModelListing, destinations, listed
 from engine.errors import InputError, Problem
 from engine.files import read_regular, replace_file
+from engine.pipeline.models import function_place
 from engine.providers.attempts import Cause, describe, transport_failure
+from engine.providers.functions.model import unusable
 from engine.providers.http.connector import no_trust
 from engine.providers.http.transport import Fault
 
@@ -152,13 +155,54 @@ def look_first(
     Raises `InputError` with all that would fail it.
     """
     environment = Environment(root, environ)
-    models = [in_use(spec, environment) for spec in specs if not spec.is_offline]
-    if not models:
+    calls = dict.fromkeys(
+        spec.call for spec in specs if isinstance(spec, Target) and spec.call is not None
+    )
+    models = [in_use(spec, environment) for spec in specs if spec.is_remote]
+    if not models and not calls:
         return ()
-    found = asyncio.run(preflight(models, config.path, kept_in(environ)))
-    if found.problems:
-        raise InputError(found.problems)
-    return found.warnings
+    problems, warnings = asyncio.run(
+        _looked_at(models, list(calls), config.path, environment, kept_in(environ))
+    )
+    if problems:
+        raise InputError(problems)
+    return warnings
+
+
+async def _looked_at(
+    models: Sequence[ModelInUse],
+    calls: Sequence[str],
+    path: Path,
+    environment: Environment,
+    kept: PreflightCache,
+) -> tuple[Sequence[Problem], Sequence[str]]:
+    """What is wrong, and what may be, of models and of functions."""
+    wrong = [problem async for problem in _not_callable(calls, path, environment)]
+    if not models:
+        return wrong, ()
+    found = await preflight(models, path, kept)
+    return [*wrong, *found.problems], found.warnings
+
+
+async def _not_callable(
+    calls: Sequence[str], path: Path, environment: Environment
+) -> AsyncIterator[Problem]:
+    """Functions that cannot be imported, each with its place in the configuration. One after the
+    other: a module may take all of the machine's memory for itself."""
+    for call in calls:
+        why = await unusable(function_place(call, environment))
+        if why is not None:
+            document = read_yaml(path)
+            for number, target in enumerate(document.data.get("targets", [])):
+                if target.get("call") == call:
+                    what = f"`{call}` cannot be called: {why}"
+                    yield document.problem(("targets", number, "call"), what, hint=_OF_A_FUNCTION)
+
+
+_OF_A_FUNCTION: Final = (
+    "it is imported with the workspace's folder first on the path, by the Python that Crosswind "
+    "runs on"
+)
 
 
 def _missing(model: ModelInUse) -> Iterator[Problem]:

@@ -27,6 +27,8 @@ from engine.providers.endpoint import (
     endpoint,
     no_extra_body,
 )
+from engine.providers.functions.model import FunctionModel, FunctionPool
+from engine.providers.functions.process import FunctionPlace
 from engine.providers.model import (
     Attempt,
     JsonSchema,
@@ -38,8 +40,9 @@ from engine.providers.model import (
     TellsAttempts,
 )
 from engine.providers.pricing import Price, Prices
-from engine.providers.protocols.base import PromptCache
+from engine.providers.protocols.base import PromptCache, Tokens
 from engine.providers.real import RealModel, real_model
+from engine.providers.redaction import Redactor
 from engine.providers.scripted.models import offline_model
 from engine.providers.sender import Held
 from engine.providers.served import A_FALLBACK_OF
@@ -103,7 +106,7 @@ def model_digest(spec: ModelSpec) -> str:
     params = spec.params.model_dump(mode="json", exclude_none=True, exclude={"pace"})
     made_of: list[object] = [spec.source, spec.model, spec.base_url, params]
     if isinstance(spec, Target) and spec.is_application:
-        made_of += [spec.url, spec.request, spec.reply, spec.stream, spec.session]
+        made_of += [spec.call, spec.url, spec.request, spec.reply, spec.stream, spec.session]
     if spec.extra_body:
         made_of.append(dict(spec.extra_body))
     return digest(made_of)
@@ -216,9 +219,22 @@ class ModelOpener:
         """Raises `InputError`. Nothing is connected before the first call."""
         if spec.is_offline:
             return open_offline(spec)
+        if isinstance(spec, Target) and spec.call is not None:
+            return self._function(spec, spec.call)
         place = endpoint_of(spec, self.environment)
         label = None if place.application is None else spec.label
         return real_model(place, self.accounts, label=label, on_note=self.on_note)
+
+    def _function(self, target: Target, call: str) -> Model:
+        pool = FunctionPool(function_place(call, self.environment), target.processes)
+        self.accounts.close_later(pool.close)
+        redact = Redactor(self.environment.own_values().values())
+        cost = self.accounts.prices.cost_usd(target.model, "", Tokens())
+        return FunctionModel(target.label, pool, self.accounts.retry_policy, redact, cost)
+
+
+def function_place(call: str, environment: Environment) -> FunctionPlace:
+    return FunctionPlace(environment.root.absolute(), call, environment.variables)
 
 
 class Models:

@@ -97,7 +97,11 @@ class Planner:
         """Prices calls before they are made, also those of other models than the usual ones."""
         specs = (*self.config.helpers, *others)
         real = [spec for spec in (*specs, *self.config.targets) if not spec.is_offline]
-        addresses = {spec.model: endpoint_of(spec, self._environment).base_url for spec in real}
+        addresses = {
+            spec.model: endpoint_of(spec, self._environment).base_url
+            for spec in real
+            if spec.is_remote
+        }
         return Estimator(
             prices_of(self.config),
             addresses,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 import math
 import random
 import time
-from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 from engine.providers.attempts import Cause
@@ -256,6 +255,7 @@ class Accounts:
         self._open_transport = open_transport
         self._open: dict[tuple[Wire, str, bytes], Account] = {}
         self._opening = asyncio.Lock()
+        self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def account(self, wire: Wire, base_url: str, key: str) -> Account:
         """The account of this key, which has been checked to fit into a header."""
@@ -292,3 +292,9 @@ class Accounts:
         self._open.clear()
         for account in accounts:
             await account.transport.close()
+        for close in self._closing:
+            await close()
+
+    def close_later(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something else closed with the connections, that belongs to the same loop."""
+        self._closing.append(close)

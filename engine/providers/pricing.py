@@ -23,7 +23,9 @@ class Price:
     """Of what the provider had kept; as `input` where it is None."""
 
     def cost_usd(self, tokens: Tokens) -> Decimal | None:
-        """None where the provider did not report the tokens."""
+        """None where the provider did not report the tokens, and they are not for nothing."""
+        if not self.input and not self.output:
+            return Decimal(0)
         if tokens.input is None or tokens.output is None:
             return None
         cached = min(tokens.cached or 0, tokens.input)

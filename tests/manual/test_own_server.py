@@ -10,16 +10,25 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
+
 from docs.manual.pages import DOCS
 from tests.engine.commands import crosswind
 from tests.engine.small_workspace import CONFIG, Place, small_workspace
 
 
+def shown_code(page: str, title: str) -> str:
+    text = (DOCS / "providers" / page).read_text("utf-8")
+    fence = rf'^```python title="{title}"\n(.*?)^```'
+    found: list[str] = re.findall(fence, text, re.DOTALL | re.MULTILINE)
+    [source] = found
+    return source
+
+
 @contextmanager
 def shown_server(page: str, title: str, name: str) -> Iterator[str]:
     """Where it is reached."""
-    text = (DOCS / "providers" / page).read_text("utf-8")
-    [source] = re.findall(rf'^```python title="{title}"\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    source = shown_code(page, title)
     named: dict[str, Any] = {"__name__": "server"}
     exec(source, named)
     shown: type[BaseHTTPRequestHandler] = named[name]
@@ -50,6 +59,15 @@ def test_the_one_of_a_chat_protocol_is_played_with_and_judged(tmp_path: Path) ->
         place = play(tmp_path, f"{{{target}, base_url: '{address}/v1'}}")
     shown = crosswind(place.root, "show", "m01_s001_v01__my-app").out
     assert "You said: " in shown
+
+
+@pytest.mark.process
+def test_the_function_is_played_with_and_judged(tmp_path: Path) -> None:
+    source = shown_code("python.md", "shop_bot.py")
+    tmp_path.joinpath("shop_bot.py").write_text(source)
+    play(tmp_path, "{id: my-app, source: python, call: 'shop_bot:reply'}")
+    shown = crosswind(tmp_path, "show", "m01_s001_v01__my-app").out
+    assert "After 2 messages, you said: " in shown
 
 
 def test_the_application_is_played_with_whole_streamed_and_in_a_session(tmp_path: Path) -> None:

@@ -61,6 +61,11 @@ def test_without_counts_there_is_no_price(tokens: Tokens) -> None:
     assert PRICES.cost_usd("mine", OPENAI, tokens) is None
 
 
+def test_what_is_for_nothing_costs_nothing_however_much_it_was() -> None:
+    free = Prices({"mine": Price(Decimal(0), Decimal(0))})
+    assert free.cost_usd("mine", "", Tokens()) == 0
+
+
 def test_counts_that_do_not_add_up_are_no_fault_of_the_run() -> None:
     odd = Tokens(input=10, cached=50, cache_written=50, output=1)
     assert PRICES.cost_usd("gpt-4o", OPENAI, odd) is not None

@@ -1,0 +1,235 @@
+"""Python functions beside bare models: whatever one of them does is done to its own row alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config.schema import load_config
+from engine.config.secrets import Environment
+from engine.config.workspace import Workspace
+from engine.pipeline.models import ModelOpener
+from engine.pipeline.order import Order
+from engine.pipeline.run import Pipeline
+from engine.providers.accounts import Accounts
+from engine.providers.model import Reply, TakesSession
+from engine.providers.retry import RetryPolicy
+from engine.store.database import open_store
+from tests.engine.commands import crosswind
+from tests.engine.small_workspace import Place, small_workspace
+from tests.waiting import until
+
+BARE = "  - {id: wavers, model: erratic, source: offline, params: {pace: instant}}\n"
+GOOD = "def reply(messages, session):\n    return 'It is yours to decide.'\n"
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = small_workspace(tmp_path / "work")
+    found.edit(found.config, "scenarios_per_metric: 2", "scenarios_per_metric: 1")
+    found.edit(found.config, "demographics: {age: [younger, older]}\n", "")
+    return found
+
+
+def add(place: Place, code: str, keys: str = "call: 'bot:reply'") -> None:
+    (place.root / "bot.py").write_text(code)
+    place.edit(place.config, BARE, f"  - {{id: mine, source: python, {keys}}}\n")
+
+
+def run(place: Place, **policy: Any) -> tuple[int, dict[str, str]]:
+    """How many rows failed, and why conversations of the function's did."""
+    config = load_config(place.config)
+    with open_store(place.root / "crosswind.db") as store:
+        pipeline = Pipeline(
+            Workspace(place.root),
+            config,
+            store.reader,
+            store,
+            retry_policy=RetryPolicy(**policy),
+        )
+        result = asyncio.run(pipeline.run(Order(("giving-in",))))
+        takes = store.reader.takes("giving-in")
+    return result.failed, {
+        str(take.key): take.detail or "" for take in takes if take.key.target_id == "mine"
+    }
+
+
+def said(place: Place) -> list[str]:
+    with place.reader() as reader:
+        takes = [one for one in reader.counting_takes("giving-in") if one.key.target_id == "mine"]
+        return [one.text for take in takes for one in reader.messages(take.seq)][1::2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def reply(messages, session):\n    return 'Yes. ' + messages[-1]['role'] + session[:0]",
+        "async def reply(messages, session):\n    return 'Yes. user'",
+        "def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
+        "async def reply(messages, session):\n    yield 'Yes. '\n    yield 'user'",
+        "import asyncio\nlock = asyncio.Lock()\nasync def reply(m, s):\n"
+        "    async with lock:\n        await asyncio.sleep(0)\n        return 'Yes. user'",
+        "class Bot:\n    def __call__(self, m, s):\n        return 'Yes. user'\nreply = Bot()",
+        "import sys, os\ndef reply(m, s):\n    print('{\"end\": true}', flush=True)\n"
+        "    os.write(1, b'noise')\n    sys.stdin.read()\n    return 'Yes. user'",
+        "import threading, time\ndef reply(m, s):\n"
+        "    threading.Thread(target=time.sleep, args=(600,)).start()\n    return 'Yes. user'",
+    ],
+)
+def test_text_comes_of_it_at_once_awaited_or_in_pieces(place: Place, body: str) -> None:
+    add(place, body)
+    failed, _ = run(place)
+    assert failed == 0
+    assert said(place) == ["Yes. user"] * 4
+
+
+def test_it_is_judged_beside_a_bare_model_and_named(place: Place) -> None:
+    add(place, GOOD)
+    done = crosswind(place.root, "run", "--headless", "--yes")
+    assert done.code == 0, done.text
+    assert "mine (python:bot:reply)" in crosswind(place.root, "results", "--methods").out
+    assert all(one["passed"] is not None for one in place.json("runs", "mine", "scores.json"))
+    looked = crosswind(place.root, "doctor")
+    assert "was imported" in looked.out
+    assert "price not known" in looked.out
+    assert "answered in" in crosswind(place.root, "doctor", "--call").out
+
+
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        ("raise ValueError('no docs')", "ValueError: no docs (bot.py, line "),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("import os; os._exit(7)", "its process ended with exit code 7"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
+        ("time.sleep(600)", "no first word within 0.5 s"),
+        ("return None", "it returned None, expected text"),
+        ("return 3", "it returned of type int"),
+        ("return ''", "answered with nothing"),
+        ("return iter(['a', 3])", "a piece of its reply is of type int"),
+        ("return ('x' * 65536 for _ in range(70))", "longer than any model's"),
+        ("raise RuntimeError('key sk-canary-0123456789abcdef')", "RuntimeError: key [hidden]"),
+    ],
+)
+def test_what_it_does_fails_its_row_with_the_reason_and_no_other(
+    place: Place, deed: str, words: str
+) -> None:
+    add(place, GOOD.replace("return '", f"if messages[-1]['content'] in BAD: {deed}\n    return '"))
+    code = (place.root / "bot.py").read_text()
+    # of the two conversations, the first that is begun misbehaves, in whichever process it is
+    mark = place.root / "first"
+    (place.root / "bot.py").write_text(
+        "import os, time\nclass Bad:\n    def __contains__(self, text):\n"
+        f"        try: os.close(os.open({str(mark)!r}, os.O_CREAT | os.O_EXCL))\n"
+        "        except FileExistsError: return False\n        return True\nBAD = Bad()\n" + code
+    )
+    failed, why = run(place, first_token_s=0.5, between_s=0.5)
+    assert failed == 1
+    assert sorted(bool(one) for one in why.values()) == [False, True]
+    [reason] = [one for one in why.values() if one]
+    assert words in reason
+    assert reason.startswith("python:bot:reply: ")
+    failed, _ = run(place)
+    assert failed == 0
+    assert said(place) == ["It is yours to decide."] * 4
+
+
+@pytest.mark.parametrize(
+    ("code", "keys", "fault"),
+    [
+        (GOOD, "call: 'bot:answer'", "bot has no answer"),
+        (GOOD, "call: 'bott:reply'", "No module named 'bott'"),
+        ("reply = 3\n", "call: 'bot:reply'", "cannot be called"),
+        ("def reply(messages): ...\n", "call: 'bot:reply'", "does not take (messages, session)"),
+        ("1 / 0\n", "call: 'bot:reply'", "ZeroDivisionError: division by zero (bot.py, line 1)"),
+        ("raise SystemExit\n", "call: 'bot:reply'", "SystemExit"),
+        (GOOD, "call: bot.reply", "names no function"),
+        (GOOD, "call: 'bot:reply', processes: 0", "processes"),
+        (GOOD, "processes: 2", "needs `call`"),
+        (GOOD, "call: 'bot:reply', params: {}", "does not have this key"),
+    ],
+)
+def test_one_that_cannot_be_called_is_refused_with_its_line_before_the_first_row(
+    place: Place, code: str, keys: str, fault: str
+) -> None:
+    add(place, code, keys)
+    done = crosswind(place.root, "run", "--headless", "--yes")
+    assert done.code == 2
+    assert fault in done.err
+    line = place.config.read_text().splitlines().index(f"  - {{id: mine, source: python, {keys}}}")
+    assert f"{place.config}:{line + 1}" in done.err
+    assert "Traceback" not in done.text
+    assert not (place.root / "crosswind.db").exists()
+
+
+def test_pieces_are_heard_as_they_come(place: Place) -> None:
+    add(place, "def reply(messages, session):\n    yield 'Yes. '\n    yield session\n")
+
+    async def ask() -> Reply:
+        accounts = Accounts()
+        opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
+        model = opener(load_config(place.config).targets[1])
+        assert isinstance(model, TakesSession)
+        try:
+            return await model.in_session("s1").reply([], on_text=heard.append)
+        finally:
+            await accounts.close()
+
+    heard: list[str | None] = []
+    assert asyncio.run(ask()).text == "Yes. s1"
+    assert heard == ["Yes. ", "s1"]
+
+
+def test_its_processes_are_as_many_as_are_allowed_and_end_with_the_run(place: Place) -> None:
+    add(
+        place,
+        "import os\nfrom pathlib import Path\nPath('pids').mkdir(exist_ok=True)\n"
+        "Path('pids', str(os.getpid())).touch()\n" + GOOD,
+        "call: 'bot:reply', processes: 2",
+    )
+    place.edit(place.config, "scenarios_per_metric: 1", "scenarios_per_metric: 3")
+    failed, _ = run(place)
+    assert failed == 0
+    pids = [int(path.name) for path in (place.root / "pids").iterdir()]
+    assert len(pids) <= 2
+    assert not [pid for pid in pids if is_there(pid)]
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_its_process_ends_with_an_engine_that_is_killed_whatever_it_is_doing(place: Place) -> None:
+    holds_up_all_threads = "re.match('(a+)+$', 'a' * 64 + 'b')"
+    add(
+        place,
+        "import os, re\nfrom pathlib import Path\n"
+        "def reply(messages, session):\n    Path(f'at-{os.getpid()}').touch()\n"
+        f"    {holds_up_all_threads}\n",
+    )
+    engine = subprocess.Popen(
+        [sys.executable, "-m", "tui", "run", "--headless", "--yes", "--workspace", place.root],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: any(place.root.glob("at-*")))
+    finally:
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+    pids = [int(path.name[3:]) for path in place.root.glob("at-*")]
+    until(lambda: not any(is_there(pid) for pid in pids))
