@@ -15,7 +15,10 @@ from engine.cli.console import tell
 from engine.cli.pipelines import planning
 from engine.cli.session import Session
 from engine.config.schema import Config
+from engine.config.templates import is_template
+from engine.config.yaml_text import read_yaml
 from engine.display import plural
+from engine.errors import InputError
 from engine.pipeline.estimate import FEWEST, NOTHING, CostEstimate
 from engine.pipeline.order import Order, PricedOrder, budget_words
 from engine.pipeline.plan import (
@@ -226,6 +229,7 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
 
     Raises `InputError` and `StoreError`.
     """
+    _refuse_templates(session, order)
     session.require_store()
     if session.is_scripted(order):
         with planning(session) as planner:
@@ -241,6 +245,19 @@ def checked(session: Session, order: Order, *, unasked: bool = False) -> PricedO
     # the order carries the price that is agreed to, so that the engine can keep it
     kept = quoted(order, planned.total, session.config, unasked=unasked)
     return PricedOrder(kept, [*lines, *total], total, notes)
+
+
+def _refuse_templates(session: Session, order: Order) -> None:
+    """What is written and played of a text that nobody has replaced is of no use to anybody."""
+    if Stage.GEN_METRICS not in order.stages:
+        return
+    paths = map(session.workspace.definition_path, order.benchmarks)
+    bare = [path for path in paths if is_template(path)]
+    what = "this is still the template, so nothing was run"
+    hint = "replace `name` and `description` with your own words, or name other benchmarks"
+    if bare:
+        key = ("description",)
+        raise InputError([read_yaml(path).problem(key, what, hint=hint) for path in bare])
 
 
 def looked_first(session: Session, plans: Sequence[PricedPlan]) -> Sequence[str]:

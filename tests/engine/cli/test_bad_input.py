@@ -175,6 +175,18 @@ def test_a_name_that_names_nothing_is_met_with_the_nearest(
     assert said in desk.refused(*words)
 
 
+def test_a_template_that_nobody_has_filled_in_is_not_run(desk: Desk) -> None:
+    assert crosswind(desk.root, "new", "fresh").code == 0
+    for words in (("run", "--headless"), ("run", "fresh", "--detach"), ("pilot", "fresh")):
+        told = desk.refused(*words)
+        assert "fresh/benchmark.yaml:" in told
+        assert "description: this is still the template" in told
+    assert not (desk.root / "crosswind.db").exists()
+    file = desk.root / "benchmarks" / "fresh" / "benchmark.yaml"
+    file.write_text("name: Fresh\ndescription: Whether it says what it sees.\n", "utf-8")
+    assert crosswind(desk.root, "run", "fresh", "--headless", "--until", "gen_metrics").code == 0
+
+
 def test_an_id_that_is_not_there_is_met_with_the_nearest(desk: Desk) -> None:
     assert crosswind(desk.root, "run", "--headless").code == 0
     for command in ("show", "evaluate", "simulate"):
