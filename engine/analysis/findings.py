@@ -183,6 +183,9 @@ def marks_mean(family: Family) -> str:
 # What is found
 
 
+_ONE: Final = "a single scenario cannot tell what chance does"
+
+
 def metrics_of(track: Track | None) -> str:
     """`all metrics`, `positive metrics`: what targets are compared on."""
     return "all metrics" if track is None else f"{track} metrics"
@@ -191,11 +194,14 @@ def metrics_of(track: Track | None) -> str:
 def _comparisons(analysis: Analysis) -> Iterator[Finding]:
     for track in analysis.compared_on:
         pairs = analysis.compared(track)
-        others = [pair for pair in pairs if not pair.sure]
+        others = [pair for pair in pairs if not pair.sure and pair.low is not None]
         if track is not None and None in analysis.compared_on and len(pairs) <= _FEW:
             yield from _each([pair for pair in pairs if pair.sure], metrics_of(track))
             if others:
                 yield Finding(Kind.OPEN, _others(track, others, len(pairs)))
+            if untested := sum(pair.low is None for pair in pairs):
+                what = f"{untested} of {plural(len(pairs), 'difference')} between targets"
+                yield Finding(Kind.OPEN, f"{metrics_of(track)} alone: {what} not tested: {_ONE}")
         else:
             yield from _told(pairs, metrics_of(track), analysis.family)
 
@@ -246,6 +252,8 @@ def _difference(pair: Comparison, where: str) -> str:
     ).rstrip()
     if pair.sure:
         return text
+    if pair.low is None:
+        return f"{text}: not tested: {_ONE}"
     if pair.p is not None and pair.p <= ERROR_RATE:
         return f"{text}: may be chance, as one comparison of several {over}"
     return f"{text}: may be chance {over}"
@@ -375,13 +383,33 @@ def _gaps(analysis: Analysis) -> Iterator[Finding]:
     tested = [gap for gap in analysis.gaps if gap.low is not None]
     axes = sorted({gap.axis for gap in tested})
     if tested and not sure:
-        text = f"none of {plural(len(tested), 'demographic gap')} by {listed(axes)} is {mark}"
-        yield Finding(Kind.OPEN, f"{text}: chance may explain every one")
+        if len(tested) == 1:
+            text = f"the only demographic gap, by {axes[0]}, is not {mark}: chance may explain it"
+        else:
+            text = f"none of {len(tested):,} demographic gaps by {listed(axes)} is {mark}: chance "
+            text += "may explain every one"
+        yield Finding(Kind.OPEN, text)
     open_axes = [axis for axis in axes if all(gap.axis != axis for gap in sure)]
     yield from _could_be_known(analysis, open_axes)
-    if untested := [axis for axis in analysis.axes if axis not in axes]:
-        text = "not tested: fewer than two scored scenarios tell it from all else"
-        yield Finding(Kind.CAUTION, f"{listed(untested)}: {text}")
+    untested = [axis for axis in analysis.axes if axis not in axes]
+    alone = {axis: one for axis in untested if (one := _only_group(analysis, axis)) is not None}
+    for axis, group in alone.items():
+        text = f"not tested: all that was scored is of one group, “{group}”"
+        yield Finding(Kind.CAUTION, f"{axis}: {text}")
+    if left := [axis for axis in untested if axis not in alone]:
+        text = "not tested: fewer than two scored scenarios have several of its groups"
+        yield Finding(Kind.CAUTION, f"{listed(left)}: {text}")
+
+
+def _only_group(analysis: Analysis, axis: str) -> str | None:
+    """Where whatever was scored is of one group alone."""
+    groups = {
+        group
+        for one in analysis.targets
+        for group, found in one.demographics.get(axis, {}).items()
+        if found.scored
+    }
+    return groups.pop() if len(groups) == 1 else None
 
 
 def _could_be_known(analysis: Analysis, open_axes: Sequence[str]) -> Iterator[Finding]:

@@ -259,7 +259,11 @@ class _Reader:
             rf"{_ENDS} \({_OVER}, ([\d,]+) rows\)",
             self._gap,
         )
-        yield r"none of (\d+) demographic gaps? by (.*) is sure: .*", self._no_gaps
+        yield r"none of (\d+) demographic gaps by (.*) is sure: .*", self._no_gaps
+        yield (
+            r"the only demographic gap, by (.*), is not sure: .*",
+            lambda mark, axis: self._no_gaps(mark, "1", axis),
+        )
         unknown = r"(.*): nobody has checked whether a target could have known the group, .*"
         yield unknown, self._unchecked
         yield r"(\d+) demographic gaps? of single targets (?:is|are) sure", self._gaps_of_targets

@@ -74,6 +74,14 @@ def test_what_one_track_says_alone_is_told_in_short() -> None:
     assert f"negative metrics {alone}" in said(Kind.OPEN, *pictures)
 
 
+def test_what_a_track_of_one_scenario_says_alone_is_not_tested() -> None:
+    pictures = {"holds": "++", "wavers": "--"}, {"holds": "++ +-", "wavers": "-- --"}
+    assert (
+        "positive metrics alone: 1 of 1 difference between targets not tested: a single scenario "
+        "cannot tell what chance does"
+    ) in said(Kind.OPEN, *pictures)
+
+
 def test_a_difference_that_may_be_chance_is_told_as_such() -> None:
     texts = said(Kind.OPEN, {"one": "++ +- --", "other": "+- ++ --"})
     assert any("may be chance" in text or "equally often" in text for text in texts)
@@ -107,9 +115,11 @@ def test_gaps_that_may_be_chance_are_counted_and_what_is_not_tested_is_named() -
     cautions = said(Kind.CAUTION, {"one": both, "other": both})
     [caveat] = [text for text in cautions if "age" in text]
     assert caveat.startswith("age: nobody has checked whether a target could have known the group")
-    untested = "age: not tested: fewer than two scored scenarios tell it from all else"
-    for picture in ("+ - + + -", "+-"):
-        assert untested in said(Kind.CAUTION, {"one": picture, "other": picture})
+    for picture, why in (
+        ("+ - + + -", "all that was scored is of one group, “younger”"),
+        ("+-", "fewer than two scored scenarios have several of its groups"),
+    ):
+        assert f"age: not tested: {why}" in said(Kind.CAUTION, {"one": picture, "other": picture})
         assert not any("gap" in text for text in said(Kind.OPEN, {"one": picture}))
 
 

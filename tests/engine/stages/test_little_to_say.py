@@ -57,11 +57,11 @@ def many_targets() -> Analysis:
 
 
 CASES: Final = {
-    one_value: "age: not tested",
-    one_target: "none of 1 demographic gap by age is sure",
+    one_value: "age: not tested: all that was scored is of one group, “younger”",
+    one_target: "the only demographic gap, by age, is not sure: chance may explain it",
     no_verdict: "a: 4 of 4 unscored (not judged yet 4)",
     cannot_tell: f"a: 4 of 4 unscored ({min(ANSWERED)} 4)",
-    one_scenario: "positive rates rest on 1 base scenario",
+    one_scenario: "by 100 points: not tested: a single scenario cannot tell what chance does",
     many_targets: "positive metrics: none of 4,950 differences between targets is sure",
 }
 
