@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,7 +20,7 @@ def check_real(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PATH": path, "AIMOCK": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -16,7 +16,6 @@ from tests.engine.wire.test_fault_matrix import (
     check_fault,
     check_run,
 )
-from tests.protocol_server.server import ProtocolServer
 
 GROUPS: Final = [
     Group(kind, source, among, shift)
@@ -34,8 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("group", GROUPS, ids=str)
 def test_a_fault_costs_at_most_its_own_row_whenever_it_strikes(group: Group, root: Path) -> None:
-    with ProtocolServer() as server:
-        outcome = carry_out(group, root, server)
+    outcome = carry_out(group, root)
     check_run(outcome)
     for fault in group.faults:
         check_fault(outcome, fault)

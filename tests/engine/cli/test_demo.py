@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine.commands import crosswind_in
+from tests.waiting import PATIENCE_S
 
 TARGETS = ["steadfast", "erratic", "pushover"]
 
@@ -38,7 +39,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE_S,
         check=False,
         stdin=subprocess.DEVNULL,
     )

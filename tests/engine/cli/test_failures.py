@@ -20,6 +20,7 @@ from engine.watch import Watch, named_only
 from tests.engine.wire.workplace import VARIABLES, Workplace, metric, scenario
 from tests.protocol_server.faults import Fault
 from tests.protocol_server.server import ProtocolServer
+from tests.waiting import PATIENCE_S
 from tui.launch import farewell
 from tui.services.terminal import how_far
 
@@ -33,7 +34,7 @@ class Shell:
             [sys.executable, "-m", "tui", *words, "--workspace", str(self.root)],
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=PATIENCE_S,
             check=False,
             stdin=DEVNULL,
             env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1", **VARIABLES},

@@ -23,6 +23,7 @@ from engine.store.maintenance import plan_prune, prune
 from tests.engine.importing.building import Ours, Theirs, conversation, score, transcript
 from tests.engine.importing.places import make_place
 from tests.engine.importing.test_import import publish, published
+from tests.waiting import PATIENCE_S
 
 Reads = list[str]
 
@@ -322,7 +323,7 @@ def test_an_import_that_is_killed_is_not_remembered(
         "sys.exit(main(sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", kill, "--workspace", str(ours.root), "import", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     report = ours.take_in(folder)
     assert report.benchmarks[0].is_new

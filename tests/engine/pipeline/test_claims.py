@@ -6,6 +6,7 @@ import asyncio
 
 from engine.benchmark import Stage
 from engine.pipeline.control import Claims
+from tests.waiting import PATIENCE_S
 
 ROW = ("b", Stage.EVALUATE, "m01_s001_v01__a")
 
@@ -18,7 +19,7 @@ def test_whoever_does_a_row_once_more_waits_until_it_is_put_down() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         claims.release(*ROW)
-        assert await asyncio.wait_for(waiting, 1.0)
+        assert await asyncio.wait_for(waiting, PATIENCE_S)
         assert claims.is_claimed(*ROW, again=True)
 
     asyncio.run(script())
@@ -28,7 +29,7 @@ def test_a_row_is_not_done_once_more_twice_at_once() -> None:
     async def script() -> None:
         claims = Claims()
         assert await claims.claim_again(*ROW)
-        assert not await asyncio.wait_for(claims.claim_again(*ROW), 1.0)
+        assert not await asyncio.wait_for(claims.claim_again(*ROW), PATIENCE_S)
         assert not claims.claim(*ROW)
         claims.release(*ROW)
         assert claims.claim(*ROW)

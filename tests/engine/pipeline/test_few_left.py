@@ -15,6 +15,7 @@ from engine.pipeline.control import Slots
 from engine.pipeline.run import Pipeline
 from engine.store.reading import open_reader
 from tests.engine.pipeline.timed_run import NAME, TARGETS, TimedRun
+from tests.waiting import PATIENCE_S
 
 WITHIN = 1.08
 """Times what no order of the same calls is quicker than."""
@@ -148,7 +149,7 @@ def test_what_is_cancelled_while_it_waits_takes_no_slot_with_it() -> None:
         waiting[1].cancel()  # it has just been given the slot
         await asyncio.gather(*waiting, return_exceptions=True)
         assert not waiting[2].cancelled()
-        async with asyncio.timeout(1), slots.one("c", 1):
+        async with asyncio.timeout(PATIENCE_S), slots.one("c", 1):
             pass
 
     asyncio.run(script())

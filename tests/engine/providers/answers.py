@@ -184,7 +184,7 @@ LONGEST_S: Final = 4.0
 
 
 async def outcomes(
-    open_transport: Callable[[Address], Transport],
+    open_transport: Callable[[Address], Transport], longest_s: float = LONGEST_S
 ) -> Mapping[tuple[str, str], Outcome]:
     """By answer and segmentation, all asked for over one transport."""
     found = {}
@@ -200,15 +200,15 @@ async def outcomes(
         transport = open_transport(served.address())
         for how in SEGMENTATIONS:
             for name in ALL:
-                found[name, how] = await _outcome(transport, name, how)
+                found[name, how] = await _outcome(transport, name, how, longest_s)
         await transport.close()
     return found
 
 
-async def _outcome(transport: Transport, name: str, how: str) -> Outcome:
+async def _outcome(transport: Transport, name: str, how: str, longest_s: float) -> Outcome:
     ear = Ear()
     try:
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(longest_s):
             await transport.post({"X-Case": f"{name}|{how}"}, b"{}", ear.answered)
     except TimeoutError:
         return Outcome.HANGS

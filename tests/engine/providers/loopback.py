@@ -15,6 +15,7 @@ from typing import Final
 
 from engine.providers.http.pool import ConnectionPool
 from engine.providers.http.transport import Address, OnBody
+from tests.waiting import PATIENCE_S
 
 CERTIFICATE: Final = Path(__file__).parent / "certificate"
 """For localhost, 127.0.0.1 and server.example; signed by nobody, and good for a hundred years."""
@@ -190,7 +191,7 @@ def run(test: Coroutine[object, object, None]) -> None:
     """In an event loop of its own, and not for ever."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await test
 
     asyncio.run(bounded())

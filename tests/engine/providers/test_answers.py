@@ -8,10 +8,11 @@ import pytest
 
 from engine.providers.http.pool import ConnectionPool
 from tests.engine.providers.answers import ALL, SEGMENTATIONS, Outcome, outcomes, stale_answers
+from tests.waiting import PATIENCE_S
 
 
 def test_every_answer_is_read_to_its_end_or_refused_in_whatever_pieces_it_comes() -> None:
-    found = asyncio.run(outcomes(ConnectionPool))
+    found = asyncio.run(outcomes(ConnectionPool, PATIENCE_S))
     assert len(found) == len(ALL) * len(SEGMENTATIONS)
     assert {case: outcome for case, outcome in found.items() if outcome is not Outcome.RIGHT} == {}
 

@@ -17,7 +17,7 @@ from tests.protocol_server.faults import Detail, Fault
 from tests.protocol_server.settings import Settings
 
 HEADER = "header-canary-9876543210"
-IMPATIENT = RetryPolicy(tries=2, stalls=1, refused_s=0, first_token_s=0.8, between_s=0.8)
+IMPATIENT = RetryPolicy(tries=2, stalls=1, refused_s=0, first_token_s=0.2, between_s=0.2)
 SPELLINGS = [
     spelled
     for secret in (CANARY, HEADER)

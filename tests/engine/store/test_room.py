@@ -14,6 +14,7 @@ from engine.errors import StoreError
 from engine.facts import Noted
 from engine.store.database import Store, open_store
 from tests.engine.store.building import note, run, write
+from tests.waiting import PATIENCE_S
 
 
 def fill(store: Store) -> None:
@@ -124,7 +125,7 @@ def test_a_limit_on_file_sizes_is_waited_out_like_a_full_disk(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
         cwd=Path(__file__).parents[3],
     )
     assert child.stderr == ""

@@ -23,6 +23,7 @@ from tests.engine.wire.workplace import (
 from tests.protocol_server.faults import Detail, Fault, first
 from tests.protocol_server.server import ProtocolServer
 from tests.protocol_server.settings import Settings
+from tests.waiting import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[3]
 # each ends a call at once, or passes after one short wait
@@ -90,7 +91,7 @@ def test_no_fault_leaves_a_secret_anywhere(source: str, tmp_path: Path) -> None:
             cwd=ROOT,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 1, done.stderr
         assert {request.headers["x-own-key"] for request in server.requests} == {HEADER_CANARY}

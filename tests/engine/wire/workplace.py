@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,9 +32,17 @@ MODELS: Final = {"user": "user", "evaluator": "evaluator", "generator": "generat
 UNHURRIED: Final = RetryPolicy(tries=3, refused_s=30, trying_s=1e9, unreachable_s=60)
 """Watched by a clock that nobody waits for: only silence takes real time, and here none is short
 enough to be taken for it."""
-WATCHFUL: Final = RetryPolicy(
-    tries=3, refused_s=30, trying_s=1e9, first_token_s=0.7, between_s=0.7, whole_s=2, ending_s=0.2
-)
+
+
+def watchful(seconds: float) -> RetryPolicy:
+    """Takes who says nothing for so long for silent."""
+    return replace(
+        UNHURRIED,
+        first_token_s=seconds,
+        between_s=seconds,
+        whole_s=3 * seconds,
+        ending_s=seconds / 2,
+    )
 
 
 class SleptTime:
