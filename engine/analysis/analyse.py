@@ -22,8 +22,7 @@ from engine.analysis.figures import (
     TargetResult,
     UserAuditResult,
 )
-from engine.analysis.provenance import Provenance
-from engine.analysis.staleness import Stale, Staleness
+from engine.analysis.provenance import Provenance, Stale, Staleness
 from engine.analysis.tallies import (
     Layers,
     ScenarioTally,

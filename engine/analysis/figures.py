@@ -8,8 +8,7 @@ from typing import Final
 
 from engine.analysis.blind import GroupCheck
 from engine.analysis.exposure import Exposed, Exposure
-from engine.analysis.provenance import Provenance
-from engine.analysis.staleness import UP_TO_DATE, Stale, Staleness, sums
+from engine.analysis.provenance import UP_TO_DATE, Provenance, Stale, Staleness, sums
 from engine.benchmark import ConversationKey, Track, base_id
 from engine.display import plural
 from engine.progress import others_in_words

@@ -20,7 +20,7 @@ from engine.analysis.figures import (
     Overall,
     TargetResult,
 )
-from engine.analysis.staleness import Staleness
+from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE

@@ -31,8 +31,7 @@ from engine.analysis.figures import (
     UserAuditResult,
     part_of,
 )
-from engine.analysis.provenance import Provenance, merged
-from engine.analysis.staleness import Staleness
+from engine.analysis.provenance import Provenance, Staleness, merged
 from engine.benchmark import Track
 from engine.display import plural
 from engine.statistics.distributions import Interval

@@ -35,7 +35,7 @@ from engine.analysis.findings import (
     span,
     whose,
 )
-from engine.analysis.staleness import Staleness
+from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.cli.console import table
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from engine.analysis.figures import ServedByOthers
-from engine.analysis.provenance import NamesByModel, Provenance
-from engine.analysis.staleness import UP_TO_DATE, Stale
+from engine.analysis.provenance import UP_TO_DATE, NamesByModel, Provenance, Stale
 from engine.benchmark import ConversationKey, Role, Speaker, Stage
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config

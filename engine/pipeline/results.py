@@ -18,7 +18,7 @@ from engine.analysis.figures import (
     Outcome,
     UserAuditResult,
 )
-from engine.analysis.staleness import UP_TO_DATE
+from engine.analysis.provenance import UP_TO_DATE
 from engine.benchmark import ConversationKey, Landmark, StopReason, base_id
 from engine.checks import CheckKind
 from engine.config.benchmark_file import Definition

@@ -21,7 +21,7 @@ from engine.analysis.figures import (
     part_of,
 )
 from engine.analysis.findings import generalised
-from engine.analysis.staleness import Staleness
+from engine.analysis.provenance import Staleness
 from engine.benchmark import Track
 from engine.statistics.distributions import LEVEL
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL

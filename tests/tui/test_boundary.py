@@ -119,7 +119,7 @@ WITHIN = {
     "widgets/heat_map.py": {"row"},
     "text/plot.py": {"curve"},
     "widgets/target_board.py": {"target"},
-    "text/columns.py": {"each"},
+    "text/wrap.py": {"each"},
 }
 """Variables that hold a view, a piece or a word of ours, and functions that give one."""
 DRAWS = {

@@ -39,8 +39,7 @@ from tui.state.feeds import BenchmarkFeed, Standings, score_feed
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import Lines, OneLine
-from tui.widgets.list import Entries, Entry
+from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
 if TYPE_CHECKING:
     from engine.pipeline.standing import Scores

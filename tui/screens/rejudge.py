@@ -35,8 +35,8 @@ from tui.state.related import RowCursor, Subject
 from tui.state.run_status import Instant, Missed
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Block, Passage, Rule
-from tui.text.columns import Cells, Heading
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
+from tui.text.wrap import Cells, Heading
 from tui.widgets.base import BREAKPOINTS_DOWN
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import ChoiceList, Lines, OneLine

@@ -28,8 +28,7 @@ from tui.state.run_status import Instant
 from tui.text.blocks import Block, Passage, Rule
 from tui.text.ink import Ink, Piece, Styled, pad, painted
 from tui.widgets.key_line import KeyLine
-from tui.widgets.lines import OneLine
-from tui.widgets.list import Entries, Entry
+from tui.widgets.lines import Entries, Entry, OneLine
 from tui.widgets.transcript import TranscriptView
 
 PAGE: Final = 50

@@ -31,8 +31,8 @@ from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
 from tui.state.verdicts import SORTS, VerdictsState, cells
 from tui.text.blocks import Block, Passage
-from tui.text.columns import Cells
 from tui.text.ink import Ink
+from tui.text.wrap import Cells
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import OneLine
 from tui.widgets.table import Headings, WideTable

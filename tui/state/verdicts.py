@@ -22,8 +22,8 @@ from tui.state.filters import parse
 from tui.state.related import Subject
 from tui.state.run_status import Missed
 from tui.state.transcript import MOST_TURNS, arc
-from tui.text.columns import Cells, Heading
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, shorten
+from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
 """Seconds between two looks for new rows while verdicts come."""

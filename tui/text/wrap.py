@@ -1,4 +1,6 @@
 """Breaks text into rows of a width, and goes on from the last row when the text has grown.
+Says which columns of a table fit into a line, and how a row and their titles stand in them.
+
 Only where rows begin is kept: a long text has too many of them for an object each.
 
 The rule is greedy, and looks only forward from where a row begins. So appended text can change the
@@ -18,12 +20,15 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, split_graphemes
+
+from tui.text.ink import Ink, Piece, pad
 
 LIST_ROOM: Final = 24
 """Rows narrower than this have no room for the indentation of lists."""
@@ -233,3 +238,49 @@ def wrap(text: str, width: int) -> list[TextRow]:
     """All rows of a text that is short."""
     wrapped = Wrapped(text, max(width, 1))
     return [wrapped[number] for number in range(len(wrapped))]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column of a table, and the title above it."""
+
+    name: str
+    """What a click on it sorts by."""
+    title: str
+    width: int
+    """In cells; the last column takes what is left."""
+    gap: int = 1
+    """Blank cells behind it."""
+    in_middle: bool = False
+    """Whether what is too long is cut in its middle, as ids are, whose ends tell them apart."""
+
+
+Cells = Sequence[Piece]
+"""One piece for each column; of a row that is gone, none."""
+
+
+def laid_out(
+    headings: Sequence[Heading], cells: Cells, width: int, hidden: range = range(0)
+) -> Iterator[tuple[Heading, Piece]]:
+    """The cells of a row that fit into `width`, but for the `hidden` columns, each cut or filled
+    up to its column."""
+    last = len(headings) - 1
+    for index, (heading, piece) in enumerate(zip(headings, cells, strict=True)):
+        if index in hidden or width < 1:
+            continue
+        wide = width if index == last else min(heading.width, width)
+        text = pad(piece.text, wide, middle=heading.in_middle)
+        yield heading, Piece(text + " " * heading.gap, piece.ink)
+        width -= wide + heading.gap
+
+
+def titles(headings: Sequence[Heading], sorted_by: str, *, backwards: bool) -> Cells:
+    """One for each column, with an arrow where rows are sorted by it."""
+    arrow = " ▾" if backwards else " ▴"
+    return [
+        Piece(
+            each.title + (arrow if each.name == sorted_by else ""),
+            Ink.ACCENT if each.name == sorted_by else Ink.MUTED,
+        )
+        for each in headings
+    ]

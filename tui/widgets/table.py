@@ -15,8 +15,8 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 
-from tui.text.columns import Cells, Heading, laid_out, titles
 from tui.text.ink import Ink, Line, Piece, fitted
+from tui.text.wrap import Cells, Heading, laid_out, titles
 from tui.widgets.base import LineView
 from tui.widgets.cursor import CursorView
 

@@ -15,8 +15,8 @@ from engine.benchmark import ConversationKey
 from engine.display import one_line, plural
 from engine.store.records import VerdictRow
 from tui.format import TRACK_SIGNS, verdict
-from tui.text.columns import Cells, Heading, laid_out
 from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, pad
+from tui.text.wrap import Cells, Heading, laid_out
 from tui.widgets.table import PAGE, PagedTable
 
 ROOM_FOR_WHY: Final = 60

@@ -15,8 +15,13 @@ from engine.analysis.validation_figures import ValidationReport
 from engine.benchmark import Metric, Track
 from engine.config.benchmark_file import Definition
 from engine.display import clean, plural
-from engine.report.html.environment import environment
-from engine.report.html.page import comparing_words, lead_words, scripted_words, together_words
+from engine.report.html.page import (
+    comparing_words,
+    environment,
+    lead_words,
+    scripted_words,
+    together_words,
+)
 from engine.report.html.view import BenchmarkView
 
 _MOST_ROWS: Final = 400

@@ -28,7 +28,7 @@ from engine.analysis.findings import (
     reach,
     rests_on,
 )
-from engine.analysis.staleness import Staleness
+from engine.analysis.provenance import Staleness
 from engine.benchmark import ConversationKey, Track
 from engine.display import one_line, plural
 from engine.jury import Jury, verdict_to_show

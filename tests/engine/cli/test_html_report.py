@@ -17,8 +17,7 @@ from jinja2 import UndefinedError
 
 from engine.analysis.figures import Analysis, MetricInfo, Outcome
 from engine.benchmark import Track
-from engine.report.html.environment import environment
-from engine.report.html.page import html_report
+from engine.report.html.page import environment, html_report
 from engine.report.html.view import Evidence
 from tests.engine.stages.verdicts import METRICS, analysed, mixed, outcomes
 
