@@ -3,245 +3,118 @@ for terminals without colours."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 PREFIX: Final = "crosswind-"
 """What the names of all our themes begin with."""
-INKS: Final = (
-    "strong",
-    "muted",
-    "faint",
-    "rule",
-    "accent",
-    "good",
-    "bad",
-    "warn",
-    "user",
-    "target",
-    "landmark",
-    "thought",
-    "code",
-    "evidence",
-    "evidence-back",
-    "cursor-back",
-    "cursor-idle-back",
-)
+_INKS_OF: Final = """\
+ink              dark    light   contrast blue-orange terminal
+strong           #eeeeee #080808 #ffffff  #eeeeee     ansi_default
+muted            #949494 #585858 #d0d0d0  #9e9e9e     ansi_default
+faint            #767676 #767676 #bcbcbc  #808080     ansi_bright_black
+rule             #3a3a3a #bcbcbc #8a8a8a  #3a3a3a     ansi_bright_black
+accent           #5fafaf #005f5f #00ffff  #5fd7d7     ansi_cyan
+good             #87af87 #005f00 #5fff87  #5fafff     ansi_green
+bad              #d7875f #af0000 #ff875f  #ff8700     ansi_red
+warn             #d7af5f #875f00 #ffff00  #ffffaf     ansi_yellow
+user             #d7af87 #875f00 #ffd75f  #d7af87     ansi_yellow
+target           #87afd7 #005f87 #87d7ff  #afafd7     ansi_blue
+landmark         #af87d7 #875faf #ff87ff  #d787d7     ansi_magenta
+thought          #949494 #585858 #d0d0d0  #9e9e9e     ansi_default
+code             #afaf87 #5f5f00 #d7ff87  #afafaf     ansi_cyan
+evidence         #ffd787 #5f0000 #ffff00  #ffffaf     ansi_yellow
+evidence-back    #4e4e4e #d7d7af #5f00af  #4e4e4e     ansi_default
+cursor-back      #303030 #d0d0d0 #005f87  #303030     ansi_default
+cursor-idle-back #262626 #dadada #444444  #262626     ansi_default
+"""
+_ROWS: Final = [line.split() for line in _INKS_OF.splitlines()]
+INKS: Final = tuple(row[0] for row in _ROWS[1:])
 
 
-def _variables(*colours: str) -> dict[str, str]:
-    return {f"ink-{name}": colour for name, colour in zip(INKS, colours, strict=True)}
+def _inks(theme: str) -> dict[str, str]:
+    column = _ROWS[0].index(theme)
+    return {row[0]: row[column] for row in _ROWS[1:]}
 
 
-DARK: Final = Theme(
-    name="crosswind-dark",
-    primary="#5fafaf",
-    secondary="#87afd7",
-    accent="#5fafaf",
-    warning="#d7af5f",
-    error="#d7875f",
-    success="#87af87",
+def _theme(theme: str, *, variables: Mapping[str, str], **colours: Any) -> Theme:
+    """What the program says of things in an ink, Textual's own widgets say in the same colour."""
+    inks = _inks(theme)
+    return Theme(
+        name=PREFIX + theme,
+        primary=inks["accent"],
+        secondary=inks["target"],
+        accent=inks["accent"],
+        warning=inks["warn"],
+        error=inks["bad"],
+        success=inks["good"],
+        variables={**variables, **{f"ink-{name}": colour for name, colour in inks.items()}},
+        **colours,
+    )
+
+
+def _with_scrollbar(
+    theme: str, scrollbar: str, hover: str, *, background: str, **colours: Any
+) -> Theme:
+    variables = {
+        "scrollbar": scrollbar,
+        "scrollbar-hover": hover,
+        "scrollbar-active": _inks(theme)["accent"],
+        "scrollbar-background": background,
+        "scrollbar-background-hover": background,
+        "scrollbar-background-active": background,
+        "scrollbar-corner-color": background,
+    }
+    return _theme(theme, background=background, variables=variables, **colours)
+
+
+DARK: Final = _with_scrollbar(
+    "dark",
+    "#303030",
+    "#4e4e4e",
     foreground="#d0d0d0",
     background="#121212",
     surface="#1c1c1c",
     panel="#262626",
-    dark=True,
-    variables={
-        **_variables(
-            "#eeeeee",
-            "#949494",
-            "#767676",
-            "#3a3a3a",
-            "#5fafaf",
-            "#87af87",
-            "#d7875f",
-            "#d7af5f",
-            "#d7af87",
-            "#87afd7",
-            "#af87d7",
-            "#949494",
-            "#afaf87",
-            "#ffd787",
-            "#4e4e4e",
-            "#303030",
-            "#262626",
-        ),
-        "scrollbar": "#303030",
-        "scrollbar-hover": "#4e4e4e",
-        "scrollbar-active": "#5fafaf",
-        "scrollbar-background": "#121212",
-        "scrollbar-background-hover": "#121212",
-        "scrollbar-background-active": "#121212",
-        "scrollbar-corner-color": "#121212",
-    },
 )
-LIGHT: Final = Theme(
-    name="crosswind-light",
-    primary="#005f5f",
-    secondary="#005f87",
-    accent="#005f5f",
-    warning="#875f00",
-    error="#af0000",
-    success="#005f00",
+LIGHT: Final = _with_scrollbar(
+    "light",
+    "#d0d0d0",
+    "#9e9e9e",
     foreground="#303030",
     background="#eeeeee",
     surface="#e4e4e4",
     panel="#dadada",
     dark=False,
-    variables={
-        **_variables(
-            "#080808",
-            "#585858",
-            "#767676",
-            "#bcbcbc",
-            "#005f5f",
-            "#005f00",
-            "#af0000",
-            "#875f00",
-            "#875f00",
-            "#005f87",
-            "#875faf",
-            "#585858",
-            "#5f5f00",
-            "#5f0000",
-            "#d7d7af",
-            "#d0d0d0",
-            "#dadada",
-        ),
-        "scrollbar": "#d0d0d0",
-        "scrollbar-hover": "#9e9e9e",
-        "scrollbar-active": "#005f5f",
-        "scrollbar-background": "#eeeeee",
-        "scrollbar-background-hover": "#eeeeee",
-        "scrollbar-background-active": "#eeeeee",
-        "scrollbar-corner-color": "#eeeeee",
-    },
 )
-CONTRAST: Final = Theme(
-    name="crosswind-contrast",
-    primary="#00ffff",
-    secondary="#87d7ff",
-    accent="#00ffff",
-    warning="#ffff00",
-    error="#ff875f",
-    success="#5fff87",
+CONTRAST: Final = _with_scrollbar(
+    "contrast",
+    "#8a8a8a",
+    "#d0d0d0",
     foreground="#ffffff",
     background="#000000",
     surface="#121212",
     panel="#262626",
-    dark=True,
-    variables={
-        **_variables(
-            "#ffffff",
-            "#d0d0d0",
-            "#bcbcbc",
-            "#8a8a8a",
-            "#00ffff",
-            "#5fff87",
-            "#ff875f",
-            "#ffff00",
-            "#ffd75f",
-            "#87d7ff",
-            "#ff87ff",
-            "#d0d0d0",
-            "#d7ff87",
-            "#ffff00",
-            "#5f00af",
-            "#005f87",
-            "#444444",
-        ),
-        "scrollbar": "#8a8a8a",
-        "scrollbar-hover": "#d0d0d0",
-        "scrollbar-active": "#00ffff",
-        "scrollbar-background": "#000000",
-        "scrollbar-background-hover": "#000000",
-        "scrollbar-background-active": "#000000",
-        "scrollbar-corner-color": "#000000",
-    },
 )
-BLUE_ORANGE: Final = Theme(
-    name="crosswind-blue-orange",
-    primary="#5fd7d7",
-    secondary="#afafd7",
-    accent="#5fd7d7",
-    warning="#ffffaf",
-    error="#ff8700",
-    success="#5fafff",
+BLUE_ORANGE: Final = _with_scrollbar(
+    "blue-orange",
+    "#303030",
+    "#4e4e4e",
     foreground="#d0d0d0",
     background="#121212",
     surface="#1c1c1c",
     panel="#262626",
-    dark=True,
-    variables={
-        **_variables(
-            "#eeeeee",
-            "#9e9e9e",
-            "#808080",
-            "#3a3a3a",
-            "#5fd7d7",
-            "#5fafff",
-            "#ff8700",
-            "#ffffaf",
-            "#d7af87",
-            "#afafd7",
-            "#d787d7",
-            "#9e9e9e",
-            "#afafaf",
-            "#ffffaf",
-            "#4e4e4e",
-            "#303030",
-            "#262626",
-        ),
-        "scrollbar": "#303030",
-        "scrollbar-hover": "#4e4e4e",
-        "scrollbar-active": "#5fd7d7",
-        "scrollbar-background": "#121212",
-        "scrollbar-background-hover": "#121212",
-        "scrollbar-background-active": "#121212",
-        "scrollbar-corner-color": "#121212",
-    },
 )
 """For eyes to which red and green are one: what is good is blue, what is bad is orange, and they
 differ in lightness as well."""
-SIXTEEN: Final = Theme(
-    name="crosswind-terminal",
-    primary="ansi_cyan",
-    secondary="ansi_blue",
-    accent="ansi_cyan",
-    warning="ansi_yellow",
-    error="ansi_red",
-    success="ansi_green",
-    foreground="ansi_default",
-    background="ansi_default",
-    surface="ansi_default",
-    panel="ansi_default",
-    boost="ansi_default",
+SIXTEEN: Final = _theme(
+    "terminal",
+    variables={"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"},
+    **dict.fromkeys(("foreground", "background", "surface", "panel", "boost"), "ansi_default"),
     ansi=True,
-    variables={
-        "ansi-background": "ansi_black",
-        "ansi-foreground": "ansi_white",
-        **_variables(
-            "ansi_default",
-            "ansi_default",
-            "ansi_bright_black",
-            "ansi_bright_black",
-            "ansi_cyan",
-            "ansi_green",
-            "ansi_red",
-            "ansi_yellow",
-            "ansi_yellow",
-            "ansi_blue",
-            "ansi_magenta",
-            "ansi_default",
-            "ansi_cyan",
-            "ansi_yellow",
-            "ansi_default",
-            "ansi_default",
-            "ansi_default",
-        ),
-    },
 )
 THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
 
