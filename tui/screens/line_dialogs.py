@@ -20,7 +20,7 @@ from engine.store.browsing import Filter
 from engine.store.reader import Reader
 from tui.bindings import PaletteCommand
 from tui.screens.base import Shell
-from tui.screens.dialogs import WIDTH, TypingScreen
+from tui.screens.dialogs import WIDTH, ResultT, TypingScreen
 from tui.services.palette import matching, of_ids
 from tui.services.ticker import begin_instead
 from tui.state.filters import AT_MOST, HELP, FilterFault, FoundId, find, parse
@@ -29,7 +29,60 @@ from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle, spread
 from tui.widgets.lines import ChoiceList, OneLine
 
 
-class FilterScreen(TypingScreen[str], inherit_bindings=False):
+class _AnsweringScreen(TypingScreen[ResultT], inherit_bindings=False):
+    """Says below the line what is made of it."""
+
+    def __init__(self, placeholder: str, typed: str = "") -> None:
+        super().__init__(placeholder)
+        self._begun_with = typed
+        self._note = OneLine(id="note")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._note
+
+    def on_mount(self) -> None:
+        if self._begun_with:
+            self.line.value = self._begun_with
+
+    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
+        self._note.show([Piece(text, ink)])
+
+
+class _ChoosingScreen(_AnsweringScreen[ResultT], inherit_bindings=False):
+    """Lists below the line what is meant by it, and ends with what was chosen, or nothing."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder)
+        self._found: Sequence[ResultT] = ()
+        self._list = ChoiceList((), id="found")
+        self._list.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield self.line
+            yield self._list
+            yield self._note
+
+    async def _choose(self, typed: str) -> None:
+        raise NotImplementedError
+
+    def submit(self, typed: str) -> None:
+        """What is typed may be ahead of what was answered."""
+        self.run_worker(self._choose(typed), group="answer", exclusive=True)
+
+    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
+        self.dismiss(self._found[message.index])
+
+    def action_next(self) -> None:
+        self._list.action_go_down()
+
+    def action_before(self) -> None:
+        self._list.action_go_up()
+
+
+class FilterScreen(_AnsweringScreen[str], inherit_bindings=False):
     """Ends with the line that was typed, or nothing where it is to be as before."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,21 +96,13 @@ class FilterScreen(TypingScreen[str], inherit_bindings=False):
     ) -> None:
         """`earlier` lines can be had again, the last one first. `answer` is called with what each
         line that can be understood means."""
-        super().__init__("which rows: outcome:fail target:… or words of the justification")
-        self._begun_with = typed
+        super().__init__("which rows: outcome:fail target:… or words of the justification", typed)
         self._lines = [typed, *(line for line in earlier if line != typed)]
         self._place = 0
         self._answer = answer
-        self._note = OneLine(id="note")
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._note
 
     def on_mount(self) -> None:
-        self.line.value = self._begun_with
-        self._say()
+        self._say(HELP)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         try:
@@ -65,7 +110,7 @@ class FilterScreen(TypingScreen[str], inherit_bindings=False):
         except FilterFault as fault:
             self._say(str(fault), Ink.BAD)
         else:
-            self._say()
+            self._say(HELP)
 
     def submit(self, typed: str) -> None:
         """A line that cannot be understood stays to be mended."""
@@ -88,9 +133,6 @@ class FilterScreen(TypingScreen[str], inherit_bindings=False):
             self.line.value = self._lines[place]
             self.line.cursor_position = len(self.line.value)
 
-    def _say(self, text: str = HELP, ink: Ink = Ink.MUTED) -> None:
-        self._note.show([Piece(text, ink)])
-
 
 LEAST: Final = 24
 """Cells of an id, however long what stands behind it."""
@@ -98,9 +140,7 @@ TOGETHER: Final = 0.03
 """Seconds."""
 
 
-class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
-    """Ends with what was chosen, or nothing."""
-
+class GoToScreen(_ChoosingScreen[FoundId], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close"),
         Binding("down,ctrl+n", "next", "next", show=False),
@@ -111,35 +151,12 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
     def __init__(self, reader: Reader) -> None:
         super().__init__("an id, or any part of it")
         self._reader = reader
-        self._found: Sequence[FoundId] = ()
-        self._note = OneLine(id="note")
-        self._list = ChoiceList((), id="found")
-        self._list.can_focus = False
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._list
-            yield self._note
 
     def on_mount(self) -> None:
         self._say("Type a part of an id, such as s002 or a target.")
 
     def on_input_changed(self, message: Input.Changed) -> None:
         self.run_worker(self._answer_soon(message.value), group="answer", exclusive=True)
-
-    def submit(self, typed: str) -> None:
-        """What is typed may be ahead of what was answered."""
-        self.run_worker(self._choose(typed), group="answer", exclusive=True)
-
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self.dismiss(self._found[message.index])
-
-    def action_next(self) -> None:
-        self._list.action_go_down()
-
-    def action_before(self) -> None:
-        self._list.action_go_up()
 
     def action_complete(self) -> None:
         """Type what the cursor is on."""
@@ -171,9 +188,6 @@ class GoToScreen(TypingScreen[FoundId], inherit_bindings=False):
         width = max(min(WIDTH, self.app.size.width) - 6, 1)
         self._list.show([_line(each, typed.strip(), width) for each in found])
         self._say(_words(typed, len(found)))
-
-    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
-        self._note.show([Piece(text, ink)])
 
 
 def _words(typed: str, found: int) -> str:
@@ -207,9 +221,7 @@ FEWEST: Final = 2
 MOST_IDS: Final = 12
 
 
-class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
-    """Ends with what was chosen, or nothing."""
-
+class CommandScreen(_ChoosingScreen[PaletteCommand], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close"),
         Binding("down,ctrl+n", "next", "next", show=False),
@@ -223,18 +235,8 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
         super().__init__("a command, a benchmark, a target, an id")
         self._shell = shell
         self._commands = commands
-        self._found: Sequence[PaletteCommand] = ()
         self._found_for: str | None = None
         """What was typed when all of them, ids as well, were found."""
-        self._list = ChoiceList((), id="found")
-        self._list.can_focus = False
-        self._note = OneLine(id="note")
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._list
-            yield self._note
 
     def on_mount(self) -> None:
         self._show(matching(self._commands, ""))
@@ -245,19 +247,6 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
     def on_input_changed(self, message: Input.Changed) -> None:
         self._show(matching(self._commands, message.value))
         self.run_worker(self._answer(message.value), group="answer", exclusive=True)
-
-    def submit(self, typed: str) -> None:
-        """What is typed may be ahead of what was answered."""
-        self.run_worker(self._choose(typed), group="answer", exclusive=True)
-
-    def on_choice_list_chosen(self, message: ChoiceList.Chosen) -> None:
-        self.dismiss(self._found[message.index])
-
-    def action_next(self) -> None:
-        self._list.action_go_down()
-
-    def action_before(self) -> None:
-        self._list.action_go_up()
 
     def action_page(self, step: int) -> None:
         self._list.move_by(step * self._list.page_height)
@@ -273,7 +262,7 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
         try:
             ids = await self._ids(typed.strip())
         except StoreError as error:
-            self._note.show([Piece(one_line(str(error)), Ink.BAD)])
+            self._say(one_line(str(error)), Ink.BAD)
             return
         self._show([*named, *ids])
         self._found_for = typed
@@ -289,7 +278,7 @@ class CommandScreen(TypingScreen[PaletteCommand], inherit_bindings=False):
             self._found = found
             self._draw()
         none = "No command, benchmark, target or id is called so."
-        self._note.show([Piece("Enter does it, Esc closes" if found else none, Ink.MUTED)])
+        self._say("Enter does it, Esc closes" if found else none)
 
     def _draw(self) -> None:
         width = max(min(PALETTE_WIDTH, self.app.size.width) - 6, 1)
@@ -317,25 +306,17 @@ def _command_line(command: PaletteCommand, width: int, *, begins: bool) -> Line:
 _HELP = "Words, or a regular expression behind a slash. Enter stays there, n and N go on."
 
 
-class FindScreen(TypingScreen[str], inherit_bindings=False):
+class FindScreen(_AnsweringScreen[str], inherit_bindings=False):
     """Ends with what is searched for, or nothing where nothing is any more."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
     def __init__(self, typed: str, find: Callable[[str], Awaitable[int]]) -> None:
         """`find` says how often something occurs, having gone to the first of the places."""
-        super().__init__("words, or /a regular expression/")
-        self._begun_with = typed
+        super().__init__("words, or /a regular expression/", typed)
         self._find = find
-        self._note = OneLine(id="note")
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="card"):
-            yield self.line
-            yield self._note
 
     def on_mount(self) -> None:
-        self.line.value = self._begun_with
         self._say(_HELP)
 
     def on_input_changed(self, message: Input.Changed) -> None:
@@ -356,6 +337,3 @@ class FindScreen(TypingScreen[str], inherit_bindings=False):
             self._say(plural(found, "place"), Ink.GOOD)
         else:
             self._say("It does not occur here.", Ink.WARN)
-
-    def _say(self, text: str, ink: Ink = Ink.MUTED) -> None:
-        self._note.show([Piece(text, ink)])
