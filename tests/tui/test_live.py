@@ -13,7 +13,7 @@ from engine.facts import NoteKind
 from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.standing import scores
 from engine.store.tables import AttemptRow
-from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen, told
+from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, told
 from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -21,9 +21,14 @@ from tui.state.board import StageState, StageView
 from tui.state.feeds import AGAIN_AFTER
 from tui.state.follower import DWELL, ROUND
 from tui.state.stalls import PATIENCE
+from tui.text.ink import Ink, Line
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.transcript import TranscriptView
 from tui.widgets.verdict_table import VerdictTable
+
+
+def rows_seen(pane: TranscriptView) -> list[Line]:
+    return [pane.row(row) for row in range(pane.top, pane.row_count())][: pane.page_height]
 
 
 def test_the_screen_opens_on_an_empty_store(theatre: Theatre) -> None:
@@ -154,13 +159,26 @@ def test_it_stays_with_a_conversation_to_its_end_and_a_moment_longer(theatre: Th
         assert "the first one" in on_screen(pilot)
 
         await theatre.finish(first)
+        await theatre.said(first, 1, Speaker.TARGET, "I would not.")
         await theatre.end(first)
         await theatre.tick(pilot)
         assert "the first one" in on_screen(pilot)
         assert "all turns played" in on_screen(pilot)
 
+        await theatre.judge(first)
         await theatre.tick(pilot, DWELL)
-        assert "the second one" in on_screen(pilot)
+        await theatre.tick(pilot, DWELL)
+        pane = pilot.app.screen.query_one("#transcript", TranscriptView)
+        inks = {piece.text.strip(): piece.ink for row in rows_seen(pane) for piece in row}
+        # what was read last stays above it, dimmed but for its outcome
+        assert list(inks).index("the first one") < list(inks).index("m01_s002_v01__steadfast")
+        assert (inks["the first one"], inks["all turns played"]) == (Ink.FAINT, Ink.FAINT)
+        assert inks[f"✓ pass  + {METRIC.name}"] is Ink.GOOD
+        assert next(ink for text, ink in inks.items() if "the second" in text) is Ink.TEXT
+
+        theatre.speak(second, 1, Speaker.USER, " and more" * 400)
+        await theatre.tick(pilot)
+        assert "the first one" not in on_screen(pilot)
 
     theatre.perform(script)
 

@@ -18,7 +18,7 @@ from engine.watch import BenchmarkInfo, Watch
 from tui.bindings import FROZEN, key
 from tui.format import SPEAKER_NAMES
 from tui.screens.base import Shell, WatchingScreen, heading
-from tui.state.explanations import awaits_verdict, end_words, stamp
+from tui.state.explanations import awaits_verdict, end_words, left_above, stamp
 from tui.state.follower import Follower
 from tui.state.headline import metric_behind
 from tui.state.related import Subject, TakeRef
@@ -65,6 +65,8 @@ class Pane(Vertical):
         self._title = OneLine(fill=True)
         self._talk = PaneTranscript(follow=True)
         self._dialogue: Dialogue | None = None
+        self._above: Sequence[Block] = ()
+        """What stands above it, of the conversation before."""
         self._stale = False
         self._fault: str | None = None
 
@@ -100,13 +102,15 @@ class Pane(Vertical):
             self._title.show([Piece("   nothing is being said", Ink.FAINT)])
             return
         if self._dialogue is None or self._dialogue.shown != shown:
+            before = self._dialogue if ended else None
+            self._above = left_above(self._blocks(before, watch), shown) if before else []
             info = _info(watch, shown)
             self._dialogue = Dialogue(shown, info.turns if info else 0)
             self._load(watch)
             self._dialogue.listen(watch.link)
-            self._talk.show_another(self._blocks(self._dialogue, watch), follow=True)
+            self._talk.show_another(self._text(self._dialogue, watch), follow=True)
         elif self._dialogue.listen(watch.link) or self._stale:
-            self._talk.show(self._blocks(self._dialogue, watch))
+            self._talk.show(self._text(self._dialogue, watch))
         self._stale = False
         self._draw_title(self._dialogue, watch)
 
@@ -118,6 +122,9 @@ class Pane(Vertical):
             self._fault = None
         except StoreError as error:
             self._fault = str(error)
+
+    def _text(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
+        return [*self._above, *self._blocks(dialogue, watch)]
 
     def _blocks(self, dialogue: Dialogue, watch: Watch) -> list[Block]:
         blocks = dialogue.blocks(thoughts=Thoughts.HIDDEN)

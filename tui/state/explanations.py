@@ -3,7 +3,8 @@ is stamped with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from engine.benchmark import Stage, State, Track
@@ -26,6 +27,7 @@ from engine.jury import TIED, Jury, counting, verdict_to_show, what_counts
 from engine.progress import Progress
 from engine.store.tables import Verdict
 from tui.format import TRACK_SIGNS, verdict
+from tui.state.related import TakeRef
 from tui.state.transcript import Dialogue, quote_block
 from tui.text.blocks import Rule
 from tui.text.ink import VERDICT_INKS, Line, Piece
@@ -202,6 +204,29 @@ def stamp(dialogue: Dialogue, jury: Jury | None, metric: Metric | None) -> list[
     alone = passed is None or len(votes) == 1
     note = "" if alone else f"{votes.count(passed)} of {len(votes)} verdicts"
     return [Rule("stamp", title, note, VERDICT_INKS[passed]), _reason(told, passed)]
+
+
+def left_above(blocks: Sequence[Block], shown: TakeRef) -> list[Block]:
+    """What was read last, dimmed, to stand above the conversation that is `shown` now until its
+    words push it out of sight; the outcome keeps its colour."""
+    begins = Rule("begins", one_line(str(shown.key)), ink=Ink.STRONG)
+    return [*map(_dimmed, blocks), begins]
+
+
+def _dimmed(block: Block) -> Block:
+    key = ("left", block.key)
+    if isinstance(block, Rule):
+        return replace(block, key=key, ink=block.ink if block.key == "stamp" else Ink.FAINT)
+    return replace(
+        block,
+        key=key,
+        label_ink=Ink.FAINT,
+        ink=Ink.FAINT,
+        gutter=None if block.gutter is None else Ink.FAINT,
+        light_markdown=False,
+        marks=(),
+        growing=False,
+    )
 
 
 def _reason(told: Verdict, passed: bool | None) -> Passage:  # noqa: FBT001  (a verdict, not a switch)

@@ -22,7 +22,7 @@ from tui.state.board import (
     stage_views,
     target_views,
 )
-from tui.state.explanations import awaits_verdict, end_words, explain, stamp
+from tui.state.explanations import awaits_verdict, end_words, explain, left_above, stamp
 from tui.state.feeds import Standings, VerdictFeed, score_feed
 from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind
@@ -97,6 +97,8 @@ class LiveState:
         """Why the conversation cannot be read."""
         self._spoken_at = 0.0
         """When the conversation that is shown last said something, as `seconds`."""
+        self._above: Sequence[Block] = ()
+        """What stands above the conversation that is shown, of the one before it."""
         self._pane: tuple[object, object] = (None, None)
         """The subject that the pane was given last, and the version of it."""
 
@@ -245,7 +247,7 @@ class LiveState:
         return self.follower.rested(self.seconds) or not self.has_ended
 
     def _explanation(self) -> PaneUpdate | None:
-        self.dialogue = None
+        self.dialogue, self._above = None, []
         info = self.info
         known = {} if info is None else self._rates(info)
         # how the run stands belongs to the subject: another state is another text, read from its
@@ -260,6 +262,9 @@ class LiveState:
     def _conversation(self, shown: TakeRef) -> PaneUpdate | None:
         dialogue = self.dialogue
         if dialogue is None or dialogue.shown != shown:
+            # one that was left in its middle is not over: what stands of it would look so
+            before = dialogue if self.has_ended else None
+            self._above = left_above(self._blocks(before), shown) if before else []
             turns = 0 if self.info is None else self.info.turns
             dialogue = self.dialogue = Dialogue(shown, turns)
             self._load(dialogue)
@@ -269,7 +274,7 @@ class LiveState:
             return None
         # a new version of it is a sign of life, whether it was spoken or read
         self._spoken_at = self.seconds
-        return PaneUpdate(self._blocks(dialogue), another, follow=True)
+        return PaneUpdate([*self._above, *self._blocks(dialogue)], another, follow=True)
 
     def _compare(self, subject: object, version: object) -> bool | None:
         """Whether the pane has another subject now; None where it shows this version already."""
