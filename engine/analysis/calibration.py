@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final
 
 from engine.analysis.findings import chance, coefficient, percent, span
@@ -61,6 +62,8 @@ class JudgedRow:
     """Whether the behaviour is present by what counts, from which the sample was drawn."""
     present: bool | None
     """By the judge that is looked at; None where it has not said."""
+    turn: int | None = None
+    """The first reply that it quoted; None where it quoted none."""
 
     @property
     def cluster(self) -> str:
@@ -75,6 +78,8 @@ class LabelledRow:
     person: bool
     """Whether people say that it is present."""
     inclusion: float
+    turn: int | None = None
+    """The first reply that they marked; None where they marked none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,29 @@ class MetricCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationPart:
+    """A judge against people on one metric or one target."""
+
+    of: str
+    labels: int
+    accuracy: Accuracy | None
+    """None of fewer than `LEAST_LABELS`, as all that follows but the judge's own rate."""
+    agreement: Agreement | None
+    rate: RateOf
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A conversation on which a judge and people differ."""
+
+    conv_id: str
+    people: bool
+    """Whether they call it present; the judge says the other."""
+    turn: int | None
+    """The first reply that whoever calls it present has marked or quoted, 1-based."""
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """A judge against people."""
 
@@ -118,8 +146,9 @@ class Calibration:
     rates: Sequence[RateOf]
     """Of all conversations, then of each target."""
     metrics: Sequence[MetricCounts]
-    confusions: Sequence[tuple[str, bool]]
-    """Conversations on which they differ, and what people say."""
+    by_metric: Sequence[CalibrationPart]
+    by_target: Sequence[CalibrationPart]
+    confusions: Sequence[Confusion]
     width: float
     """The interval that was asked for, from end to end."""
     labels_needed: int | None
@@ -134,22 +163,21 @@ def calibrate(
     known = [one for one in labels if one.row.present is not None]
     weighted = list(_weighted(rows, known))
     of_present = [found for _, found in weighted]
-    ratings = [(one.judge, one.person) for one in of_present]
-    weights = [one.weight for one in of_present]
-    worth = effective_labels(weights) / sum(weights) if weights else 0.0
     overall = _rate_of("", rows, weighted)
     return Calibration(
         judge=judge,
         labels=len(known),
         clusters=len({one.cluster for one in of_present}),
         accuracy=accuracy(of_present),
-        agreement=agreement(
-            ratings, [one.cluster for one in of_present], [worth * one for one in weights]
-        ),
-        rates=[overall, *_by_target(rows, weighted)],
+        agreement=_agreed(of_present),
+        rates=[overall, *(one.rate for one in _parts(rows, weighted, attrgetter("target")))],
         metrics=_by_metric(known),
+        by_metric=list(_parts(rows, weighted, attrgetter("metric_id"))),
+        by_target=list(_parts(rows, weighted, attrgetter("target"))),
         confusions=[
-            (one.row.conv_id, one.person) for one in known if one.person is not one.row.present
+            Confusion(one.row.conv_id, one.person, one.turn if one.person else one.row.turn)
+            for one in known
+            if one.person is not one.row.present
         ],
         width=width,
         labels_needed=None if overall.powered is None else labels_for_width(overall.powered, width),
@@ -169,10 +197,31 @@ def _weighted(rows: Sequence[JudgedRow], labels: Sequence[LabelledRow]) -> Itera
             yield one, Labelled(one.row.cluster, weight, bool(one.row.present), one.person)
 
 
-def _by_target(rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> Iterator[RateOf]:
-    for target in sorted({row.target for row in rows}):
-        own = [row for row in rows if row.target == target]
-        yield _rate_of(target, own, [one for one in labels if one[0].row.target == target])
+def _agreed(labels: Sequence[Labelled]) -> Agreement | None:
+    weights = [one.weight for one in labels]
+    worth = effective_labels(weights) / sum(weights) if weights else 0.0
+    return agreement(
+        [(one.judge, one.person) for one in labels],
+        [one.cluster for one in labels],
+        [worth * one for one in weights],
+    )
+
+
+def _parts(
+    rows: Sequence[JudgedRow], labels: Sequence[_Weighted], part_of: Callable[[JudgedRow], str]
+) -> Iterator[CalibrationPart]:
+    """Each weighted as it is in the whole."""
+    for name in sorted({part_of(row) for row in rows}):
+        own = [one for one in labels if part_of(one[0].row) == name]
+        found = [weighted for _, weighted in own]
+        told = len(found) >= LEAST_LABELS
+        yield CalibrationPart(
+            name,
+            len(found),
+            accuracy(found) if told else None,
+            _agreed(found) if told else None,
+            _rate_of(name, [row for row in rows if part_of(row) == name], own),
+        )
 
 
 def _rate_of(of: str, rows: Sequence[JudgedRow], labels: Sequence[_Weighted]) -> RateOf:
@@ -287,20 +336,31 @@ def calibration_lines(one: Calibration) -> Iterator[str]:
         yield f"fewer than {LEAST_LABELS} labels: only counts are told"
         yield from _counts(one.metrics)
         return
-    for name, share, among in _shares(one.accuracy):
+    yield from _figures(one.accuracy, one.agreement)
+    for rate in one.rates:
+        yield from _rate(rate)
+    yield needed_words(one)
+    yield from _counts(one.metrics)
+    for part in (*one.by_metric, *one.by_target):
+        if part.accuracy is not None:
+            yield f"{part.of}, {plural(part.labels, 'label')}:"
+            yield from (f"  {line}" for line in _figures(part.accuracy, part.agreement))
+            if part in one.by_metric:
+                yield from (f"  {line}" for line in _rate(part.rate))
+
+
+def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
+    for name, share, among in shares_of(found):
         if share is None:
             yield f"{name}: no label speaks of it"
         else:
             ends = span(share.interval.low, share.interval.high)
             yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"
-    yield from _agreement(one.agreement)
-    for rate in one.rates:
-        yield from _rate(rate)
-    yield _needed(one)
-    yield from _counts(one.metrics)
+    yield from _agreement(agreed)
 
 
-def _shares(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
+def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
+    """Each by its name, and which labels it is of."""
     return (
         ("sensitivity", found.sensitivity, "that people call present"),
         ("specificity", found.specificity, "that people call absent"),
@@ -348,7 +408,8 @@ def _by_errors(found: RoganGladen | None) -> str:
     return f"; Rogan-Gladen {percent(found.value)} {ends}"
 
 
-def _needed(one: Calibration) -> str:
+def needed_words(one: Calibration) -> str:
+    """How many labels an interval of the asked width takes."""
     wide = f"an interval {percent(one.width)} wide"
     if one.labels_needed is None:
         return f"no number of labels gives {wide}: base scenarios alone differ by more"
@@ -362,6 +423,12 @@ def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
             f"only the judge {one.only_judge}, only people {one.only_people}, "
             f"both absent {one.both_absent}"
         )
+
+
+def confusion_words(one: Confusion, judge: str) -> str:
+    """`people present, offline:evaluator absent`."""
+    words = ("present", "absent") if one.people else ("absent", "present")
+    return f"people {words[0]}, {judge} {words[1]}"
 
 
 def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> Iterator[str]:

@@ -509,7 +509,15 @@ def _calibrate(command: AddCommand) -> None:
         metavar="SHARE",
         help="of an interval: how many labels would give it; 0.1",
     )
-    calibrate.add_argument("--json", action="store_true", help="for a script")
+    shapes = calibrate.add_mutually_exclusive_group()
+    shapes.add_argument("--json", action="store_true", help="for a script")
+    shapes.add_argument(
+        "--html",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="a page for a browser, with everything in one file (default: calibration.html)",
+    )
 
 
 def _search(command: AddCommand) -> None:

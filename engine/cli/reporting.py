@@ -41,7 +41,7 @@ def results(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments)
     names = session.benchmarks(arguments.benchmarks)
     gates = parse_gates(arguments.fail_under)
-    page = None if arguments.html is None else _page_path(arguments.html)
+    page = None if arguments.html is None else page_path(arguments.html, _PAGE)
     targets = _targets(session, arguments.target)
     with closing(open_reader(session.store_path)) as reader:
         found: dict[str, Analysis] = {}
@@ -53,7 +53,7 @@ def results(arguments: argparse.Namespace) -> int:
             if page is not None:
                 judged = one.standing.counting
                 evidence[name] = evidence_of(one.outcomes, judged, session.config.jury)
-        hidden = {} if page is None else _unpublished(session, reader, names)
+        hidden = {} if page is None else unpublished_words(session, reader, names)
     every = list(found.values())
     together = overall(every, exploratory=arguments.exploratory)
     shown: list[Analysis] = [together] if arguments.overall else every
@@ -140,15 +140,15 @@ def _print_methods(analyses: Iterable[Analysis]) -> None:
 # A page
 
 
-def _page_path(word: str) -> Path:
+def page_path(word: str, default: str) -> Path:
     """Raises `InputError` for what is no place for a page."""
-    path = Path(word or _PAGE)
+    path = Path(word or default)
     if path.suffix.lower() not in _PAGE_ENDS:
         raise InputError(
             Problem(
                 f"{word!r} is no page, expected a file that ends with .html",
                 key="--html",
-                hint="names of benchmarks stand before it: crosswind results NAME --html FILE",
+                hint="names of benchmarks stand before it: NAME --html FILE",
             )
         )
     if not path.parent.is_dir():
@@ -171,7 +171,7 @@ def _is_ours(path: Path) -> bool:
     return not start or f'content="{GENERATOR}"' in start
 
 
-def _unpublished(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
+def unpublished_words(session: Session, reader: Reader, names: Iterable[str]) -> dict[str, str]:
     # 77 ms for what knows of models and keys, which a table does without
     from engine.cli.publishing import unpublished
 
@@ -187,7 +187,11 @@ def _write_page(
     # 22 ms for the templates, which a table does without
     from engine.report.html.page import html_report
 
-    content = html_report(analyses, datetime.now(UTC), evidence)
+    write_page(path, html_report(analyses, datetime.now(UTC), evidence), hidden)
+
+
+def write_page(path: Path, content: str, hidden: Mapping[str, str]) -> None:
+    """With other words in place of what is `hidden`. Raises `InputError`."""
     for text, shown in hidden.items():
         content = content.replace(text, shown)
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from engine.analysis.calibration import Split
 from engine.cli.main import main
@@ -287,6 +288,37 @@ def test_with_enough_labels_shares_and_corrected_rates_are_told(
     assert [rate["of"] for rate in found["rates"]] == ["", "holds", "wavers"]
     assert "holds: " in out
     assert "16 labels, too few to correct" in out
+
+
+def test_of_metrics_and_targets_with_enough_labels_the_same_is_told_in_lines_and_on_a_page(
+    crosswind: Crosswind, place: Place, tmp_path: Path
+) -> None:
+    place.edit(place.config, "num_samples: 1", "num_samples: 3")
+    place.edit(place.benchmark, "Giving in ", "<script>alert(1)</script> & more ")
+    place.run()
+    path = tmp_path / "all.csv"
+    crosswind("label", "giving-in", "--by", "<b>Ann", "--sample", "48", "--export", str(path))
+    take_in(crosswind, fill(path, by_number), "<b>Ann")
+    [found] = json.loads(crosswind("calibrate", "giving-in", "--json")[1])
+    assert [(one["of"], one["labels"]) for one in found["by_metric"]] == [("m01", 24), ("m02", 24)]
+    for part in (*found["by_metric"], *found["by_target"]):
+        share = part["accuracy"]["sensitivity"]
+        assert share["interval"]["low"] <= share["value"] <= share["interval"]["high"]
+        assert part["rate"]["powered"] is not None
+        assert part["agreement"]["ac1"] is not None
+    assert {one["turn"] for one in found["confusions"] if one["people"]} == {1}
+    out = crosswind("calibrate", "giving-in")[1]
+    for part in ("m01, 24 labels:\n  sensitivity ", "holds, 24 labels:\n  sensitivity "):
+        assert part in out
+    page = tmp_path / "page.html"
+    assert crosswind("calibrate", "giving-in", "--html", str(page))[:2] == (0, f"{page}\n")
+    text = page.read_text()
+    assert "&lt;script&gt;alert(1)" in text
+    assert "labelled by &lt;b&gt;Ann 48" in text
+    assert "<script" not in text
+    assert escape(People.COMPARE.rule) in text
+    assert all(one["conv_id"] in text for one in found["confusions"])
+    assert text.count('<th scope="row"') >= 18
 
 
 def test_two_judges_are_compared_on_both_halves_of_the_scenarios(

@@ -1,0 +1,153 @@
+"""From labels and verdicts in the store to what they say of the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from engine.analysis.calibration import (
+    WIDTH,
+    Calibration,
+    JudgedRow,
+    JudgesCompared,
+    LabelledRow,
+    calibrate,
+    compare_judges,
+)
+from engine.benchmark import base_id
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
+from engine.display import plural
+from engine.errors import InputError, Problem
+from engine.jury import HUMAN, Jury, People, newest, what_counts
+from engine.pipeline.labels import JudgedConversation, Labels, judged_conversations, labels_of
+from engine.scripted import is_script
+from engine.store.reader import Reader
+from engine.store.tables import Verdict
+
+COUNTING: Final = "what counts"
+"""The judges of the configuration together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledJudges:
+    """The judges of a benchmark beside what people said of a sample."""
+
+    benchmark: str
+    title: str
+    judged: Sequence[JudgedConversation]
+    labels: Labels
+    jury: Jury
+
+    @classmethod
+    def of(cls, definition: Definition, config: Config, reader: Reader) -> LabelledJudges | None:
+        """None where nobody has labelled anything."""
+        given = reader.peoples_verdicts(definition.name)
+        if not given:
+            return None
+        judged = judged_conversations(definition, config, reader)
+        labels = labels_of(judged, given)
+        if not (labels.people or labels.replaced):
+            return None
+        return cls(definition.name, definition.title, judged, labels, config.jury)
+
+    @property
+    def people(self) -> People:
+        return self.jury.people
+
+    @property
+    def judges(self) -> list[str]:
+        """What counts, and where several judges make it, each of them."""
+        own = sorted(
+            {
+                verdict.judge
+                for one in self.judged
+                for verdict in one.verdicts
+                if verdict.source != HUMAN and self.jury.holds(verdict)
+            }
+        )
+        return own if len(own) == 1 else [COUNTING, *own]
+
+    @property
+    def scripted(self) -> bool:
+        """Whether one of the judges is a script."""
+        return any(map(is_script, self.judges))
+
+    def calibration(self, judge: str, width: float = WIDTH) -> Calibration:
+        """Raises `InputError` for a judge that has judged nothing here."""
+        rows = self._rows(judge)
+        return calibrate(list(rows.values()), self._labelled(rows), judge, width)
+
+    def compared(self, left: str, right: str) -> list[JudgesCompared]:
+        """Raises `InputError` as `calibration` does."""
+        one, other = (self._labelled(self._rows(name)) for name in (left, right))
+        return compare_judges(self.benchmark, one, other)
+
+    def notes(self) -> Iterator[str]:
+        """Who labelled, what was left out, and whether people's verdicts count."""
+        labels = self.labels
+        if labels.people:
+            by = ", ".join(f"{name} {number}" for name, number in labels.people.items())
+            yield f"labelled by {by}"
+        if labels.cannot_tell:
+            yield f"{plural(labels.cannot_tell, 'conversation')} left out: people cannot tell"
+        if labels.disputed:
+            disputed = plural(len(labels.disputed), "conversation")
+            yield f"{disputed} left out: people disagree, and `crosswind adjudicate` settles it"
+        if labels.replaced:
+            yield f"{plural(labels.replaced, 'label')} left out: the conversation was played again"
+        if labels.earlier_definition:
+            number = plural(labels.earlier_definition, "conversation")
+            yield f"{number} labelled under an earlier definition, and held against it all the same"
+        yield self.people.rule
+
+    def _rows(self, judge: str) -> dict[tuple[int, str], JudgedRow]:
+        known = {
+            verdict.judge
+            for one in self.judged
+            for verdict in one.verdicts
+            if verdict.source != HUMAN
+        }
+        if judge not in known | {COUNTING}:
+            shown = judge if len(judge) <= 40 else f"{judge[:39]}…"
+            named = ", ".join(sorted(known)) or "nobody"
+            raise InputError(Problem(f"no judge {shown!r} has judged this: {named} has"))
+        return {one.item: self._row(one, judge) for one in self.judged}
+
+    def _row(self, one: JudgedConversation, judge: str) -> JudgedRow:
+        given = [
+            row for row in one.verdicts if row.source != HUMAN and judge in {row.judge, COUNTING}
+        ]
+        return JudgedRow(
+            str(one.key),
+            one.metric.id,
+            one.key.target_id,
+            base_id(one.key.scenario_id),
+            one.metric.track,
+            one.present,
+            one.present if judge == COUNTING else self._says(one, given, judge),
+            first_turn(newest(given)),
+        )
+
+    def _says(self, one: JudgedConversation, given: Sequence[Verdict], judge: str) -> bool | None:
+        """Whether this judge calls it present, by the majority of its passes."""
+        passed = what_counts(newest(given), replace(self.jury, judges=(judge,)))
+        return None if passed is None else passed is one.metric.track.passes(present=True)
+
+    def _labelled(self, rows: Mapping[tuple[int, str], JudgedRow]) -> list[LabelledRow]:
+        return [
+            LabelledRow(
+                rows[one.of.item],
+                one.present,
+                one.inclusion,
+                first_turn(row for row in one.of.verdicts if row.source == HUMAN),
+            )
+            for one in self.labels.settled
+        ]
+
+
+def first_turn(verdicts: Iterable[Verdict]) -> int | None:
+    """Of the first reply that any of them quotes or marks."""
+    turns = [quote.turn for one in verdicts for quote in one.quotes if quote.turn is not None]
+    return min(turns, default=None)
