@@ -24,6 +24,10 @@ def _command(arguments: argparse.Namespace) -> int:
         from tui.own_keys import print_keys
 
         return print_keys(arguments)
+    if arguments.command == "themes":
+        from tui.own_themes import print_themes
+
+        return print_themes(arguments)
     if not opens_app(arguments):
         why = why_no_app(arguments)
         if why is not None:

@@ -45,7 +45,16 @@ from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Ticker, Watching, hertz, now
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink
-from tui.themes import INKS, PREFIX, SIXTEEN, THEMES, CachedStylesheet, theme_for
+from tui.themes import (
+    INKS,
+    NO_OWN_THEMES,
+    PREFIX,
+    SIXTEEN,
+    THEMES,
+    CachedStylesheet,
+    OwnThemes,
+    theme_for,
+)
 from tui.widgets.key_line import KeyLine
 from tui.widgets.transcript import THIN
 
@@ -110,7 +119,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             "T",
             "theme",
             "theme",
-            "dark, light, high contrast, blue and orange, or the terminal's own",
+            "dark, light, high contrast, blue and orange, the terminal's own, or one of yours",
         ),
         key("z", "zoom", "zoom", "this pane alone, or all of them again"),
         key("Z", "mouse", "mouse", "leave the mouse to the terminal, to select text, or take it"),
@@ -139,6 +148,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         first: OpenedScreen | None = None,
         describe: Callable[[], tuple[Sequence[BenchmarkInfo], EngineLink]] | None = None,
         memory: Memory | None = None,
+        themes: OwnThemes = NO_OWN_THEMES,
         read_keys: Callable[[], Mapping[str, str]] | None = None,
         slow: bool = False,
         moment: Callable[[], Instant] = now,
@@ -148,9 +158,9 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         app before it opened. `first` is shown in place of a place, and leads nowhere but out.
         `describe` says what `watch` does not know yet, is asked when the
         first frame is on the screen, and raises `CrosswindError`. `memory` keeps what a person
-        chooses for the next time. `read_keys` gives all keys of a binding by its id where the user
-        has some of their own; it may take a while and raises `InputError`. `slow` draws seldom, for
-        thin lines."""
+        chooses for the next time; `themes` are the user's own. `read_keys` gives all keys of a
+        binding by its id where the user has some of their own; it may take a while and raises
+        `InputError`. `slow` draws seldom, for thin lines."""
         super().__init__()
         self.title = title
         self._watch = watch
@@ -184,11 +194,12 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.set_class(slow, THIN)
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
+        self._themes = themes
+        for known in (*THEMES, *themes.themes):
+            self.register_theme(known)
         self._dress(theme or self._kept_theme(kept) or theme_for(self.console.color_system))
 
     def _dress(self, theme: str) -> None:
-        for ours in THEMES:
-            self.register_theme(ours)
         self.animation_level = "none"
         self.theme = theme
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
@@ -240,15 +251,19 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         try:
             self.keymap = await asyncio.to_thread(read)
         except InputError as error:
-            others = len(error.problems) - 1
-            more = f", and {others} more" if others else ""
-            first = error.problems[0]
-            name = None if first.path is None else Path(first.path.name)
-            short = replace(first, path=name, column=None, hint=None)
-            self.tell(f"{short}{more}. Built-in keys hold: see `crosswind keys`", bad=True)
+            self._tell_fault(error, "Built-in keys hold: see `crosswind keys`")
             return
         self.set_keymap(dict(self.keymap))
         self.look()
+
+    def _tell_fault(self, error: InputError, then: str) -> None:
+        """Of a file that the user has written for the app."""
+        others = len(error.problems) - 1
+        more = f", and {others} more" if others else ""
+        first = error.problems[0]
+        name = None if first.path is None else Path(first.path.name)
+        short = replace(first, path=name, column=None, hint=None)
+        self.tell(f"{short}{more}. {then}", bad=True)
 
     def on_mount(self) -> None:
         self._answer_signals()
@@ -256,6 +271,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
+        if self._themes.fault is not None:
+            self._tell_fault(self._themes.fault, "Built-in themes hold: see `crosswind themes`")
 
     def _show_first(self) -> None:
         self.tick()
@@ -447,15 +464,17 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         )
 
     def action_theme(self) -> None:
-        """The next of our themes."""
-        names = [theme.name for theme in THEMES]
+        """The next of our themes, or of the user's."""
+        names = [name for name in self.available_themes if name.startswith(PREFIX)]
         index = names.index(self.theme) if self.theme in names else -1
         self.use_theme(names[(index + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
-        """By its name, one of `THEMES`; kept for the next time."""
+        """By its name, one of ours or of the user's; kept for the next time."""
         self.theme = name
-        self.tell(f"Theme: {name.removeprefix(PREFIX)}")
+        weak = self._themes.weak.get(name)
+        hard = "" if weak is None else f". Hard to read, under 4.5:1: {weak}"
+        self.tell(f"Theme: {name.removeprefix(PREFIX)}{hard}", bad=weak is not None)
         self._choose(theme=name)
 
     def action_zoom(self) -> None:
@@ -477,7 +496,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         """Without colours, the terminal's own theme is the one that says all by other means."""
         if self.no_color:
             return SIXTEEN.name
-        return kept.theme if kept.theme in {ours.name for ours in THEMES} else None
+        ours = (kept.theme or "").startswith(PREFIX)
+        return kept.theme if ours and kept.theme in self.available_themes else None
 
     def action_repaint(self) -> None:
         self.refresh(layout=True)

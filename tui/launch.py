@@ -19,7 +19,7 @@ from engine.cli.failures import failure_lines, what_next
 from engine.cli.lines import price_stop
 from engine.config.workspace import Workspace
 from engine.display import one_line
-from engine.errors import DONE, FAILED, STOPPED
+from engine.errors import DONE, FAILED, STOPPED, InputError
 from engine.facts import NoteKind, RunEnd
 from engine.link import EngineLink
 from engine.pipeline.order import Order, PricedOrder
@@ -32,7 +32,8 @@ from tui.app import CrosswindApp
 from tui.format import money
 from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
-from tui.services.preferences import Memory, ViewMemory, keys_file
+from tui.services.preferences import Memory, ViewMemory, keys_file, themes_file
+from tui.themes import NO_OWN_THEMES, OwnThemes
 
 # Late imports are of what takes 2.6 times as long to load as all of the above (0.9 s of the
 # processor beside 0.35 s, for the pipeline and what reads the configuration): whoever only looks
@@ -213,6 +214,7 @@ def _show(
         first=first,
         describe=describe,
         memory=Memory.of(os.environ),
+        themes=_own_themes(),
         read_keys=_key_reader(),
         slow=face.slow,
         attach=f"crosswind watch{_on(workspace)}",
@@ -223,6 +225,19 @@ def _show(
         raise app.fault
     if app.return_code:
         raise SystemExit(app.return_code)
+
+
+def _own_themes() -> OwnThemes:
+    """Before the first frame, which may be drawn in one of them."""
+    path = themes_file(os.environ)
+    if path is None:
+        return NO_OWN_THEMES
+    from tui.own_themes import own_themes
+
+    try:
+        return own_themes(path)
+    except InputError as error:
+        return OwnThemes(fault=error)
 
 
 def _key_reader() -> Callable[[], Mapping[str, str]] | None:

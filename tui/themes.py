@@ -3,11 +3,13 @@ for terminals without colours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
+
+from engine.errors import InputError
 
 PREFIX: Final = "crosswind-"
 """What the names of all our themes begin with."""
@@ -23,7 +25,7 @@ bad              #d7875f #af0000 #ff875f  #ff8700     ansi_red
 warn             #d7af5f #875f00 #ffff00  #ffffaf     ansi_yellow
 user             #d7af87 #875f00 #ffd75f  #d7af87     ansi_yellow
 target           #87afd7 #005f87 #87d7ff  #afafd7     ansi_blue
-landmark         #af87d7 #875faf #ff87ff  #d787d7     ansi_magenta
+landmark         #af87d7 #8700af #ff87ff  #d787d7     ansi_magenta
 thought          #949494 #585858 #d0d0d0  #9e9e9e     ansi_default
 code             #afaf87 #5f5f00 #d7ff87  #afafaf     ansi_cyan
 evidence         #ffd787 #5f0000 #ffff00  #ffffaf     ansi_yellow
@@ -117,6 +119,19 @@ SIXTEEN: Final = _theme(
     ansi=True,
 )
 THEMES: Final = (DARK, LIGHT, CONTRAST, BLUE_ORANGE, SIXTEEN)
+
+
+class OwnThemes(NamedTuple):
+    """What a user has written down."""
+
+    themes: Sequence[Theme] = ()
+    weak: Mapping[str, str] = {}
+    """By theme, what is hard to read in it."""
+    fault: InputError | None = None
+    """Why there are none."""
+
+
+NO_OWN_THEMES: Final = OwnThemes()
 
 
 def theme_for(colours: str | None) -> str:

@@ -555,6 +555,16 @@ def _keys(command: AddCommand) -> None:
     keys.add_argument("--json", action="store_true", help="for a script")
 
 
+def _themes(command: AddCommand) -> None:
+    command(
+        "themes",
+        "list the themes of the app, with those of your own and what is hard to read in them",
+        "themes.yaml in ~/.config/crosswind (or $XDG_CONFIG_HOME/crosswind) holds themes of\n"
+        "your own: a name, `base: dark` or `base: light`, and colours such as `accent:\n"
+        '"#5fafaf"`. `T` and `:theme NAME` in the app choose one.',
+    )
+
+
 def _mirror(command: AddCommand) -> None:
     mirror = command("mirror", "write the files under benchmarks/ from the store")
     mirror.add_argument("benchmarks", metavar="BENCHMARK", nargs="*")
@@ -663,6 +673,7 @@ _COMMANDS: Final[Sequence[Callable[[AddCommand], None]]] = (
     _search,
     _doctor,
     _keys,
+    _themes,
     _mirror,
     _prune,
     _import,

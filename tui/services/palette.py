@@ -14,7 +14,7 @@ from engine.display import one_line
 from tui.bindings import KeyAction, PaletteCommand, PaletteGroup, deeds
 from tui.screens.base import Shell, WatchingScreen
 from tui.state.filters import FoundId
-from tui.themes import PREFIX, THEMES
+from tui.themes import PREFIX
 from tui.widgets.base import LineView
 
 _RUN: Final = frozenset(
@@ -58,7 +58,8 @@ def commands(app: App[Any], screen: Screen[Any]) -> list[PaletteCommand]:
         if command is not None:
             found.setdefault(command.name, command)
     if isinstance(screen, WatchingScreen) and not screen.blind:
-        for command in (*_of_subject(app, screen), *_named(screen.shell)):
+        given = (*_of_subject(app, screen), *_named(screen.shell), *_themes(app, screen.shell))
+        for command in given:
             found.setdefault(command.name, command)
     order = list(PaletteGroup)
     return sorted(found.values(), key=lambda each: order.index(each.group))
@@ -109,7 +110,7 @@ def _of_subject(app: App[Any], screen: WatchingScreen) -> Iterator[PaletteComman
 
 
 def _named(shell: Shell) -> Iterator[PaletteCommand]:
-    """Screens that have no key everywhere, benchmarks, targets, filter lines and themes."""
+    """Screens that have no key everywhere, benchmarks, targets, filter lines."""
     navigator = shell.navigator
     wall = "as many conversations as there is room for, as they are spoken"
     yield PaletteCommand(PaletteGroup.GO, "wall", wall, "", navigator.open_wall)
@@ -136,10 +137,14 @@ def _named(shell: Shell) -> Iterator[PaletteCommand]:
         verdicts = partial(navigator.open_verdicts, line)
         name = f"verdicts: {one_line(line)}"
         yield PaletteCommand(PaletteGroup.GO, name, "a filter line of before", "", verdicts)
-    for theme in THEMES:
-        name = f"theme {theme.name.removeprefix(PREFIX)}"
-        use = partial(shell.use_theme, theme.name)
-        yield PaletteCommand(PaletteGroup.APP, name, "colours", "", use)
+
+
+def _themes(app: App[Any], shell: Shell) -> Iterator[PaletteCommand]:
+    for theme in app.available_themes:
+        if theme.startswith(PREFIX):
+            use = partial(shell.use_theme, theme)
+            name = f"theme {theme.removeprefix(PREFIX)}"
+            yield PaletteCommand(PaletteGroup.APP, name, "colours", "", use)
 
 
 def of_ids(found: Iterable[FoundId], shell: Shell) -> list[PaletteCommand]:

@@ -28,7 +28,15 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 
 def keys_file(environ: Mapping[str, str]) -> Path | None:
     """Where this user has written down keys of their own; None where they have none."""
-    path = config_folder(environ) / KEYS_FILE
+    return _there(config_folder(environ) / KEYS_FILE)
+
+
+def themes_file(environ: Mapping[str, str]) -> Path | None:
+    """The same for themes."""
+    return _there(config_folder(environ) / THEMES_FILE)
+
+
+def _there(path: Path) -> Path | None:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -188,6 +196,7 @@ def _subjects(value: Any) -> list[Subject]:
 
 FILE: Final = "app.json"
 KEYS_FILE: Final = "keys.yaml"
+THEMES_FILE: Final = "themes.yaml"
 """What a person writes, and the app only reads."""
 
 

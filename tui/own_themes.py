@@ -1,0 +1,165 @@
+"""A user's own themes: a file of colours, each theme beside a built-in one from which it takes the
+rest."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from textual.color import Color
+from textual.theme import Theme
+
+from engine.cli.console import out, table
+from engine.config.faults import in_file_order, kind_of
+from engine.config.wording import did_you_mean, shown
+from engine.config.yaml_text import KeyPath, YamlDocument, read_yaml
+from engine.errors import InputError, Problem
+from tui.services.preferences import THEMES_FILE, config_folder, themes_file
+from tui.themes import DARK, INKS, LIGHT, NO_OWN_THEMES, PREFIX, THEMES, OwnThemes
+
+MOST: Final = 20
+"""Themes in one file."""
+LEAST_CONTRAST: Final = 4.5
+"""Between a text and what it stands on, as WCAG 2.1 has it for text of this size."""
+BASES: Final = {"dark": DARK, "light": LIGHT}
+GROUNDS: Final = ("text", "background", "surface", "panel")
+"""Colours that are no inks: of plain text, of screens, of dialogs, of notices."""
+COLOURS: Final = (*GROUNDS, *INKS)
+_QUIET: Final = frozenset({"faint", "rule", "evidence"})
+"""Not held to the background: what stays in the background on purpose, and evidence, which stands
+on a ground of its own as well."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,23}")
+_COLOUR: Final = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+def own_themes(path: Path) -> OwnThemes:
+    """Those of a file. Raises `InputError` with everything that is wrong in it."""
+    document = read_yaml(path)
+    problems = list(_faults(document))
+    if problems:
+        raise InputError(in_file_order(problems))
+    themes = [_theme(name, given) for name, given in document.data.items()]
+    weak = {theme.name: ", ".join(too_weak(theme)) for theme in themes}
+    return OwnThemes(themes, {name: words for name, words in weak.items() if words})
+
+
+def _faults(document: YamlDocument) -> Iterator[Problem]:
+    taken = {theme.name.removeprefix(PREFIX) for theme in THEMES}
+    if len(document.data) > MOST:
+        yield document.problem((), f"expected at most {MOST} themes, found {len(document.data)}")
+        return
+    for name, given in document.data.items():
+        if not _NAME.fullmatch(name):
+            what = "expected a name of up to 24 small letters, digits and `-`"
+            yield document.problem((name,), what, of_key=True)
+        elif name in taken:
+            yield document.problem((name,), "a built-in theme has this name", of_key=True)
+        elif not isinstance(given, dict):
+            what = f"expected `base` and colours, found {kind_of(given)}"
+            yield document.problem((name,), what, hint='`base: dark`, `accent: "#5fafaf"`')
+        else:
+            yield from _faults_of(document, name, given)
+
+
+def _faults_of(document: YamlDocument, name: str, given: Mapping[Any, Any]) -> Iterator[Problem]:
+    if given.get("base") not in BASES:
+        yield document.problem((name, "base"), "expected `base: dark` or `base: light`")
+    for colour, value in given.items():
+        at: KeyPath = (name, colour)
+        if colour == "base":
+            continue
+        if colour not in COLOURS:
+            hint = f"{did_you_mean(str(colour), COLOURS)}; `crosswind themes` lists them"
+            yield document.problem(at, "no colour has this name", hint=hint, of_key=True)
+        elif not isinstance(value, str) or not _COLOUR.fullmatch(value):
+            found = f"`{shown(value)}`" if isinstance(value, str) else kind_of(value)
+            what = f"expected a colour such as `#5fafaf`, found {found}"
+            yield document.problem(at, what, hint='in quotes: "#5fafaf"; # begins a comment')
+
+
+def _theme(name: str, given: Mapping[str, str]) -> Theme:
+    """What is not given is that of the base; what is not given of dialogs and notices, that of the
+    background, where that is."""
+    base = BASES[given["base"]]
+    ground = given.get("background", base.background) or ""
+    inks = {ink: given.get(ink, base.variables[f"ink-{ink}"]) for ink in INKS}
+    own = "background" in given
+    return Theme(
+        name=PREFIX + name,
+        primary=inks["accent"],
+        secondary=inks["target"],
+        accent=inks["accent"],
+        warning=inks["warn"],
+        error=inks["bad"],
+        success=inks["good"],
+        foreground=given.get("text", base.foreground),
+        background=ground,
+        surface=given.get("surface", ground if own else base.surface),
+        panel=given.get("panel", inks["cursor-idle-back"] if own else base.panel),
+        dark=base.dark,
+        variables={
+            **{f"ink-{ink}": colour for ink, colour in inks.items()},
+            **{f"scrollbar{part}": ground for part in _TROUGH},
+            **dict(zip(_BARS, (inks["rule"], inks["muted"], inks["accent"]), strict=True)),
+        },
+    )
+
+
+_TROUGH: Final = ("-background", "-background-hover", "-background-active", "-corner-color")
+_BARS: Final = ("scrollbar", "scrollbar-hover", "scrollbar-active")
+
+
+def too_weak(theme: Theme) -> Iterator[str]:
+    """`muted on background 3.1:1`, for whatever is hard to read."""
+    ink = {name: theme.variables[f"ink-{name}"] for name in INKS}
+    grounds = {"background": theme.background, "surface": theme.surface, "panel": theme.panel}
+    pairs = [(name, ink[name], "background") for name in INKS if name not in _QUIET]
+    pairs = [each for each in pairs if not each[0].endswith("-back")]
+    pairs += [("text", theme.foreground or "", ground) for ground in grounds]
+    found = {(name, ground): _contrast(colour, grounds[ground]) for name, colour, ground in pairs}
+    found["evidence", "evidence-back"] = _contrast(ink["evidence"], ink["evidence-back"])
+    for ground in ("cursor-back", "cursor-idle-back"):
+        found["text", ground] = _contrast(theme.foreground, ink[ground])
+    for (name, ground), contrast in found.items():
+        if contrast < LEAST_CONTRAST:
+            yield f"{name} on {ground} {contrast:.1f}:1"
+
+
+def _contrast(one: str | None, other: str | None) -> float:
+    low, high = sorted(_luminance(Color.parse(each or "")) for each in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    """Relative, by WCAG 2.1."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in colour.normalized
+    ]
+    return sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+
+def print_themes(arguments: argparse.Namespace) -> int:
+    """Returns the exit code. Raises `InputError` where the file is faulty, after the names that
+    whoever mends it needs."""
+    del arguments
+    path = themes_file(os.environ)
+    wanted = config_folder(os.environ) / THEMES_FILE
+    out(f"colours: {', '.join(COLOURS)}")
+    out(f'for themes of your own, `NAME: {{base: dark, accent: "#5fafaf"}}` in {wanted}')
+    out()
+    own = NO_OWN_THEMES if path is None else own_themes(path)
+    rows = [
+        (
+            theme.name.removeprefix(PREFIX) + " (own)" * (theme in own.themes),
+            "dark" if theme.dark else "light",
+            own.weak.get(theme.name, ""),
+        )
+        for theme in (*THEMES, *own.themes)
+    ]
+    out(table(("theme", "base", f"under {LEAST_CONTRAST}:1"), rows, right=frozenset()))
+    return 0
