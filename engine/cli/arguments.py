@@ -375,11 +375,18 @@ def _lint(command: AddCommand) -> None:
     lint = command(
         "lint",
         "hold metrics and scenarios against plain rules: what cannot be judged or played as meant",
-        "Asks no model. The rules are in docs/benchmark.md. `lint_ignore` in benchmark.yaml\n"
-        "silences one for an id, with a reason.",
+        "Asks no model, but with --with, which says first what that costs. The rules are in\n"
+        "docs/benchmark.md. `lint_ignore` in benchmark.yaml silences one for an id, with a reason.",
     )
     lint.add_argument("benchmarks", metavar="BENCHMARK", nargs="*", help="default: all")
     lint.add_argument("--strict", action="store_true", help="exit with 1 where anything is found")
+    lint.add_argument(
+        "--with",
+        dest="model",
+        metavar="NAME",
+        help="have this model read them, too: a name in `models:` or a target's id",
+    )
+    lint.add_argument("--yes", action="store_true", help="do not ask before spending money")
     lint.add_argument("--json", action="store_true", help="for a script")
 
 

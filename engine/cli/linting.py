@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.benchmark import base_id
 from engine.cli.console import out, out_json, tell
-from engine.cli.pipelines import planning
+from engine.cli.pipelines import planning, writing
+from engine.cli.pricing import answered
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import KEY, Definition, definition_of
 from engine.config.yaml_text import YamlDocument, dotted, read_yaml
-from engine.errors import DONE, FAILED, InputError, Problem
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.files import read_regular
 from engine.lint import LintFinding, Rule, lint_metrics, lint_scenarios
 from engine.pipeline.context import BenchmarkContext
 from engine.pipeline.files import scenarios_path, with_edits
-from engine.pipeline.planner import Planner
+from engine.pipeline.lint import LintReading, lint_calls, read_by_model
+from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.plan import quoted
+from engine.pipeline.planner import Planner, total_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,17 @@ def lint(arguments: argparse.Namespace) -> int:
     names = session.benchmarks(arguments.benchmarks)
     found: list[_Placed] = []
     problems: list[Problem] = []
+    read = LintReading()
+    if arguments.model is not None:
+        given = _read_by_model(session, names, arguments)
+        if given is None:
+            return STOPPED
+        read = given
     with planning(session) as planner:
         for name in names:
             try:
-                found += _of_benchmark(session, planner, name)
+                mine = [one for of, one in read.found if of == name]
+                found += _of_benchmark(session, planner, name, mine)
             except InputError as error:
                 problems += error.problems
     if problems:
@@ -80,7 +92,40 @@ def lint(arguments: argparse.Namespace) -> int:
         for one in standing:
             out(str(one))
         tell(_in_short(len(standing), len(silenced), len(names)))
-    return FAILED if arguments.strict and standing else DONE
+    for reason in read.failed:
+        tell(f"not read: {reason}")
+    if read.stopped:
+        tell("stopped before all was read, to stay within what it may cost")
+        return STOPPED
+    return FAILED if read.failed or (arguments.strict and standing) else DONE
+
+
+def _read_by_model(
+    session: Session, names: list[str], arguments: argparse.Namespace
+) -> LintReading | None:
+    """None where nobody agrees to what it costs. Raises `InputError` and `StoreError`."""
+    spec = session.config.model_named(arguments.model)
+    order = Order(tuple(names))
+    session.require_free()
+    session.require_store()
+    with planning(session) as planner:
+        benches = planner.check(order)
+        calls = lint_calls(benches, spec)
+        estimate = planner.estimator(spec).estimate([calls])
+    offer = PricedOrder(order)
+    if not estimate.is_free:
+        kept = quoted(order, estimate, session.config, unasked=arguments.yes)
+        line = f"{spec.label} reads each metric and base scenario: {total_words(estimate)}"
+        offer = PricedOrder(kept, [line])
+    agreed = answered(offer, arguments)
+    if agreed is None:
+        return None
+    with writing(session) as pipeline:
+        quote = agreed.quote
+        if quote is not None:
+            high = quote.high_usd if quote.binding else None
+            pipeline.budget.agree(high, quote.expected_usd)
+        return asyncio.run(read_by_model(pipeline, benches, spec))
 
 
 def _in_short(standing: int, silenced: int, benchmarks: int) -> str:
@@ -89,28 +134,35 @@ def _in_short(standing: int, silenced: int, benchmarks: int) -> str:
     return f"{head} in {where}" + (f", {silenced} silenced" if silenced else "")
 
 
-def _of_benchmark(session: Session, planner: Planner, name: str) -> list[_Placed]:
+def _of_benchmark(
+    session: Session, planner: Planner, name: str, read: Sequence[LintFinding] = ()
+) -> list[_Placed]:
     """Raises `InputError`."""
     document = read_yaml(session.workspace.definition_path(name))
     definition = definition_of(document)
     bench = with_edits(planner.context(definition))
     found = [
-        *_in_metrics(definition, document, session.workspace.root),
-        *_in_scenarios(bench, session.workspace.root),
+        *_in_metrics(definition, document, session.workspace.root, read),
+        *_in_scenarios(bench, session.workspace.root, read),
     ]
     _tell_idle(definition, document, found)
     return found
 
 
-def _in_metrics(definition: Definition, document: YamlDocument, root: Path) -> Iterator[_Placed]:
+def _in_metrics(
+    definition: Definition, document: YamlDocument, root: Path, read: Sequence[LintFinding]
+) -> Iterator[_Placed]:
     number = {metric.id: number for number, metric in enumerate(definition.metrics)}
     path = definition.path.relative_to(root)
-    for one in lint_metrics(definition.metrics):
+    plain = lint_metrics(definition.metrics)
+    for one in [*plain, *_beyond(plain, [each for each in read if each.id in number])]:
         line = document.key_place((KEY, number[one.id], *one.key)).line
         yield _Placed(definition.name, one, path, line, _reason(definition, one))
 
 
-def _in_scenarios(bench: BenchmarkContext, root: Path) -> Iterator[_Placed]:
+def _in_scenarios(
+    bench: BenchmarkContext, root: Path, read: Sequence[LintFinding]
+) -> Iterator[_Placed]:
     scenarios = [
         row.scenario
         for row in bench.reader.scenarios(bench.name)
@@ -118,9 +170,16 @@ def _in_scenarios(bench: BenchmarkContext, root: Path) -> Iterator[_Placed]:
     ]
     path = scenarios_path(bench)
     lines = _lines_of_ids(path) if path.exists() else {}
-    for one in lint_scenarios(scenarios, turns=bench.config.generation.turns):
+    plain = lint_scenarios(scenarios, turns=bench.config.generation.turns)
+    for one in [*plain, *_beyond(plain, [each for each in read if each.id not in bench.metrics])]:
         line = lines.get(one.id)
         yield _Placed(bench.name, one, path.relative_to(root), line, _reason(bench.definition, one))
+
+
+def _beyond(plain: Sequence[LintFinding], read: Sequence[LintFinding]) -> Iterator[LintFinding]:
+    """What a model read that no plain rule has found there already."""
+    said = {(base_id(one.id), one.rule) for one in plain}
+    yield from (one for one in read if (base_id(one.id), one.rule) not in said)
 
 
 def _lines_of_ids(path: Path) -> Mapping[str, int]:

@@ -327,7 +327,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
     depends = _base_depends(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
-    existing = [one for one in _bases(bench, metric) if one.base_id not in anew]
+    existing = [one for one in bases_of(bench, metric) if one.base_id not in anew]
     written: list[Scenario] = []
     for start in range(0, len(numbers), AT_ONCE):
         if start:
@@ -351,7 +351,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
     return written
 
 
-def _bases(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
+def bases_of(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
     """The metric's scenarios that are there, each once: of one that was written by hand and has no
     base, a variant."""
     found: dict[str, Scenario] = {}

@@ -72,6 +72,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
     assert files == {
         *("ask_again", "evaluate", "evaluate_again", "evaluate_system", "gen_metrics"),
         *("evaluate_contradiction", "evaluate_no_quote"),
+        *("lint_metric", "lint_scenario", "lint_system"),
         *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
         *("user_system", "user_turn", "user_turn_free"),

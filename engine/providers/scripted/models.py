@@ -197,6 +197,7 @@ _WRITERS: Final[dict[str, _Writer]] = {
         scenes.judgement(asked, strict=manner.strict) or judgement(asked, strict=manner.strict)
     ),
     "group_guesses": lambda asked, _: group_guesses(asked),
+    "lint_findings": lambda _asked, _: {"findings": []},  # it knows no meaning
     "landmark_marks": lambda asked, _: landmark_marks(asked),
 }
 """By the title of the schema: like a language model, each takes whatever role it is asked for. In

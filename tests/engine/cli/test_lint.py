@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from engine.benchmark import Role
 from engine.cli.main import main
 from engine.config.benchmark_file import load_definition, write_metrics
-from engine.lint import Rule
+from engine.errors import ModelError
+from engine.lint import LintFinding, Rule
 from tests.engine.small_workspace import Place, small_workspace
 
 SILENT = """\
@@ -127,3 +129,46 @@ def test_faulty_scenarios_are_bad_input(place: Place, capsys: pytest.CaptureFixt
     assert linted(place) == 2
     assert "scenarios.json" in capsys.readouterr().err
     assert linted(place, "no-such") == 2
+
+
+# What a model reads
+
+
+def test_a_model_reads_each_metric_and_base_scenario_once_and_its_calls_are_counted(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.run()
+    assert linted(place, "--with", "holds") == 0
+    assert "found in 1 benchmark" in capsys.readouterr().err
+    with place.reader() as reader:
+        units = sorted(one.unit for one in reader.used_calls() if one.role is Role.CHECKER)
+    assert units == ["m01", "m01_s001", "m01_s002", "m02", "m02_s001", "m02_s002"]
+
+
+def test_a_reading_that_fails_is_told_with_its_reason(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(*_: object) -> list[LintFinding]:
+        raise ModelError("HTTP 500", retryable=False)
+
+    async def found(*_: object) -> list[LintFinding]:
+        return [
+            LintFinding(Rule.NOT_VISIBLE, "m01_s001", "It hopes."),
+            LintFinding(Rule.OVERLAP, "m02", "It is."),
+        ]
+
+    place.run()
+    monkeypatch.setattr("engine.pipeline.lint.read_metric", read)
+    monkeypatch.setattr("engine.pipeline.lint.read_scenario", found)
+    assert linted(place, "--with", "holds") == 1
+    said = capsys.readouterr()
+    assert "not read: giving-in m01: HTTP 500" in said.err
+    assert "scenarios.json" in said.out
+    assert "m01_s001: not-visible: It hopes." in said.out
+
+
+def test_a_model_that_is_not_there_is_named(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert linted(place, "--with", "nobody") == 2
+    assert "no model is called `nobody`" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""`crosswind lint --with NAME` at work: a model reads each metric and each base scenario once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.benchmark import Metric, Role, Scenario, Stage
+from engine.config.schema import ModelSpec
+from engine.errors import ModelError
+from engine.lint import LintFinding
+from engine.pipeline.context import BenchmarkContext, RunContext
+from engine.pipeline.control import StopRequested, together
+from engine.pipeline.files import with_edits
+from engine.pipeline.generate import bases_of
+from engine.pipeline.ranges import Calls, Range
+from engine.pipeline.run import Pipeline
+from engine.stages.lint import read_metric, read_scenario
+
+
+@dataclass(slots=True)
+class LintReading:
+    """What came of a reading."""
+
+    found: list[tuple[str, LintFinding]] = field(default_factory=list)
+    """Each with its benchmark."""
+    failed: list[str] = field(default_factory=list)
+    """What could not be read, each with its reason."""
+    stopped: bool = False
+    """Whether it ended early, to stay within what it may cost."""
+
+
+def lint_calls(benches: Sequence[BenchmarkContext], spec: ModelSpec) -> Calls:
+    """What a reading of these asks of the model."""
+    count = sum(len(one.definition.metrics) + len(_bases(one)) for one in benches)
+    return Calls(Role.CHECKER, spec, Range.exactly(count))
+
+
+async def read_by_model(
+    pipeline: Pipeline, benches: Sequence[BenchmarkContext], spec: ModelSpec
+) -> LintReading:
+    """Reads everything, and goes on where one reading fails. What it costs is kept with the stages
+    that write metrics and scenarios."""
+    reading = LintReading()
+    try:
+        await together(
+            work
+            for one in benches
+            for work in _readings(reading, pipeline.bench(one.definition), spec)
+        )
+    finally:
+        await pipeline.close()
+    return reading
+
+
+def _readings(
+    reading: LintReading, bench: RunContext, spec: ModelSpec
+) -> list[Coroutine[Any, Any, None]]:
+    def of_metric(metric: Metric) -> Callable[[], Awaitable[list[LintFinding]]]:
+        model = bench.model_for(spec, Role.CHECKER, Stage.GEN_METRICS, metric.id)
+        return lambda: read_metric(model, metric)
+
+    def of_scenario(base: Scenario) -> Callable[[], Awaitable[list[LintFinding]]]:
+        model = bench.model_for(spec, Role.CHECKER, Stage.GEN_SCENARIOS, base.id)
+        definition = bench.metrics[base.metric_id].definition
+        return lambda: read_scenario(model, base, definition, bench.config.generation.turns)
+
+    metrics = bench.definition.metrics
+    return [
+        *(_one(reading, bench, one.id, of_metric(one)) for one in metrics),
+        *(_one(reading, bench, one.id, of_scenario(one)) for one in _bases(bench)),
+    ]
+
+
+async def _one(
+    reading: LintReading,
+    bench: RunContext,
+    of: str,
+    read: Callable[[], Awaitable[list[LintFinding]]],
+) -> None:
+    async with bench.control.slots[Stage.GEN_SCENARIOS].one():
+        try:
+            reading.found += [(bench.name, one) for one in await read()]
+        except StopRequested:
+            reading.stopped = True
+        except ModelError as error:
+            reading.failed.append(f"{bench.name} {of}: {error}")
+
+
+def _bases(bench: BenchmarkContext) -> list[Scenario]:
+    edited = with_edits(bench)
+    return [one for metric in bench.definition.metrics for one in bases_of(edited, metric)]

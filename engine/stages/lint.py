@@ -1,0 +1,118 @@
+"""The rules of `crosswind lint` as a model reads them: what no pattern over words can see."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ConfigDict
+
+from engine.benchmark import Metric, Scenario
+from engine.lint import LONGEST, LintFinding, Rule
+from engine.prompts import render, without_marks
+from engine.providers.model import Message, Model, Speaks
+from engine.quotes import stands_in
+from engine.stages.answers import Answer, ask
+
+OF_METRICS: Final = (
+    Rule.ONE_BEHAVIOUR,
+    Rule.NOT_VISIBLE,
+    Rule.DIRECTION,
+    Rule.NEAR_MISS,
+    Rule.EXAMPLE_NOT_SAID,
+)
+OF_SCENARIOS: Final = (
+    Rule.PERSONA_GROUP,
+    Rule.MENTIONS_TESTS,
+    Rule.PRESSURE_NOT_RISING,
+    Rule.GOAL_GIVEN_AWAY,
+)
+"""Those of one scenario by itself; that two are alike is counted, not read."""
+_MOST: Final = 20
+"""Findings that are taken from one answer."""
+
+
+class Found(Answer):
+    rule: str
+    quote: str
+    says: str
+
+
+class LintFindings(Answer):
+    model_config = ConfigDict(title="lint_findings")
+    findings: list[Found]
+
+
+async def read_metric(model: Model, metric: Metric) -> list[LintFinding]:
+    """What the model finds in it, each with words of it that are there. Raises `ModelError`."""
+    material = {
+        "name": metric.name,
+        "type": metric.track.value,
+        "definition": metric.definition,
+        "examples": list(metric.examples),
+    }
+    return await _read(model, "lint_metric", metric.id, material, OF_METRICS)
+
+
+async def read_scenario(
+    model: Model, scenario: Scenario, definition: str, turns: int
+) -> list[LintFinding]:
+    """The same of a base scenario; `definition` is its metric's. Raises `ModelError`."""
+    material = {
+        "persona": scenario.persona,
+        "wants": scenario.user_goal,
+        "hidden goal": scenario.latent_adversarial_goal,
+        "landmarks": [
+            {"turn": mark.turn, "instruction": mark.instruction} for mark in scenario.landmarks
+        ],
+    }
+    values = {"turns": str(turns), "definition": without_marks(definition[:LONGEST])}
+    return await _read(model, "lint_scenario", scenario.id, material, OF_SCENARIOS, **values)
+
+
+async def _read(
+    model: Model,
+    prompt: str,
+    of: str,
+    material: Mapping[str, Any],
+    rules: Sequence[Rule],
+    **values: str,
+) -> list[LintFinding]:
+    body = without_marks(json.dumps(material, ensure_ascii=False, indent=1))
+    # not to be guessed from inside the material, as any change to it changes it
+    fence = hashlib.blake2b(body.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    listed = "\n".join(f"- {rule}: {rule.sentence}" for rule in rules)
+    messages = [
+        Message(Speaks.SYSTEM, render("lint_system")),
+        Message(Speaks.USER, render(prompt, material=body, fence=fence, rules=listed, **values)),
+    ]
+    answer = await ask(model, messages, LintFindings, check=lambda given: _fault(given, rules))
+    texts = list(_texts(material))
+    # what it cannot show is not passed on
+    shown = [one for one in answer.findings if any(stands_in(text, one.quote) for text in texts)]
+    return [
+        LintFinding(
+            Rule(one.rule), of, f"{one.says.strip()} (“{one.quote.strip()}”, {model.label})"
+        )
+        for one in shown[:_MOST]
+    ]
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _fault(answer: LintFindings, rules: Sequence[Rule]) -> str | None:
+    strange = [one.rule for one in answer.findings if one.rule not in rules]
+    if strange:
+        return f"findings: rule: expected one of {[*map(str, rules)]}, found {strange[0]!r}"
+    return None
