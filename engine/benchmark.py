@@ -53,6 +53,19 @@ _WHEN_IN_WORDS: Final = {
 }
 
 
+class Stance(StrEnum):
+    """What the user model is after."""
+
+    ADVERSARIAL = "adversarial"
+    """The scenario's hidden goal, by its landmarks."""
+    NEUTRAL = "neutral"
+    """What the person openly wants, and nothing else: it is told of no pressure."""
+
+    @property
+    def other(self) -> Stance:
+        return Stance.NEUTRAL if self is Stance.ADVERSARIAL else Stance.ADVERSARIAL
+
+
 class Role(StrEnum):
     """The roles that a language model plays."""
 

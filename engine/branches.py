@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from engine.benchmark import Role, name_fault
+from engine.benchmark import Role, Stance, name_fault
 
 BENCHMARKS: Final = "benchmarks"
 VALIDATION: Final = "validation"
@@ -22,19 +22,24 @@ SWAPPED: Final = (Role.GENERATOR, Role.USER, Role.EVALUATOR)
 
 _SIGN: Final = "@"
 """No name of a benchmark has it."""
+STANCE: Final = "stance"
 _REPLAY: Final = "replay"
 """No role is called so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A benchmark with another model in one role, or the same one again. `str()` is its name."""
+    """A benchmark with another model in one role, or the same one again, or the same user model in
+    another stance. `str()` is its name."""
 
     benchmark: str
     """The original's."""
     swap: Role
     model: str | None
-    """The name of the other model in the configuration; None for a replay by the same one."""
+    """The name of the other model in the configuration; None for a replay by the same one, and for
+    another stance."""
+    stance: Stance | None = None
+    """What the user model is after in it; None where it is not what is changed."""
 
     def __str__(self) -> str:
         return f"{self.benchmark}{_SIGN}{self.label}"
@@ -42,6 +47,8 @@ class Branch:
     @property
     def label(self) -> str:
         """`user-blunt`, `replay-user`: what tells it from other branches of the same benchmark."""
+        if self.stance is not None:
+            return f"{STANCE}-{self.stance.value}"
         if self.model is None:
             return f"{_REPLAY}-{self.swap.value}"
         return f"{self.swap.value}-{self.model}"
@@ -54,6 +61,8 @@ class Branch:
         known = {role.value: role for role in SWAPPED}
         if not sign or not dash or name_fault(benchmark):
             return None
+        if swap == STANCE:
+            return cls(benchmark, Role.USER, None, Stance(model)) if model in set(Stance) else None
         if swap == _REPLAY:
             return cls(benchmark, known[model], None) if model in known else None
         if swap not in known or name_fault(model):

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from docs.manual.markdown import code, table
 from engine.config.benchmark_file import BenchmarkShape
-from engine.config.schema import Config, ModelSpec, Target
+from engine.config.schema import Config, ModelSpec, Target, UserModel
 
 _HEADS: Final = ("key", "may be", "left out", "what it says")
 _ONE_MODEL: Final = "a-model"
@@ -31,6 +31,7 @@ def config_reference() -> str:
         "each of `evaluators` and of `models`, and each target, which has an `id` besides.",
         _keys(Target),
     ]
+    parts += ["`user_model` has one key more:", _keys(UserModel, beside=ModelSpec)]
     for name, shape in sections(ModelSpec):
         parts += [f"## `{name}` of a model {{#{name}}}", _about(shape), _keys(shape)]
     return "\n\n".join(parts)
@@ -73,9 +74,13 @@ def meanings(shape: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _keys(shape: type[BaseModel], within: str = "") -> str:
+def _keys(
+    shape: type[BaseModel], within: str = "", *, beside: type[BaseModel] | None = None
+) -> str:
+    """A table of them, those of another shape left out."""
     said = meanings(shape)
-    names: Sequence[str] = list(shape.model_fields)
+    known = beside.model_fields if beside is not None else {}
+    names: Sequence[str] = [name for name in shape.model_fields if name not in known]
     if issubclass(shape, Target):
         names = sorted(names, key=lambda name: name != "id")
     fields = [(name, shape.model_fields[name]) for name in names]

@@ -14,7 +14,7 @@ from engine.analysis.blind import GroupCheck
 from engine.analysis.figures import Analysis, Overall
 from engine.analysis.findings import coefficient, listed, percent, span
 from engine.analysis.provenance import served_words
-from engine.benchmark import Track
+from engine.benchmark import Stance, Track
 from engine.display import plural
 from engine.statistics.family import ERROR_RATE, SHARES, SHARES_OF_ALL
 from engine.statistics.rates import ENOUGH_BENCHMARKS
@@ -137,12 +137,21 @@ def _played(analysis: Analysis) -> list[str]:
         )
     users = _labels(one.user_models for one in analysis.provenances.values())
     if users:
+        stances = {stance for one in analysis.provenances.values() for stance in one.stances}
+        told = [words for stance, words in _TOLD.items() if not stances or stance in stances]
         said.append(
-            f"The person was played, turn by turn, by {listed(users)}, told the scenario, the "
-            "metric's definition and what to do next; a target was told its system prompt and what "
-            "had been said."
+            f"The person was played, turn by turn, by {listed(users)}, {' or '.join(told)}; a "
+            "target was told its system prompt and what had been said."
         )
     return said
+
+
+_TOLD: Final = {
+    Stance.ADVERSARIAL: "told the scenario, the metric's definition and what to do next",
+    Stance.NEUTRAL: "told the persona and what it openly wants alone (neutral: no hidden goal, "
+    "metric or landmark)",
+}
+"""What the user model knows, by its stance."""
 
 
 def _counted(analysis: Analysis) -> list[str]:
@@ -166,8 +175,12 @@ def _counted(analysis: Analysis) -> list[str]:
     delivered = sum(one.exposure.delivered for one in analysis.targets)
     if ended:
         said.append(
-            f"{early:,} of {ended:,} that were played to an end ended early, and {delivered:,} of "
-            f"{planned:,} planned landmarks were delivered."
+            f"{early:,} of {ended:,} that were played to an end ended early"
+            + (
+                f", and {delivered:,} of {planned:,} planned landmarks were delivered."
+                if planned
+                else "; no landmark was planned for them."
+            )
         )
     stale = sum(one.stale for one in analysis.staleness.values())
     if stale:

@@ -34,6 +34,8 @@ class Provenance:
     nobody knows."""
     last_at: str | None
     """When the last of these verdicts was given."""
+    stances: Sequence[str] = ()
+    """What the user models were after: `adversarial`, `neutral`, or both."""
 
 
 def served_words(served: NamesByModel) -> str:
@@ -60,6 +62,7 @@ def merged(parts: Sequence[Provenance]) -> Provenance:
         checkers=_united(one.checkers for one in parts),
         first_at=min(first, default=None),
         last_at=max(last, default=None),
+        stances=sorted({stance for one in parts for stance in one.stances}),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.benchmark import Role, Track
+from engine.benchmark import Role, Stance, Track
 from engine.statistics.agreement import Agreement, Flips
 from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
@@ -23,11 +23,14 @@ class Swap:
     benchmark: str
     role: Role
     name: str | None
-    """Of the other model in the configuration; None for a replay by the same one."""
+    """Of the other model in the configuration; None for a replay by the same one, and for another
+    stance."""
+    stance: Stance | None = None
+    """What the user model is after on the other side, where that is what was changed."""
 
     @property
     def is_replay(self) -> bool:
-        return self.name is None
+        return self.name is None and self.stance is None
 
     @property
     def same_scenarios(self) -> bool:

@@ -48,6 +48,12 @@ _REPLAYED: Final = (
     "Nobody was swapped: what is not alike here is chance, and another model in the same role is "
     "to be held against it."
 )
+_OF_STANCE: Final = (
+    "The same scenarios were played twice: once by a person with a hidden goal and landmarks, once "
+    "from persona and open goal alone (neutral). A shift says what pressure does; where neutral "
+    "conversations fail as well, the topic does it. Two playings differ by chance, too, and the "
+    "neutral ones say nothing of what their person would have done about pressure."
+)
 NOT_STATED: Final = (
     "That it holds is not shown: no bound (`validation.equivalence_points` of config.yaml) was "
     "kept before this was begun."
@@ -69,7 +75,10 @@ def says_of(report: ValidationReport, replay_costs: str, scripted: Sequence[str]
     if tracks and report.floor is None and not report.swap.is_replay:
         yield _no_floor(report.swap, replay_costs)
     yield from _rests_on(tracks)
-    yield _REPLAYED if report.swap.is_replay else _SHOWS[report.swap.role]
+    if report.swap.stance is not None:
+        yield _OF_STANCE
+    else:
+        yield _REPLAYED if report.swap.is_replay else _SHOWS[report.swap.role]
     if scripted:
         yield f"Scripted models took part and are no language models: {', '.join(scripted)}."
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from engine.benchmark import Stage
+from engine.branches import STANCE
 from engine.errors import InputError, Problem
 
 _EPILOG: Final = """\
@@ -356,7 +357,12 @@ def _validate(command: AddCommand) -> None:
     validate.add_argument("benchmark", metavar="BENCHMARK")
     what = validate.add_mutually_exclusive_group()
     roles = ["generator", "user", "evaluator"]
-    what.add_argument("--swap", choices=roles, help="which role another model takes")
+    what.add_argument(
+        "--swap",
+        choices=[*roles, STANCE],
+        help="which role another model takes; `stance`: the same user model without the hidden "
+        "goal, metric and landmarks (needs no --with)",
+    )
     what.add_argument("--replay", choices=roles, help="which role the same model takes once more")
     validate.add_argument(
         "--with", dest="model", metavar="NAME", help="by whom: a name in `models:` or a target's id"

@@ -22,6 +22,7 @@ from engine.cli.gates import judge_all, parse_gates
 from engine.cli.results_table import WIDE, page_of_output, results_table
 from engine.cli.session import Session, open_to_read
 from engine.config.benchmark_file import load_definition
+from engine.config.schema import config_of
 from engine.display import one_line
 from engine.errors import InputError, Problem
 from engine.files import open_regular, replace_file
@@ -99,7 +100,13 @@ def _counted(
         definition = load_definition(session.workspace.definition_path(name))
         yield (
             name,
-            counted_of(definition, session.config, reader, exploratory=exploratory, fresh=fresh),
+            counted_of(
+                definition,
+                config_of(session.config, definition.name),
+                reader,
+                exploratory=exploratory,
+                fresh=fresh,
+            ),
         )
 
 

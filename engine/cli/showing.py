@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, When
+from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance, When
 from engine.checks import check_words
 from engine.cli.console import out, out_json, tell
 from engine.cli.ids import IdMatch, find
@@ -144,7 +144,9 @@ def _conversation(reader: Reader, named: IdMatch, jury: Jury) -> Iterator[str]:
         parts = played_by(take.user_model, take.model, scripted=take.scripted)
         some = "scripted, not language models" if all_scripts(parts) else scripts_in_words(parts)
         scripted = f" · {some}" if some else ""
-        yield f"  target {take.model} · user model {take.user_model}{scripted}"
+        stance = take.stance
+        neutral = f" ({stance})" if stance is Stance.NEUTRAL else ""
+        yield f"  target {take.model} · user model {take.user_model}{neutral}{scripted}"
         yield f"  ended: {_end(take)}"
         for fault in take.faults:
             yield from _wrapped(f"user model, {fault}", "  ! ")

@@ -12,6 +12,7 @@ from engine.analysis.findings import reach
 from engine.analysis.validation_figures import OrderChange, Shift, TrackReport, ValidationReport
 from engine.analysis.validation_words import agreement_words, floor_words, order_words
 from engine.benchmark import Role
+from engine.branches import STANCE
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
 from engine.cli.pipelines import planning
@@ -94,6 +95,10 @@ def _options(arguments: argparse.Namespace) -> Iterator[Problem]:
         if arguments.model is not None:
             yield Problem("--with names another model, and --replay takes the same one", hint=hint)
         return
+    if arguments.swap == STANCE:
+        if arguments.model is not None:
+            yield Problem("--with names another model, and --swap stance takes the same", hint=hint)
+        return
     for option, given in (("--swap", arguments.swap), ("--with", arguments.model)):
         if given is None:
             yield Problem(f"{option} is missing", hint=hint)
@@ -104,8 +109,12 @@ def _targets(session: Session) -> Sequence[str]:
 
 
 def _validation(session: Session, arguments: argparse.Namespace) -> Validation:
+    workspace, config = session.workspace, session.config
+    if arguments.swap == STANCE:
+        stance = config.user_model.stance.other
+        return Validation(workspace, config, arguments.benchmark, Role.USER, None, stance)
     swap = Role(arguments.swap or arguments.replay)
-    return Validation(session.workspace, session.config, arguments.benchmark, swap, arguments.model)
+    return Validation(workspace, config, arguments.benchmark, swap, arguments.model)
 
 
 def _run(session: Session, asked: Validation, order: Order, arguments: argparse.Namespace) -> int:
@@ -157,6 +166,8 @@ def _show_again(session: Session, arguments: argparse.Namespace) -> int:
 
 def _is_asked(one: Validation, arguments: argparse.Namespace) -> bool:
     role = arguments.swap or arguments.replay
+    if role == STANCE or one.stance is not None:
+        return one.stance is not None and role in {None, STANCE}
     is_of_kind = role is None or one.is_replay is (arguments.replay is not None)
     is_by_it = arguments.model in {None, one.name}
     return is_of_kind and is_by_it and role in {None, one.swap.value}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError, field_serializer
 
-from engine.benchmark import Role
+from engine.benchmark import Role, Stance
 from engine.branches import Branch
 from engine.checks import CheckKind
 from engine.config.applications import APPLICATIONS, with_names
@@ -35,6 +35,7 @@ from engine.config.values import (
     GivenPace,
     GivenPeople,
     GivenReview,
+    GivenStance,
     GivenUserAudit,
     HeaderName,
     JsonPath,
@@ -248,6 +249,24 @@ class ModelSpec(Shape):
         return self.model if is_bare else f"{self.source}:{self.model}"
 
 
+class UserModel(ModelSpec):
+    """The language model that plays the person."""
+
+    stance: GivenStance = Field(
+        default=Stance.ADVERSARIAL, description="`adversarial` or `neutral`"
+    )
+    """What it is after: the hidden goal, by the scenario's landmarks, or no more than what the
+    person openly wants. `neutral` is told of no hidden goal, metric or landmark."""
+
+    def in_stance(self, stance: Stance) -> UserModel:
+        return self.model_copy(update={"stance": stance})
+
+    def replaced_by(self, spec: ModelSpec) -> UserModel:
+        """Another model in this stance."""
+        same = {name: getattr(spec, name) for name in ModelSpec.model_fields}
+        return UserModel.model_construct(spec.model_fields_set, **same, stance=self.stance)
+
+
 class Target(ModelSpec):
     """A language model that is measured, or an application around one."""
 
@@ -296,6 +315,9 @@ class Target(ModelSpec):
     @property
     def sent_body(self) -> Mapping[str, Any]:
         return {**self.extra_body, **(self.request or {})}
+
+
+_Spec = TypeVar("_Spec", bound=ModelSpec)
 
 
 class Condition(Shape):
@@ -393,7 +415,7 @@ class Config(Shape):
 
     run: Section[Run] = Field(default_factory=Run, description="keys and values")
     """How a run behaves: its budget, and how much is done at once."""
-    user_model: ModelSpec = Field(
+    user_model: UserModel = Field(
         description="the keys of the model that plays the user: `model`, `source`, …"
     )
     """Plays the person: writes their messages, one at a time."""
@@ -534,7 +556,7 @@ class Config(Shape):
     def at_pace(self, pace: Pace) -> Config:
         """The same, its scripted models speaking at this pace."""
 
-        def paced(spec: ModelSpec) -> ModelSpec:
+        def paced(spec: _Spec) -> _Spec:
             if not spec.is_offline:
                 return spec
             return spec.model_copy(update={"params": spec.params.model_copy(update={"pace": pace})})
@@ -561,6 +583,8 @@ def config_of(config: Config, benchmark: str) -> Config:
     Raises `InputError` for a branch whose model is not in the configuration any more.
     """
     branch = Branch.parse(benchmark)
+    if branch is not None and branch.stance is not None:
+        return config.model_copy(update={"user_model": config.user_model.in_stance(branch.stance)})
     if branch is None or branch.model is None:
         return config
     model = config.model_named(branch.model)
@@ -568,7 +592,10 @@ def config_of(config: Config, benchmark: str) -> Config:
         case Role.USER:
             # whoever writes metrics and scenarios stays, also where that was the user model
             return config.model_copy(
-                update={"user_model": model, "generator_model": config.generator}
+                update={
+                    "user_model": config.user_model.replaced_by(model),
+                    "generator_model": config.generator,
+                }
             )
         case Role.GENERATOR:
             return config.model_copy(update={"generator_model": model})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from engine.benchmark import name_fault
+from engine.benchmark import Stance, name_fault
 from engine.config.faults import kind_of
 from engine.config.secrets import VARIABLE, Environment
 from engine.config.wording import did_you_mean, shown
@@ -139,6 +139,12 @@ def _whom_to_take(word: str) -> str:
     return word
 
 
+def _stance(value: object) -> object:
+    if isinstance(value, str) and value in set(Stance):
+        return Stance(value)
+    raise ValueError(f"found `{shown(str(value))}`, expected `adversarial` or `neutral`")
+
+
 def _audit_mode(value: object) -> object:
     """YAML 1.1 reads a bare `off` as no."""
     word = "off" if value is False else value
@@ -229,6 +235,7 @@ StreamPath = Annotated[Words | None, AfterValidator(_path_or_none)]
 Call = Annotated[str, AfterValidator(_call)]
 Session = Annotated[str, AfterValidator(_session)]
 Served = Annotated[str, AfterValidator(_whom_to_take)]
+GivenStance = Annotated[Stance, BeforeValidator(_stance)]
 GivenUserAudit = Annotated[UserAuditMode, BeforeValidator(_audit_mode)]
 GivenReview = Annotated[ReviewMode, BeforeValidator(_review_mode)]
 GivenPeople = Annotated[People, BeforeValidator(_people)]

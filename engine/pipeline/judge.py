@@ -280,11 +280,12 @@ async def give_verdicts(bench: RunContext, judging: Judging) -> None:
         if fault is not None:
             unchecked.append(fault)
     faults: list[tuple[Asking, str]] = []
+    pressed = pressed_from(messages, bench.reader.turns_without_pressure(judging.take))
     for place, asking in enumerate(judging.askings):
         if place or judging.checks:
             left = len(judging.askings) - place
             await bench.control.next_call(Stage.EVALUATE, target, left)
-        fault = await _give(bench, judging, asking, transcript, pressed_from(messages))
+        fault = await _give(bench, judging, asking, transcript, pressed)
         if fault is not None:
             faults.append((asking, fault))
     if faults or unchecked:
@@ -354,9 +355,10 @@ def _was_asked_often(bench: RunContext, take: int, voter: Voter, made_from: Depe
     return len(tries) >= MOST_RUNS
 
 
-def pressed_from(messages: Sequence[MessageRow]) -> int:
-    """The turn of the second landmark that was delivered and answered; 0 without one."""
-    turns = [one.turn for one in messages if one.landmark is not None]
+def pressed_from(messages: Sequence[MessageRow], planned: Sequence[int] = ()) -> int:
+    """The turn of the second landmark that was delivered and answered; 0 without one. `planned` are
+    the landmarks' turns where none was to be delivered, so that the same replies are looked at."""
+    turns = planned or [one.turn for one in messages if one.landmark is not None]
     return turns[1] if len(turns) > 1 and turns[1] <= len(messages) // 2 else 0
 
 

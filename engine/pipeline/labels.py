@@ -207,7 +207,8 @@ def label_verdict(
         there = plural(len(replies), "reply", "replies")
         raise InputError(Problem(f"number {number} has {there}, and no reply {strange[0]}"))
     marks = tuple(turn in said.replies for turn in sorted(replies))
-    present, unscored = _present(said, metric, marks, messages, number)
+    pressed = pressed_from(messages, reader.turns_without_pressure(item.take))
+    present, unscored = _present(said, metric, marks, pressed, number)
     return Verdict(
         take=item.take,
         metric_id=metric.id,
@@ -251,7 +252,7 @@ def _present(
     said: GivenLabel,
     metric: Metric,
     marks: Sequence[bool],
-    messages: Sequence[MessageRow],
+    pressed: int,
     number: int,
 ) -> tuple[bool | None, str | None]:
     """Whether the behaviour counts as present, and why there is no answer where there is none."""
@@ -273,7 +274,7 @@ def _present(
         )
     if metric.when is When.ANYWHERE:
         return True, None
-    return holds(metric.when, marks, pressed_from(messages)), None
+    return holds(metric.when, marks, pressed), None
 
 
 def _depends(metric: Metric, messages: Sequence[MessageRow]) -> dict[str, str]:

@@ -94,6 +94,7 @@ def setup_of(
         turns=config.generation.turns,
         landmarks=config.landmarks,
         perfunctory=config.perfunctory,
+        stance=config.user_model.stance,
     )
 
 

@@ -30,6 +30,7 @@ class _Found:
     prompts: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     targets: set[str] = field(default_factory=set)
     user_models: set[str] = field(default_factory=set)
+    stances: set[str] = field(default_factory=set)
     judges: set[str] = field(default_factory=set)
     checkers: set[str] = field(default_factory=set)
     first_at: int | None = None
@@ -40,6 +41,7 @@ class _Found:
     ) -> None:
         self.targets.add(take.model)
         self.user_models.add(take.user_model)
+        self.stances.add(take.stance.value)
         self._made(Stage.SIMULATE, take.depends)
         self.first_at = min(filter(None, (self.first_at, take.at)), default=None)
         for verdict in verdicts:
@@ -82,6 +84,7 @@ def provenances(
             checkers=_served(served, Role.CHECKER, one.checkers),
             first_at=_iso(one.first_at),
             last_at=_iso(one.last_at),
+            stances=sorted(one.stances),
         )
         for target, one in sorted(found.items())
     }

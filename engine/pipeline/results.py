@@ -19,7 +19,7 @@ from engine.analysis.figures import (
     UserAuditResult,
 )
 from engine.analysis.provenance import UP_TO_DATE
-from engine.benchmark import ConversationKey, Landmark, StopReason, base_id
+from engine.benchmark import ConversationKey, Landmark, Stance, StopReason, base_id
 from engine.checks import CheckKind
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config
@@ -148,7 +148,9 @@ class _Look:
 
     def exposed(self, one: WantedConversation, take: StoredTake) -> Exposed:
         marks: Sequence[Landmark] = one.scenario.scenario.landmarks
-        if take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
+        if take.stance is Stance.NEUTRAL:
+            marks = ()  # its user model was told of none
+        elif take.scenario_seq is not None and take.scenario_seq != one.scenario.seq:
             if take.scenario_seq not in self._earlier:
                 played = self._reader.scenario_of(take)
                 self._earlier[take.scenario_seq] = () if played is None else played.landmarks

@@ -14,7 +14,7 @@ import yaml
 
 from engine.analysis.validation import Result, Side, validation_report
 from engine.analysis.validation_figures import Swap, ValidationReport
-from engine.benchmark import Role, Stage, When
+from engine.benchmark import Role, Stage, Stance, When
 from engine.branches import VALIDATION, Branch, folder_of
 from engine.config.benchmark_file import Definition, load_definition
 from engine.config.schema import Config, ModelSpec, config_of
@@ -63,20 +63,23 @@ class Validation:
     benchmark: str
     swap: Role
     name: str | None
-    """Of the other model in the configuration; None for a replay by the same one."""
+    """Of the other model in the configuration; None for a replay by the same one, and for another
+    stance."""
+    stance: Stance | None = None
+    """What the user model is after in it; None where it is not what is changed."""
 
     @property
     def is_replay(self) -> bool:
-        return self.name is None
+        return self.name is None and self.stance is None
 
     @property
     def replay(self) -> Validation:
         """What it is to be held against."""
-        return replace(self, name=None)
+        return replace(self, name=None, stance=None)
 
     @property
     def branch(self) -> Branch:
-        return Branch(self.benchmark, self.swap, self.name)
+        return Branch(self.benchmark, self.swap, self.name, self.stance)
 
     @property
     def played(self) -> str:
@@ -96,6 +99,8 @@ class Validation:
     def labels(self) -> tuple[str, str]:
         """Of whoever has the role now, and of whoever takes it. Raises `InputError`."""
         present = " and ".join(spec.label for spec in self.present)
+        if self.stance is not None:
+            return f"{present} ({self.config.user_model.stance})", f"{present} ({self.stance})"
         return present, present if self.is_replay else self.other.label
 
     @property
@@ -148,6 +153,11 @@ def check_validation(asked: Validation, reader: Reader) -> None:
 
 def _same_model(asked: Validation) -> Iterator[Problem]:
     if asked.is_replay:
+        return
+    if asked.stance is not None:
+        if asked.stance is asked.config.user_model.stance:
+            what = f"the user model is {asked.stance} already"
+            yield Problem(what, path=asked.config.path, key="user_model.stance")
         return
     other = asked.other
     if asked.swap is Role.EVALUATOR:
@@ -404,7 +414,7 @@ def _report(
 ) -> ValidationReport:
     before, after = asked.labels
     return validation_report(
-        Swap(asked.benchmark, asked.swap, asked.name),
+        Swap(asked.benchmark, asked.swap, asked.name, asked.stance),
         Side(before, _results_now(asked, reader)),
         Side(after, _results_after(asked, reader)),
         bound=stated_bound(asked),
@@ -476,7 +486,7 @@ def validations(workspace: Workspace, config: Config, benchmark: str) -> list[Va
     found = sorted(path for path in folder.glob("*") if path.is_dir())
     branches = [Branch.parse(f"{benchmark}@{path.name}") for path in found]
     return [
-        Validation(workspace, config, benchmark, branch.swap, branch.model)
+        Validation(workspace, config, benchmark, branch.swap, branch.model, branch.stance)
         for branch in branches
         if branch is not None
     ]

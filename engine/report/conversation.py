@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from engine.analysis.exposure import undelivered
-from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker
+from engine.benchmark import ConversationKey, Landmark, Metric, Scenario, Speaker, Stance
 from engine.display import clean, one_line
 from engine.jury import Jury, what_counts, why_unscored
 from engine.quotes import why_not_found
@@ -54,8 +54,10 @@ class Conversation:
 
     @property
     def never_delivered(self) -> list[Landmark]:
-        """Landmarks that it did not come to; none while it may still."""
-        if self.scenario is None or not self.take.finished:
+        """Landmarks that it did not come to; none while it may still, or where the user model was
+        told of none."""
+        is_neutral = self.take.stance is Stance.NEUTRAL
+        if self.scenario is None or not self.take.finished or is_neutral:
             return []
         turns = max((message.turn for message in self.messages), default=0)
         return undelivered(self.scenario.landmarks, turns)

@@ -14,7 +14,8 @@ from typing import Final
 
 from pydantic import ConfigDict, Field
 
-from engine.benchmark import Metric, Scenario, Speaker, Utterance
+from engine.benchmark import Metric, Scenario, Speaker, Stance, Utterance
+from engine.branches import STANCE
 from engine.identity import digest
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, Model, OnText, Reply, Speaks
@@ -34,6 +35,13 @@ class Setup:
     landmarks: bool
     """Whether the user model is told turn by turn; else it is told the whole plan at once."""
     perfunctory: bool
+    stance: Stance = Stance.ADVERSARIAL
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether the user model is told nothing of pressure: no hidden goal, metric or landmark.
+        It may leave no earlier all the same, so that conversations are as long."""
+        return self.stance is Stance.NEUTRAL
 
     @property
     def fence(self) -> str:
@@ -42,8 +50,9 @@ class Setup:
         return digest([scenario_digest(self.scenario), self.metric.definition, self.system_prompt])
 
     def instruction_at(self, turn: int) -> str | None:
-        """This turn's landmark; None where there is none, or landmarks are off."""
-        mark = self.scenario.landmark_at(turn) if self.landmarks else None
+        """This turn's landmark; None where there is none, or none is told."""
+        is_told = self.landmarks and not self.is_neutral
+        mark = self.scenario.landmark_at(turn) if is_told else None
         return None if mark is None else mark.instruction
 
     def may_end_at(self, turn: int) -> bool:
@@ -80,6 +89,13 @@ def _schema_without_done() -> JsonSchema:
 def user_system(setup: Setup) -> str:
     """What the user model is told before the conversation. Without landmarks at their turns it is
     told the plan as a whole instead."""
+    if setup.is_neutral:
+        return render(
+            "user_system_neutral",
+            persona=setup.scenario.persona,
+            user_goal=setup.scenario.user_goal,
+            fence=setup.fence,
+        )
     plan = ""
     if not setup.landmarks:
         lines = [f"turn {mark.turn}: {mark.instruction}" for mark in setup.scenario.landmarks]
@@ -130,15 +146,8 @@ def target_request(setup: Setup, spoken: Sequence[Utterance]) -> list[Message]:
 
 def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
     """Digests of all that a conversation is made from, by a name for each."""
-    return {
-        "prompt": prompt_digest(
-            "user_system",
-            "user_begin",
-            "user_turn",
-            "user_turn_free",
-            "user_plan",
-            f"user_direction_{setup.metric.track}",
-        ),
+    made_from = {
+        "prompt": prompt_digest(*_prompts(setup)),
         "user model": user_model,
         "target": target_model,
         "scenario": scenario_digest(setup.scenario),
@@ -148,6 +157,14 @@ def depends(setup: Setup, user_model: str, target_model: str) -> dict[str, str]:
         "landmarks": str(setup.landmarks).lower(),
         "perfunctory": str(setup.perfunctory).lower(),
     }
+    return {**made_from, STANCE: setup.stance.value} if setup.is_neutral else made_from
+
+
+def _prompts(setup: Setup) -> Sequence[str]:
+    if setup.is_neutral:
+        return ("user_system_neutral", "user_begin", "user_turn_free")
+    direction = f"user_direction_{setup.metric.track}"
+    return ("user_system", "user_begin", "user_turn", "user_turn_free", "user_plan", direction)
 
 
 async def user_turn(

@@ -226,6 +226,19 @@ class Reader:
         row = self.connection.first("SELECT * FROM scenario WHERE seq = ?", (take.scenario_seq,))
         return None if row is None else read(ScenarioRow, row).scenario
 
+    def turns_without_pressure(self, take_seq: int) -> list[int]:
+        """When the landmarks of its scenario were planned, of a take whose user model was told of
+        none of them (`stance: neutral`); nothing of any other."""
+        row = self.connection.first(
+            "SELECT s.* FROM take t JOIN scenario s ON s.seq = t.scenario "
+            "WHERE t.seq = ? AND CASE WHEN json_valid(t.depends) "
+            "THEN json_extract(t.depends, '$.stance') END = 'neutral'",
+            (take_seq,),
+        )
+        if row is None:
+            return []
+        return [mark.turn for mark in read(ScenarioRow, row).scenario.landmarks]
+
     def scenario_history(self, benchmark: str) -> dict[int, ScenarioRow]:
         """Every scenario that ever was, by `seq`: what takes of earlier days were played from."""
         rows = self.connection.all("SELECT * FROM scenario WHERE benchmark = ?", (benchmark,))

@@ -19,12 +19,14 @@ from engine.benchmark import (
     Scenario,
     Speaker,
     Stage,
+    Stance,
     State,
     StopReason,
     Track,
     Usage,
     When,
 )
+from engine.branches import STANCE
 from engine.checks import CheckAnswer, CheckKind, landmark_faults
 from engine.facts import NoteKind
 from engine.jury import Jury
@@ -152,6 +154,12 @@ class TakeRow(StoredRow):
     model: str
     scripted: bool
     depends: Depends | None = None
+
+    @property
+    def stance(self) -> Stance:
+        """Of its user model; of a take from elsewhere, of which nothing is known, the usual one."""
+        said = (self.depends or {}).get(STANCE)
+        return Stance(said) if said in set(Stance) else Stance.ADVERSARIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

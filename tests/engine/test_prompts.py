@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 
 import pytest
 
 from engine import prompts
-from engine.benchmark import Landmark, Metric, Scenario, Speaker, Track, Utterance
+from engine.benchmark import Landmark, Metric, Scenario, Speaker, Stance, Track, Utterance
 from engine.prompts import prompt_digest, prompt_text, render
 from engine.providers.model import Message
 from engine.stages import check, evaluate, gen_metrics, gen_scenarios, simulate
@@ -30,6 +31,7 @@ def every_request() -> list[list[Message]]:
         simulate.Setup(SCENARIO, METRIC, "Be kind.", 4, landmarks=told, perfunctory=False)
         for told in (True, False)
     ]
+    setups.append(replace(setups[0], stance=Stance.NEUTRAL))
     return [
         gen_metrics.request("Title", "About flattery.", None),
         gen_scenarios.scenarios_request(
@@ -75,7 +77,7 @@ def test_every_prompt_file_is_used_and_none_is_missing() -> None:
         *("lint_metric", "lint_scenario", "lint_system"),
         *("check_groups", "check_landmarks", "check_no_quote", "check_system"),
         *("gen_scenarios", "generator_system", "rewrite_variant", "user_begin", "user_plan"),
-        *("user_system", "user_turn", "user_turn_free"),
+        *("user_system", "user_system_neutral", "user_turn", "user_turn_free"),
         *(f"direction_{track}" for track in Track),
         *(f"user_direction_{track}" for track in Track),
     }

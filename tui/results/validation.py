@@ -145,7 +145,10 @@ def _validated(one: Validated, width: int) -> Iterator[SheetRow]:
         return
     note = f"{one_line(report.before)} → {one_line(report.after)}"
     role = report.swap.role.value
-    yield title(f"{role} once more" if report.swap.is_replay else f"another {role}", width, note)
+    what = f"{role} once more" if report.swap.is_replay else f"another {role}"
+    if report.swap.stance is not None:
+        what = "another stance"
+    yield title(what, width, note)
     for track in report.tracks:
         yield from _track(one, track, width)
         yield from _floor(report, width, track.track)

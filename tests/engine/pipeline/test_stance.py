@@ -1,0 +1,143 @@
+"""The same scenarios by a person who is after nothing hidden: what pressure does, beside what the
+topic does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.config.schema import ModelSpec, UserModel, config_of, load_config
+from engine.errors import InputError
+from engine.pipeline.models import open_offline
+from engine.providers.model import JsonSchema, Message, Model, OnText, Reply
+from tests.engine.commands import crosswind
+from tests.engine.small_workspace import Place, small_workspace
+
+USER = "user_model: {model: user, source: offline"
+UNSAID = ("latent_goal", "<behaviour>", "<instruction>", "<plan>", "good assistant")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = small_workspace(tmp_path)
+    found.edit(found.config, "demographics: {age: [younger, older]}\n", "")
+    return found
+
+
+class Overhearing:
+    """A user model with what it was asked."""
+
+    scripted = True
+
+    def __init__(self, model: Model, heard: list[str]) -> None:
+        self._model, self._heard, self.label = model, heard, model.label
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: JsonSchema | None = None,
+        seed: int = 0,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        self._heard += [message.text for message in messages]
+        return await self._model.reply(messages, schema=schema, seed=seed, on_text=on_text)
+
+
+def test_a_neutral_person_is_told_persona_and_open_goal_alone(place: Place) -> None:
+    place.edit(place.config, USER, f"{USER}, stance: neutral")
+    heard: list[str] = []
+
+    def opener(spec: ModelSpec) -> Model:
+        model = open_offline(spec)
+        return Overhearing(model, heard) if isinstance(spec, UserModel) else model
+
+    assert place.heard_by(opener).run().failed == 0
+    everything = "\n".join(heard)
+    for row in place.json("scenarios.json"):
+        assert row["persona"] in everything
+        assert row["user_goal"] in everything
+        assert row["latent_adversarial_goal"] not in everything
+        assert not [one for one in row["landmarks"] if one["instruction"] in everything]
+    assert not [words for words in UNSAID if words in everything]
+    with place.reader() as reader:
+        takes = reader.counting_takes("giving-in")
+        said = [row for take in takes for row in reader.messages(take.seq)]
+    assert {take.stance for take in takes} == {"neutral"}
+    assert {row.landmark for row in said} == {None}
+    words = crosswind(place.root, "results", "--methods").out
+    assert "(neutral: no hidden goal, metric or landmark)" in words
+    assert "what to do next" not in words
+    assert "no landmark was planned for them" in words
+    [target, *_] = json.loads(crosswind(place.root, "results", "--json").out)["giving-in"]
+    assert target["_crosswind"]["stances"] == ["neutral"]
+
+
+def test_another_stance_is_another_conversation(place: Place) -> None:
+    place.run()
+    assert not place.plan().stale
+    place.edit(place.config, USER, f"{USER}, stance: neutral")
+    assert {one.detail for one in place.plan().stale} == {"prompt, stance changed"}
+    place.edit(place.config, "stance: neutral", "stance: adversarial")
+    assert not place.plan().stale
+
+
+def test_replies_under_pressure_are_those_of_the_same_turns(place: Place) -> None:
+    place.run()
+    place.edit(place.config, USER, f"{USER}, stance: neutral")
+    text = place.benchmark.read_text().replace(
+        "type: positive", "type: positive\n    when: under_pressure"
+    )
+    place.benchmark.write_text(text)
+    assert place.run(stale=True).failed == 0
+    rows = [one for one in place.json("runs", "holds", "scores.json") if one["metric_id"] == "m01"]
+    assert rows
+    assert all(one["passed"] is not None for one in rows)
+
+
+def test_validate_plays_the_same_scenarios_in_the_other_stance(place: Place) -> None:
+    place.run()
+    done = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--yes")
+    assert done.code == 0, done.text
+    assert "offline:user (neutral) as user in place of offline:user (adversarial)" in done.out
+    assert "what pressure does" in " ".join(done.out.split())
+    branch = place.folder / "validation" / "stance-neutral"
+    scenarios = json.loads((branch / "scenarios.json").read_text())
+    assert {one["id"] for one in scenarios} == {one["id"] for one in place.json("scenarios.json")}
+    assert json.loads((branch / "validation.json").read_text())["swap"]["stance"] == "neutral"
+    shown = crosswind(place.root, "results", "giving-in@stance-neutral", "--methods").out
+    assert "stale" not in shown
+    again = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--dry-run")
+    assert "nothing is missing" in again.out
+    report = crosswind(place.root, "validate", "giving-in", "--report", "--swap", "stance")
+    assert report.out == done.out
+    refused = crosswind(place.root, "validate", "giving-in", "--swap", "stance", "--with", "holds")
+    assert (refused.code, "takes the same" in refused.err) == (2, True)
+
+
+def test_another_user_model_keeps_the_stance(place: Place) -> None:
+    place.edit(place.config, USER, f"{USER}, stance: neutral")
+    blunt = "models: {blunt: {model: user-blunt, source: offline}}\n"
+    place.config.write_text(place.config.read_text() + blunt)
+    config = config_of(load_config(place.config), "giving-in@user-blunt")
+    assert (config.user_model.model, config.user_model.stance) == ("user-blunt", "neutral")
+    assert config_of(config, "giving-in@stance-adversarial").user_model.stance == "adversarial"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (USER, f"{USER}, stance: kind", "found `kind`, expected `adversarial` or `neutral`"),
+        ("evaluator_model: {", "evaluator_model: {stance: neutral, ", "unknown key"),
+    ],
+)
+def test_a_wrong_stance_is_refused_with_its_place(
+    place: Place, old: str, new: str, fault: str
+) -> None:
+    place.edit(place.config, old, new)
+    with pytest.raises(InputError) as refused:
+        load_config(place.config)
+    assert fault in str(refused.value)
