@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -81,7 +82,8 @@ def row_process(sources: Sequence[Source]) -> Iterator[RowProcess | None]:
     """For an import of these; None where it would not pay, or where the rows of one stand on those
     of another. To be entered while there is one thread and no open store, as it forks."""
     names = {fitting_name(source.name) for source in sources}
-    is_large = sum(map(size_of, sources)) >= _LARGE
+    # no further than it takes to know: to ask of 7,560 files holds everything up for 50 ms
+    is_large = any(size >= _LARGE for size in accumulate(map(size_of, sources)))
     if not is_large or len(names) < len(sources) or (os.cpu_count() or 1) < 2:
         yield None
         return
