@@ -202,6 +202,20 @@ def test_words_are_searched_in_everything_and_lead_to_the_message(theatre: Theat
     theatre.perform(script, (120, 20))
 
 
+def test_where_nothing_is_typed_nothing_is_waited_for(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.search.PAUSE", 5.0)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.app.push_screen(SearchScreen(shell(pilot)))
+        await pilot.press("x", "backspace")
+        assert " searching" not in on_screen(pilot)
+        pilot.app.workers.cancel_node(pilot.app.screen)
+
+    theatre.perform(script)
+
+
 def test_a_conversation_is_judged_again_and_both_verdicts_stand_beside_each_other(
     theatre: Theatre,
 ) -> None:

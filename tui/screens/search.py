@@ -171,7 +171,7 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
         try:
             search = await asyncio.to_thread(open_search, self.watched.reader.path)
             self._search = search
-            self._ask(self._asked, self._limit)
+            self._ask_again()
             last = max(self.watched.reader.last_seq(), 1)
             extending = asyncio.create_task(asyncio.to_thread(search.extend))
             extending.add_done_callback(_let_go)
@@ -181,19 +181,26 @@ class SearchScreen(WatchingScreen, inherit_bindings=False):
                     self._indexed = await asyncio.to_thread(lambda: search.through) * 100 // last
             extending.result()
             self._indexed = None
-            self._ask(self._asked, self._limit)
+            self._ask_again()
         except StoreError as error:
             if self.is_running:
                 self._fault = str(error)
                 self._draw_note()
 
+    def _ask_again(self) -> None:
+        if self._asked.words:
+            self._ask(self._asked, self._limit)
+        else:
+            self._draw_note()
+
     def _ask(self, what: SearchQuery, limit: int) -> None:
         self._asked, self._limit = what, limit
-        self._searching = True
+        self._searching = bool(what.words)
         begin_instead(self, partial(self._answer, what, limit), "find")
 
     async def _answer(self, what: SearchQuery, limit: int) -> None:
-        await asyncio.sleep(PAUSE)
+        if what.words:
+            await asyncio.sleep(PAUSE)
         search = self._search
         if search is None:
             return
