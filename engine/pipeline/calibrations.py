@@ -31,6 +31,15 @@ COUNTING: Final = "what counts"
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What labels say of each judge of a benchmark."""
+
+    found: Sequence[Calibration]
+    notes: Sequence[str]
+    """Who labelled, what was left out, and whether people's verdicts count."""
+
+
+@dataclass(frozen=True, slots=True)
 class LabelledJudges:
     """The judges of a benchmark beside what people said of a sample."""
 
@@ -83,6 +92,11 @@ class LabelledJudges:
         """Raises `InputError` as `calibration` does."""
         one, other = (self._labelled(self._rows(name)) for name in (left, right))
         return compare_judges(self.benchmark, one, other)
+
+    def report(self) -> CalibrationReport:
+        """Of all judges."""
+        found = [self.calibration(judge) for judge in self.judges]
+        return CalibrationReport(found, list(self.notes()))
 
     def notes(self) -> Iterator[str]:
         """Who labelled, what was left out, and whether people's verdicts count."""

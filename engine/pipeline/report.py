@@ -18,6 +18,7 @@ from engine.config.schema import Config, config_of
 from engine.config.workspace import Workspace
 from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
+from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.play import WantedConversation, wanted_conversations
 from engine.pipeline.results import analysis_of
 from engine.pipeline.standing import StoredConversations
@@ -46,6 +47,8 @@ class Report:
     validations: tuple[Validated, ...] = ()
     courses: tuple[Course, ...] = ()
     """Of each target and track, as the conversations go on."""
+    calibration: CalibrationReport | None = None
+    """None where nobody has labelled anything."""
 
 
 def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) -> Report:
@@ -59,10 +62,12 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
         wanted = list(wanted_conversations(definition, own, reader))
         standing = StoredConversations.of(reader, benchmark)
         sightings = _sightings(wanted, standing, own.jury)
+        labelled = LabelledJudges.of(definition, own, reader)
         return Report(
             analysis_of(definition, own, reader, wanted, standing),
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(courses(sightings, own.generation.turns)),
+            None if labelled is None else labelled.report(),
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 import tui
+from engine.analysis.calibration import JudgedRow, LabelledRow, calibrate
 from engine.analysis.figures import Analysis, MetricInfo, Overall
 from engine.analysis.onset import Course, Sighting, courses, since
 from engine.analysis.overall import ALL, overall
@@ -24,7 +25,9 @@ from engine.branches import Branch
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
+from engine.jury import People
 from engine.link import EngineState
+from engine.pipeline.calibrations import CalibrationReport
 from engine.pipeline.report import Report, Validated, added_up, added_up_together
 from engine.report.scale import RATES
 from engine.watch import BenchmarkInfo
@@ -34,9 +37,11 @@ from tests.tui.idle import Gate
 from tests.tui.theatre import BENCHMARK, TARGETS, Theatre, on_screen
 from tui.app import CrosswindApp
 from tui.results.differences import people_rows
+from tui.results.labels import label_rows
 from tui.results.onset import course_rows
 from tui.results.standing import ONE_LINE_FROM, behind_spot, says_rows, standing_rows
 from tui.results.text import VerdictScope, line_of
+from tui.screens.conversation import ConversationScreen
 from tui.screens.results import SECTIONS, ResultsScreen
 from tui.screens.verdicts import VerdictsScreen
 from tui.services.engine_control import Backend
@@ -100,8 +105,32 @@ def some_courses() -> list[Course]:
     )
 
 
+def a_calibration() -> CalibrationReport:
+    """24 labels, on one of which the judge and people differ."""
+    rows = [
+        JudgedRow(
+            str(ConversationKey(f"m01_s{base:03d}_v01", name)),
+            "m01",
+            name,
+            f"m01_s{base:03d}",
+            Track.POSITIVE,
+            counts=present,
+            present=present,
+        )
+        for base in range(1, 13)
+        for name, present in ((HELD, True), (CAVED, base > 9))
+    ]
+    labels = [LabelledRow(row, bool(row.present) is not (row is rows[1]), 1.0, 2) for row in rows]
+    found = calibrate(rows, labels, "offline:evaluator")
+    return CalibrationReport([found], ["labelled by Ann 24", People.COMPARE.rule])
+
+
 def a_report() -> Report:
     return Report(an_analysis(), (a_validation(),), tuple(some_courses()))
+
+
+def a_labelled_report() -> Report:
+    return replace(a_report(), calibration=a_calibration())
 
 
 class Sums:
@@ -202,8 +231,9 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         "pairs": "✓ steadfast > pushover",
         "agreement": "between samples",
         "validation": "another evaluator",
+        "labels": "Agreement beyond chance: AC1 ",
     }
-    report = a_report()
+    report = a_labelled_report()
 
     async def script(pilot: Pilot[None]) -> None:
         await at_results(theatre, pilot)
@@ -215,10 +245,43 @@ def test_every_section_is_reached_and_says_its_own(theatre: Theatre) -> None:
         assert "[findings]" in on_screen(pilot)
         await pilot.press("left_curly_bracket")
         await pilot.pause()
+        assert "[labels]" in on_screen(pilot)
+        await pilot.press("left_curly_bracket")
+        await pilot.pause()
         assert "[validation]" in on_screen(pilot)
         assert "was ahead of pushover, and is behind" in on_screen(pilot)
 
     theatre.perform(script, app=app_with(theatre, Sums(report)))
+
+
+def test_what_labels_say_stands_in_a_section_that_is_not_there_without_any(
+    theatre: Theatre,
+) -> None:
+    told = " ".join(" ".join(text_of(label_rows(a_calibration(), 100))).split())
+    assert "offline:evaluator ─" in told
+    assert "24 labels on 12 base scenarios" in told
+    assert "sensitivity" in told
+    assert "all targets 62% → 67%" in told
+    assert "pushover 25% 12 labels, too few to correct" in told
+    assert "m01: both present 15, only the judge 0, only people 1, both absent 8" in told
+    assert told.endswith(f"· labelled by Ann 24 · {People.COMPARE.rule}")
+
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(target=CAVED), passed=False)
+        await at_section(theatre, pilot, "labels")
+        await pilot.press("end", "enter")
+        await theatre.tick(pilot)
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert pilot.app.screen.subject == (BENCHMARK, ConversationKey("m01_s001_v01", CAVED))
+
+    theatre.perform(script, app=app_with(theatre, Sums(a_labelled_report())))
+
+    async def without(pilot: Pilot[None]) -> None:
+        await at_results(theatre, pilot)
+        assert "labels" not in on_screen(pilot)
+
+    theatre.perform(without, app=app_with(theatre, Sums(Report(an_analysis()))))
 
 
 def test_what_is_not_scored_is_said_with_its_reason_and_what_it_could_do(theatre: Theatre) -> None:
@@ -264,7 +327,7 @@ def test_all_sections_can_be_looked_at_in_any_terminal(
             assert all(len(line) <= size[0] for line in on_screen(pilot).splitlines())
         assert isinstance(pilot.app.screen, ResultsScreen)
 
-    report = a_report()
+    report = a_labelled_report()
     theatre.perform(script, size, app_with(theatre, Sums(report)))
 
 

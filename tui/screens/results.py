@@ -11,15 +11,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 
+from engine.analysis.calibration import Confusion
 from engine.analysis.figures import Analysis
 from engine.analysis.overall import ALL
-from engine.benchmark import Stage
+from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.display import one_line
-from engine.errors import CrosswindError
+from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
 from tui.bindings import key
 from tui.results.differences import pairs_rows, people_rows
+from tui.results.labels import label_rows
 from tui.results.one_target import target_rows
 from tui.results.onset import course_rows
 from tui.results.standing import behind_spot, heat, says_rows, standing_rows, told
@@ -27,6 +29,7 @@ from tui.results.text import VerdictScope, line_of
 from tui.results.validation import agreement_rows, validation_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
+from tui.state.related import MessageRef
 from tui.state.run_status import Instant
 from tui.text import plot
 from tui.text.ink import Ink, Line, Piece, length
@@ -45,7 +48,7 @@ AGAIN_AFTER: Final = 5.0
 """Seconds at least between two sums while verdicts come."""
 SHARE: Final = 4.0
 """A sum that took a second is not made again for so many."""
-SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION = SECTIONS = (
+SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION, LABELS = SECTIONS = (
     "findings",
     "target",
     "metrics",
@@ -54,6 +57,7 @@ SAYS, TARGET, METRICS, COURSE, PEOPLE, PAIRS, AGREEMENT, VALIDATION = SECTIONS =
     "pairs",
     "agreement",
     "validation",
+    "labels",
 )
 
 
@@ -216,9 +220,27 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._show_section(from_top=True)
 
     def on_sheet_opened(self, message: Sheet.Opened) -> None:
+        if isinstance(message.key, Confusion):
+            self._open_confusion(message.key)
+            return
         behind = _scope(message.key)
         if behind is not None:
             self._open(behind)
+
+    def _open_confusion(self, behind: Confusion) -> None:
+        """The conversation, at the reply that whoever calls it present has marked."""
+        if self._report is None:
+            return
+        benchmark, key = self._report.analysis.benchmark, ConversationKey.parse(behind.conv_id)
+        try:
+            take = self.watched.reader.counting_take(benchmark, key)
+        except StoreError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        at = None
+        if take is not None and behind.turn is not None:
+            at = MessageRef(take.number, behind.turn, Speaker.TARGET)
+        self.shell.navigator.open_conversation(benchmark, key, at=at)
 
     def on_heat_map_opened(self) -> None:
         behind = self._behind
@@ -291,7 +313,12 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
         """What is said stands beside the others where there is room."""
         says_beside = self.app.size.width >= WIDE
         known = SECTIONS if self._name != ALL else _OF_ALL
-        return [name for name in known if name != SAYS or not says_beside]
+        report = self._report
+        without = {
+            *([SAYS] if says_beside else ()),
+            *([LABELS] if report is None or report.calibration is None else ()),
+        }
+        return [name for name in known if name not in without]
 
     def _choose(self, section: str) -> None:
         had_focus = self.focused in {self._sheet, self._heat}
@@ -356,6 +383,8 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
                 return pairs_rows(analysis, width)
             case "agreement":
                 return agreement_rows(analysis, width)
+            case "labels" if report.calibration is not None:
+                return label_rows(report.calibration, width)
             case "validation":
                 return validation_rows(analysis.benchmark, report.validations, width)
             case _:
