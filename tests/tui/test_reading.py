@@ -483,3 +483,38 @@ def test_a_replay_ends_by_itself_and_what_was_never_timed_is_told_at_a_reading_p
         assert "all turns played" in told(pilot)
 
     theatre.perform(script)
+
+
+def test_what_can_be_compared_is_known_when_it_comes(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        held = await theatre.play()
+        await theatre.judge(held)
+        await pilot.app.push_screen(CompareScreen(shell(pilot), TakeRef(BENCHMARK, held.key, 0)))
+        await settled(theatre, pilot)
+        assert "nothing else to compare it with yet" in on_screen(pilot)
+        await theatre.judge(await theatre.play(1, TARGETS[1]), passed=False)
+        await settled(theatre, pilot)
+        assert f"{TARGETS[1]}  ✗ fail" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_a_verdict_on_another_target_leaves_what_is_read_where_it_is(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play(), justification="It says why. " * 200)
+        other = await theatre.play(1, TARGETS[1])
+        await pilot.app.push_screen(ScenarioScreen(shell(pilot), BENCHMARK, "m01_s001_v01"))
+        await settled(theatre, pilot)
+        await pilot.press("tab", "pagedown")
+        await settled(theatre, pilot)
+        detail = pilot.app.screen.query_one("#detail", TranscriptView)
+        top = detail.top
+        assert top > 0
+        await theatre.judge(other, passed=False)
+        await settled(theatre, pilot)
+        assert "✗ 1 ✓ 1" in on_screen(pilot)
+        assert detail.top == top
+
+    theatre.perform(script)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from engine.benchmark import Metric
+from engine.benchmark import Metric, base_id
 from engine.display import drawn, one_line
 from engine.errors import StoreError
 from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
@@ -86,13 +86,19 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
                 return None
 
     def receive(self, facts: Sequence[Fact]) -> None:
+        base = base_id(self._left.key.scenario_id)
+        sides = [self._left.key, None if self._right is None else self._right.key]
         for fact in facts:
-            if isinstance(fact, MessageSpoken | TakeStarted | TakeEnded | VerdictGiven):
-                sides = (self._left, self._right)
-                self._reload |= any(
-                    side is not None and (fact.benchmark, fact.key) == (side.benchmark, side.key)
-                    for side in sides
-                )
+            if fact.benchmark != self._left.benchmark:
+                continue
+            match fact:
+                case MessageSpoken():
+                    self._reload |= fact.key in sides
+                # what there is to compare it with may have come, or come out otherwise
+                case TakeStarted() | TakeEnded() | VerdictGiven():
+                    self._reload |= base_id(fact.key.scenario_id) == base
+                case _:
+                    pass
 
     def draw(self, board: Board | None, moment: Instant) -> None:
         del board, moment

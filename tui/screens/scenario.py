@@ -60,6 +60,8 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._scenario_id = scenario_id
         self._begin_at = cursor
         self._begun = False
+        self._detailed: GridCell | None = None
+        """The cell that what stands below the grid is of."""
         self._metric: Metric | None = None
         self._scenarios: Sequence[Scenario] = ()
         self._targets: Sequence[str] = ()
@@ -229,7 +231,11 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         self._asked.show(*asked)
 
     def _draw_detail(self) -> None:
-        self._detail.show_another(self._detail_blocks(), follow=False)
+        if self._grid.cursor == self._detailed:
+            self._detail.show(self._detail_blocks())
+        else:
+            self._detailed = self._grid.cursor
+            self._detail.show_another(self._detail_blocks(), follow=False)
 
     def _detail_blocks(self) -> list[Block]:
         if self._fault is not None:
