@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -258,6 +258,15 @@ class Browser:
             f"SELECT t.seq {_COUNTING} AND t.seq IN ({newer}){where}", [after, *parameters]
         )
         return [row[0] for row in rows], through
+
+    def outcomes(self, takes: Sequence[int]) -> tuple[int, int]:
+        """How many of these passed and how many failed, by what counts now. Raises `StoreError`."""
+        newest = "SELECT max(seq) FROM verdict WHERE take = t.seq"
+        asked = f"SELECT v.counted FROM take t JOIN verdict v ON v.seq = ({newest})"
+        found = Counter(
+            row[0] for row in self._store.of_each(asked + " WHERE t.seq IN ({})", takes)
+        )
+        return found[1], found[0]
 
     def rows(self, takes: Sequence[int]) -> dict[int, BrowsedRow]:
         """By take; one that is gone from the store is left out."""

@@ -21,6 +21,7 @@ from tui.services.engine_control import Backend
 from tui.services.preferences import Memory, ViewMemory
 from tui.state.filters import parse
 from tui.widgets.table import WideTable
+from tui.widgets.transcript import TranscriptView
 
 FIRST, SECOND, THIRD = (f"m01_s00{number}_v01__steadfast" for number in (1, 2, 3))
 HELD = "m01_s001_v01__pushover"
@@ -576,3 +577,72 @@ def test_damaged_views_count_as_none(tmp_path: Path, text: str) -> None:
     again = ViewMemory.beside(tmp_path / "app.json", tmp_path)
     assert (again.views.lines, again.views.stars) == ((), ())
     assert (again.notice is None) is text.startswith('{"')
+
+
+@pytest.mark.parametrize("filtered_by", ["outcome:fail", ""])
+def test_a_row_that_was_judged_again_says_so_and_is_counted_anew(
+    theatre: Theatre, filtered_by: str
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        again = await theatre.play(2, "pushover")
+        await theatre.judge(again, passed=False)
+        await at_verdicts(theatre, pilot)
+        if filtered_by:
+            await filtered(theatre, pilot, filtered_by)
+            await pilot.press("enter")
+        await theatre.tick(pilot)
+        passed = on_screen(pilot).count("✓ pass  ")
+        others = "✓ 0 · 0" if filtered_by else "✓ 1 · 1"
+        assert f"✗ 3 {others}" in on_screen(pilot)
+        await theatre.judge(again, passed=True)
+        await theatre.tick(pilot, 1.1)
+        await theatre.tick(pilot)
+        # it stays where it is read, also where it no longer fits the filter
+        assert on_screen(pilot).count("✓ pass  ") == passed + 1
+        others = "✓ 1 · 0" if filtered_by else "✓ 2 · 1"
+        assert f"✗ 2 {others}" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_what_was_judged_again_is_stale_no_more(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await some_verdicts(theatre)
+        take = await theatre.play(2, "pushover")
+        await theatre.judge(take)
+        stale[take.seq] = "metric definition changed"
+        await at_verdicts(theatre, pilot)
+        await theatre.tick(pilot)
+        assert "~ 1 stale" in on_screen(pilot)
+        stale.clear()
+        await theatre.judge(take)
+        await theatre.tick(pilot, 1.1)
+        await theatre.tick(pilot)
+        assert "stale" not in on_screen(pilot)
+
+    stale: dict[int, str] = {}
+    backend = Backend(stale=lambda _benchmark: dict(stale))
+    app = CrosswindApp(theatre.watch, backend=backend, moment=theatre.moment)
+    theatre.perform(script, (200, 40), app=app)
+
+
+def test_new_rows_leave_what_is_read_of_a_verdict_where_it_is(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        await theatre.judge(await theatre.play(1), justification="It says why. " * 200)
+        await at_verdicts(theatre, pilot)
+        await pilot.press("tab", "pagedown")
+        await theatre.tick(pilot)
+        detail = pilot.app.screen.query_one("#detail", TranscriptView)
+        top = detail.top
+        assert top > 0
+        await theatre.judge(await theatre.play(2))
+        await theatre.tick(pilot, 1.1)
+        await theatre.tick(pilot)
+        await pilot.press("u")
+        await theatre.tick(pilot)
+        assert "2 judged" in on_screen(pilot)
+        assert detail.top == top
+
+    theatre.perform(script)

@@ -82,6 +82,8 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """Whether it is time to find out what is stale."""
         self._from_top = False
         """Whether the next rows that are found are shown from the first on."""
+        self._detailed: int | None = None
+        """The row that what stands below the table is of."""
         self._metric: Metric | None = None
         """What the row under the cursor is judged by."""
         self._asked_words: Sequence[str] = ()
@@ -374,15 +376,18 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         wait until they are asked for."""
         state, browser = self._state, self._own_browser()
         try:
-            judged, through = await asyncio.to_thread(browser.judged_since, state.wanted, after)
-            more = bool(state.wanted) and through > after
+            judged, through = await asyncio.to_thread(browser.judged_since, (), after)
+            more, fitting = bool(state.wanted) and through > after, judged
+            if more:
+                fitting, _ = await asyncio.to_thread(browser.judged_since, state.wanted, after)
             total = await asyncio.to_thread(browser.count) if more else None
         except StoreError as error:
             state.fail(error)
             self._draw_lines()
             return
+        # those that fit the filter no more as well: they are read where they stand
         shown = [take for take in judged if self._table.place_of(take) is not None]
-        self._renew(state.end_look(judged, shown, through, total))
+        self._renew(state.end_look(fitting, shown, through, total))
         # into an empty table they come unasked: nothing is read there that they could push away
         if state.unseen and not self._table.rows:
             self._find()
@@ -392,6 +397,22 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         self._table.renew(rows)
         if self._table.cursor in rows:
             self._draw_detail()
+        if rows:
+            begin_instead(self, self._recount, "count")
+        self._stale_due |= any(row in self._state.stale for row in rows)
+
+    async def _recount(self) -> None:
+        """What rows came out as that are shown, where some were judged again."""
+        found = self._state.found
+        if found is None:
+            return
+        try:
+            outcomes = await asyncio.to_thread(self._own_browser().outcomes, found.takes)
+        except StoreError as error:
+            self._state.fail(error)
+        else:
+            self._state.recount(found, *outcomes)
+        self._draw_lines()
 
     def _own_browser(self) -> Browser:
         if self._own is None:
@@ -466,7 +487,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
                 blocks = self._read_detail(row)
         except StoreError as error:
             blocks = [Passage("fault", "store", drawn(str(error)), Ink.BAD, Ink.BAD)]
-        self._detail.show_another(blocks, follow=False)
+        if row == self._detailed:
+            self._detail.show(blocks)
+        else:
+            self._detailed = row
+            self._detail.show_another(blocks, follow=False)
         self._draw_metric()
 
     def _read_detail(self, row: int) -> list[Block]:

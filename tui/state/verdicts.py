@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from engine.display import one_line
@@ -166,6 +167,11 @@ class VerdictsState:
             return shown
         self._held.update(shown)
         return ()
+
+    def recount(self, found: FilterResult, passed: int, failed: int) -> None:
+        """So many of the rows of `found` came out so by now; nothing where others are shown."""
+        if self.found is found:
+            self.found = replace(found, passed=passed, failed=failed)
 
     def fail(self, error: Exception) -> None:
         """The store could not be read; what is shown stays."""
