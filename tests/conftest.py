@@ -4,20 +4,32 @@ keeps the garbage collector from what stays."""
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
+from tests.new_stores import copied_new_stores
 from tests.processes import Watch, marks
 
 LEFT_OUT = "not process"
 
+# argparse looks for translations of its words in files that are not there, which is half of what it
+# takes to make the parser of a command
+os.environ["LANGUAGE"] = "C"
 gc.disable()  # half of the time that it takes to find the tests would go into walking through them
 
 
 @cache
 def watch() -> Watch:
     return Watch()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def new_stores_are_copied() -> Iterator[None]:
+    with copied_new_stores():
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
