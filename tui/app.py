@@ -191,7 +191,6 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._settling: Timer | None = None
         self._sized = False
         self._slow = slow
-        self.set_class(slow, THIN)
         self._leaving = False
         """Whether to go as soon as the engine has come to rest."""
         self._themes = themes
@@ -200,6 +199,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._dress(theme or self._kept_theme(kept) or theme_for(self.console.color_system))
 
     def _dress(self, theme: str) -> None:
+        self.set_class(self._slow, THIN)
         self.animation_level = "none"
         self.theme = theme
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())

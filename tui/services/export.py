@@ -132,21 +132,22 @@ def as_text(reader: Reader, subject: Subject) -> str:
 def as_markdown(reader: Reader, subject: Subject, jury: Jury | None) -> str:
     """As `crosswind export --format md` writes it, in which what others say is text and no more,
     but with every take. Raises `StoreError`."""
-    # with the first file, as are the tables of other formats: 16 ms that no frame waits for
-    from engine.report.conversation import document, takes
-
-    lines: list[str] = []
-    for one in takes(reader, subject.benchmark, subject.key, jury):
-        lines += (*document(one), "")
-    return "\n".join(lines)
+    return _every_take(reader, subject, jury, markdown=True)
 
 
 def as_json(reader: Reader, subject: Subject) -> str:
     """Every take as it was received, in characters that any terminal can take."""
-    from engine.report.conversation import copied_take, takes
+    return _every_take(reader, subject, None, markdown=False)
 
-    found = [copied_take(one) for one in takes(reader, subject.benchmark, subject.key, None)]
-    return json.dumps(found, indent=2) + "\n"
+
+def _every_take(reader: Reader, subject: Subject, jury: Jury | None, *, markdown: bool) -> str:
+    # with the first file, as are the tables of other formats: 16 ms that no frame waits for
+    from engine.report.conversation import copied_take, document, takes
+
+    found = takes(reader, subject.benchmark, subject.key, jury)
+    if markdown:
+        return "\n".join(line for one in found for line in (*document(one), ""))
+    return json.dumps([copied_take(one) for one in found], indent=2) + "\n"
 
 
 def _text(
