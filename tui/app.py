@@ -200,12 +200,14 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
 
     def _dress(self, theme: str) -> None:
         self.set_class(self._slow, THIN)
+        # a frame that is only on the way to another is a frame too many for a slow line
         self.animation_level = "none"
         self.theme = theme
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         plain = [NoColor()] if self.no_color else []
+        # last of all, so that nothing behind it brings in what it took out
         return [*super().get_line_filters(), *plain, _INERT]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -269,6 +271,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._answer_signals()
         self._terminal_status.begin()
         self.set_interval(1 / hertz(os.environ, slow=self._slow), self.tick)
+        # what takes long begins behind the first frame, not before it
         self.call_after_refresh(self._show_first)
         self.preferences.tell_notices()
         if self._themes.fault is not None:
@@ -278,6 +281,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.tick()
         if self._read_keys is not None:
             self.run_worker(self._take_keys(self._read_keys), group="keys")
+        # a configuration is read on a thread, and the other screens are loaded when that is done:
+        # both at once would hold up the frames between them
         if self._describe is not None:
             self.call_after_refresh(self._begin_describing, self._describe)
         else:

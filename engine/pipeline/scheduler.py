@@ -281,6 +281,7 @@ class BenchmarkRun:
         judging: JudgingPlanner,
     ) -> None:
         """Talk and judge side by side; what is played to its end goes over to the judges."""
+        # all of them are planned by now, while `verdicts` fills as conversations end
         await talks.close()
         talker = _Talker(self, verdicts, talk, judging)
 

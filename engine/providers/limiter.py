@@ -106,6 +106,7 @@ class Window:
         if mark == self._cuts:
             self._cut()
         # where a number at once is what is limited, those still in the air are that number
+        # one at least: without any, nothing would ever show that the server allows more again
         self.limit = max(1.0, min(self.limit, float(self.in_flight)))
 
     def _cut(self) -> None:
@@ -213,6 +214,7 @@ class Limiter:
             return Slot(self.window.started())
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._pushed += 1
+        # the middle one because futures cannot be compared, where two have one ticket
         heapq.heappush(self._waiting, (ticket, self._pushed, future))
         try:
             return await future

@@ -86,6 +86,8 @@ def hosted(place: EngineSettings, *, linger: float) -> Iterator[Engine]:
     edits = _Edits(place.config_path)
     path, why = usable_socket(place.root)
     with (
+        # the lock first: to open a store may bring it up to date, which is for whoever holds the
+        # workspace
         hold_workspace(place.root, socket=path),
         _sound_store(store_path) as store,
     ):
@@ -134,6 +136,7 @@ BROKEN: Final = 2
 
 def run_job(text: str, speak: int) -> int:
     """Do what `text` asks and return the exit code; say on descriptor `speak` when it is ready."""
+    # the terminal that it was started from may close; its session has none of its own
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     word = _Once(speak)
     try:

@@ -141,9 +141,11 @@ class Server:
                 self.path.unlink()
         self._close_door()
         if self._arriving:
+            # accepted but not met yet: left alone, they would wait for an answer that nobody gives
             await asyncio.wait(self._arriving)
         if self._work:
             await asyncio.wait(self._work, timeout=PARTING_SECONDS)
+        # last, so that the board in it knows of what was just carried out
         await self._part(encode_goodbye(self._engine.board()))
         for task in self._work:
             task.cancel()

@@ -71,6 +71,8 @@ def private_folder(folder: Path) -> None:
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
+        # not `stat`: in a temporary folder that all users share, a link of this name may be
+        # somebody else's
         found = folder.lstat()
     except OSError as error:
         raise UnsafeFolderError(
@@ -154,6 +156,8 @@ class LineSocket:
         except OSError as error:
             connected.close()
             raise BrokenLineError(_why(error, path)) from error
+        # the folder is private, but may have been opened since: who is at the other end is asked of
+        # the system, which cannot be lied to
         if not is_trusted(uid_of(connected)):
             connected.close()
             raise BrokenLineError(f"{path} belongs to another user")

@@ -67,6 +67,7 @@ def intraclass_correlation(cells: Iterable[Stratum]) -> float | None:
             continue
         mean = sum(cluster.total for cluster in filled) / count
         explained = sum(cluster.total * cluster.mean for cluster in filled)
+        # both sums are differences of large numbers, which rounding may leave a hair below 0
         between += max(0.0, explained - count * mean * mean)
         within += max(0.0, sum(cluster.squares for cluster in filled) - explained)
         between_df += len(filled) - 1
@@ -190,6 +191,8 @@ def resampled_sums(
         for stratum in strata
         if stratum
     ]
+    # whole numbers, so that all fields of a cluster are added up as one: a resample of a stratum is
+    # then one sum instead of one for each field, with room in each field that no sum fills
     weights = [round(_SCALE * len(clusters) / draws) for clusters, draws in packed]
     for _ in range(resamples):
         total = 0

@@ -99,6 +99,8 @@ def benchmark_rate(strata: Sequence[Stratum], correlation: float | None) -> Rate
     own, expected = spread.freedom, rate * (1 - rate) / effective
     weight = _EXPECTED_FREEDOM * len(ready)
     moderated = (own * spread.error**2 + weight * expected) / (own + weight)
+    # never below its own: what clusters show of a spread is not smoothed away, only what few of
+    # them hide is added
     variance = max(moderated, spread.error**2) + _ASTRAY * ((rate - 0.5) / len(clusters)) ** 2
     if 0 < rate < 1:
         effective = min(rate * (1 - rate) / variance, _within(ready, rate, 0.0))

@@ -136,6 +136,8 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             holder = _introduced(descriptor)
             os.close(descriptor)
+            # whoever locked it a moment ago has not introduced itself yet, and who only looks holds
+            # it for a moment too: neither is worth a refusal
             if holder is None and time.monotonic() < until:
                 time.sleep(_STEP_S)
                 continue
@@ -155,6 +157,8 @@ def _locked(path: Path) -> int:
 
 
 def _opened(path: Path) -> int:
+    # through a link the lock of another workspace would be taken; a pipe in its place would be
+    # waited for; and a child that kept the descriptor would keep the lock
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -297,6 +301,7 @@ class Leaseholder:
 
         Raises `WorkspaceBusyError` where the store is another's, and `sqlite3.Error`.
         """
+        # cheap and without the right to write; what is decided on is looked at again below
         self._refuse_living(connection)
         first: Lease | None = None
         until = 0.0
@@ -308,6 +313,8 @@ class Leaseholder:
                 if first is not None and found != first and found is not None:
                     raise self._busy(found)
                 fate = ProcessState.GONE if found is None else holder_state(found, self._path)
+                # an engine on another machine or in another container: only its heartbeats tell,
+                # and two looks that found the same after this time have seen none
                 watched = first is not None and time.monotonic() >= until
                 if fate is ProcessState.GONE or (fate is ProcessState.UNKNOWN and watched):
                     self._write(connection)

@@ -72,6 +72,8 @@ def send(number: signal.Signals, process: Process) -> bool:
         # a handle: whoever gets the number next does not get the signal
         handle = os.pidfd_open(process.pid) if sys.platform == "linux" else None
         try:
+            # looked at behind the handle: from here on the number cannot have gone to another
+            # process
             if not _is_there(process) or not _is_own(process.pid):
                 return False
             if sys.platform == "linux" and handle is not None:

@@ -144,6 +144,8 @@ class Writer:
         """What whoever gives another row is told."""
         self._told_in_vain: CrosswindError | None = None
         """The first failure of a row that nobody waits for."""
+        # a daemon: a process whose main thread broke off without `close` ends all the same, as it
+        # would in a crash, and the next engine finds what was committed
         self._thread = threading.Thread(target=self._work, name="store writer", daemon=True)
         self._thread.start()
 
@@ -238,6 +240,8 @@ class Writer:
         with self._gate:
             if self._closed is not None:
                 raise self._closed
+            # under the gate together with the look above: nothing can come to lie behind the None
+            # with which `close` ends the queue
             self._unwritten += _rows_in(request)
             self._requests.put(request)
 
@@ -327,6 +331,7 @@ class Writer:
             # only now, and not waited for: the file never claims more than is on disk
             self._acknowledged.say(self._seq)
         except sqlite3.Error as error:
+            # these numbers were told to nobody, so the next group has them
             self._seq = committed
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -407,6 +412,8 @@ class Writer:
     def _attempt(self, request: _Request) -> _Outcome:
         """A row that cannot be stored fails its own request and no other."""
         before = self._seq
+        # one commit, and so one sync of the disk, serves the whole group; a savepoint for each
+        # request keeps one that is refused from undoing its neighbours
         self._connection.execute("SAVEPOINT request")
         try:
             seqs = self._store(request)
@@ -477,6 +484,7 @@ class Writer:
                     self._told_in_vain = self._told_in_vain or outcome
         for loop, answers in by_loop.items():
             try:
+                # a future belongs to its loop: from this thread it may only be set by way of that
                 loop.call_soon_threadsafe(_wake, answers)
             except RuntimeError:
                 continue  # the loop is closed: nobody waits there any more
@@ -496,6 +504,7 @@ class Writer:
             self._closed = self._given_up = failure
             if isinstance(error, _NeverWrittenError):
                 self._told_in_vain = self._told_in_vain or failure
+            # nobody adds to it meanwhile: to give needs the gate, and is refused from here on
             while not self._requests.empty():
                 request = self._requests.get_nowait()
                 if isinstance(request, _Alone):

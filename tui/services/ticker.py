@@ -90,6 +90,8 @@ class Ticker:
         self._look()
         watching = [screen for screen in screens if isinstance(screen, Watching)]
         if facts:
+            # also those that are covered: a screen that comes up again draws at once, and has
+            # missed nothing
             for screen in {*watching, *self.listeners}:
                 screen.receive(facts)
         if watching and watching[-1] is screens[-1]:

@@ -97,6 +97,8 @@ class ConnectionPool:
         if kept is not None:
             try:
                 await self._send_over(kept, request, responds)
+            # RFC 9112, 9.3.1: a connection may be closed at any time, also while a request is on
+            # its way over it
             except UnansweredError:
                 pass
             else:
@@ -156,6 +158,7 @@ class ConnectionPool:
         """As `Transport`."""
         if self._idle:
             return True
+        # the system counts for the whole process: for one address another gives up what nobody uses
         if sum(pool.open for pool in _POOLS) < most_connections() and any_left():
             return True
         return any(pool.close_longest_idle() for pool in list(_POOLS))
