@@ -11,6 +11,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -68,18 +69,23 @@ class BarPrinter:
         )
 
 
-@contextmanager
-def bars() -> Iterator[BarPrinter]:
-    console = Console(stderr=True, markup=False, highlight=False)
-    with Progress(
+def _progress(amount: ProgressColumn, *more: ProgressColumn, transient: bool = False) -> Progress:
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        amount,
         TimeRemainingColumn(),
-        TextColumn("{task.fields[failed]}", markup=False),
-        console=console,
+        *more,
+        console=Console(stderr=True, markup=False, highlight=False),
         refresh_per_second=5,
-    ) as progress:
+        transient=transient,
+    )
+
+
+@contextmanager
+def bars() -> Iterator[BarPrinter]:
+    failed = TextColumn("{task.fields[failed]}", markup=False)
+    with _progress(MofNCompleteColumn(), failed) as progress:
         yield BarPrinter(progress)
 
 
@@ -103,14 +109,5 @@ class ImportBar:
 
 @contextmanager
 def import_bar() -> Iterator[ImportBar]:
-    console = Console(stderr=True, markup=False, highlight=False)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        refresh_per_second=5,
-        transient=True,
-    ) as progress:
+    with _progress(DownloadColumn(), transient=True) as progress:
         yield ImportBar(progress)

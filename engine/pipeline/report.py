@@ -20,7 +20,7 @@ from engine.errors import CrosswindError
 from engine.jury import Jury, counting, what_counts
 from engine.pipeline.calibrations import CalibrationReport, LabelledJudges
 from engine.pipeline.play import WantedConversation, wanted_conversations
-from engine.pipeline.results import analysis_of
+from engine.pipeline.results import counted_of
 from engine.pipeline.standing import StoredConversations
 from engine.pipeline.validation import report_of, validations
 from engine.stages.evaluate import holds
@@ -64,7 +64,7 @@ def added_up(workspace: Workspace, config: Config, store: Path, benchmark: str) 
         sightings = _sightings(wanted, standing, own.jury)
         labelled = LabelledJudges.of(definition, own, reader)
         return Report(
-            analysis_of(definition, own, reader, wanted, standing),
+            counted_of(definition, own, reader, wanted, standing).analysis,
             tuple(_validated(workspace, config, benchmark, reader)),
             tuple(courses(sightings, own.generation.turns)),
             None if labelled is None else labelled.report(),
@@ -77,7 +77,7 @@ def added_up_together(workspace: Workspace, config: Config, store: Path) -> Repo
         load_definition(workspace.definition_path(name)) for name in workspace.benchmark_names()
     ]
     with closing(open_reader(store)) as reader:
-        return Report(overall([analysis_of(one, config, reader) for one in definitions]))
+        return Report(overall([counted_of(one, config, reader).analysis for one in definitions]))
 
 
 def _sightings(

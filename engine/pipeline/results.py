@@ -62,24 +62,6 @@ _WORDS: Final = {
 }
 
 
-def analysis_of(
-    definition: Definition,
-    config: Config,
-    reader: Reader,
-    wanted: Iterable[WantedConversation] | None = None,
-    standing: StoredConversations | None = None,
-    *,
-    exploratory: bool = False,
-    fresh: bool = False,
-) -> Analysis:
-    """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
-    already, `exploratory` as of a `Family`. With `fresh`, what is stale does not count."""
-    found = counted_of(
-        definition, config, reader, wanted, standing, exploratory=exploratory, fresh=fresh
-    )
-    return found.analysis
-
-
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What the verdicts of a benchmark say, with what it was counted from."""
@@ -100,7 +82,8 @@ def counted_of(
     exploratory: bool = False,
     fresh: bool = False,
 ) -> Counted:
-    """As `analysis_of`."""
+    """What the verdicts of a benchmark say now; `wanted` and `standing` where they are known
+    already, `exploratory` as of a `Family`. With `fresh`, what is stale does not count."""
     if wanted is None:
         wanted = wanted_conversations(definition, config, reader)
     if standing is None:
@@ -162,7 +145,7 @@ def benchmark_results(
     definition: Definition, config: Config, reader: Reader, wanted: Iterable[WantedConversation]
 ) -> list[JsonObject]:
     """What `results.json` holds."""
-    return as_rows(analysis_of(definition, config, reader, wanted))
+    return as_rows(counted_of(definition, config, reader, wanted).analysis)
 
 
 def _outcome(

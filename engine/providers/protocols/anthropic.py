@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.providers.attempts import Cause, failure_in
@@ -17,6 +18,7 @@ from engine.providers.protocols.base import (
     Tokens,
     count,
     parsed,
+    schema_without,
     turns,
 )
 from engine.providers.served import ServedNames
@@ -173,22 +175,11 @@ def _content(texts: Sequence[str], marked: int | None) -> str | list[TextBlockPa
 
 def plain_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
     """The schema without the words that are refused, and with no key but its own."""
-    plain: dict[str, Any] = {}
 
-    def inner(part: JsonSchema) -> dict[str, Any]:
-        return plain_schema(part, bounded=bounded)
+    def taken(name: str, value: object) -> bool:
+        return name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1})
 
-    for name, value in schema.items():
-        if name in {"properties", "$defs"} and isinstance(value, Mapping):
-            plain[name] = {key: inner(part) for key, part in value.items()}
-        elif isinstance(value, Mapping):
-            plain[name] = inner(value)
-        elif isinstance(value, list):
-            plain[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
-        elif name not in _UNTAKEN or (bounded and name == "minItems" and value in {0, 1}):
-            plain[name] = value
-    if isinstance(plain.get("properties"), dict):
-        plain["additionalProperties"] = False
+    plain = schema_without(schema, taken, partial(plain_schema, bounded=bounded))
     told = _UNTAKEN - {"default"} - plain.keys() & schema.keys()
     bounds = [f"{name}: {schema[name]}" for name in sorted(told)]
     if bounds:

@@ -4,7 +4,7 @@ a model writes into it between `<think>` marks, told from the reply."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, Protocol, runtime_checkable
@@ -76,6 +76,28 @@ class InStreamError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.cause)
         self.failure = failure
+
+
+def schema_without(
+    schema: JsonSchema,
+    taken: Callable[[str, object], bool],
+    inner: Callable[[JsonSchema], dict[str, Any]],
+) -> dict[str, Any]:
+    """The schema with the words that are `taken`, its parts as `inner` has them; an object with no
+    key but its own."""
+    plain: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in {"properties", "$defs"} and isinstance(value, Mapping):
+            plain[name] = {key: inner(part) for key, part in value.items()}
+        elif isinstance(value, Mapping):
+            plain[name] = inner(value)
+        elif isinstance(value, list):
+            plain[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
+        elif taken(name, value):
+            plain[name] = value
+    if isinstance(plain.get("properties"), dict):
+        plain["additionalProperties"] = False
+    return plain
 
 
 class ReplyParser(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from engine.display import one_line
@@ -17,6 +18,7 @@ from engine.providers.protocols.base import (
     Tokens,
     count,
     parsed,
+    schema_without,
     turns,
 )
 from engine.providers.served import LONGEST_NAME, ServedNames, amount
@@ -138,23 +140,10 @@ def _response_format(ask: ChatRequest) -> ResponseFormat | None:
 def strict_schema(schema: JsonSchema, *, bounded: bool = False) -> dict[str, Any]:
     """The schema in the strict subset: every key required, none added, no defaults; counts and
     ranges only where `bounded`."""
-    strict: dict[str, Any] = {}
     untaken = _NEVER_TAKEN if bounded else _NEVER_TAKEN | _COUNTS_AND_RANGES
-
-    def inner(part: JsonSchema) -> dict[str, Any]:
-        return strict_schema(part, bounded=bounded)
-
-    for name, value in schema.items():
-        if name in {"properties", "$defs"} and isinstance(value, Mapping):
-            strict[name] = {key: inner(part) for key, part in value.items()}
-        elif isinstance(value, Mapping):
-            strict[name] = inner(value)
-        elif isinstance(value, list):
-            strict[name] = [inner(part) if isinstance(part, Mapping) else part for part in value]
-        elif name not in untaken:
-            strict[name] = value
+    inner = partial(strict_schema, bounded=bounded)
+    strict = schema_without(schema, lambda name, _value: name not in untaken, inner)
     if isinstance(strict.get("properties"), dict):
-        strict["additionalProperties"] = False
         strict["required"] = list(strict["properties"])
     return strict
 

@@ -16,7 +16,7 @@ from engine.errors import ModelError
 from engine.jury import CANNOT_TELL
 from engine.pipeline.models import open_offline
 from engine.pipeline.order import Why
-from engine.pipeline.results import analysis_of
+from engine.pipeline.results import counted_of
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply
 from engine.stages.evaluate import NO_ANSWER, NO_QUOTE
 from tests.engine.small_workspace import Place
@@ -372,7 +372,7 @@ def test_results_say_where_the_tables_do_not_know_yet_what_counts(place: Place) 
     note = "What counts is no longer what counted at the last verdict in 16 conversations"
     with place.reader() as reader:
         definition, config = load_definition(place.benchmark), load_config(place.config)
-        assert [one for one in analysis_of(definition, config, reader).notes if note in one]
+        assert [one for one in counted_of(definition, config, reader).analysis.notes if note in one]
     hearing.run()
     agree(place)
     assert not [one for one in place.json("results.json")[0]["notes"] if note in one]

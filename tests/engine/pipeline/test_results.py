@@ -10,7 +10,7 @@ from engine.analysis.figures import Analysis
 from engine.benchmark import ConversationKey, Stage
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import load_config
-from engine.pipeline.results import analysis_of
+from engine.pipeline.results import counted_of
 from engine.store.reading import open_reader
 from tests.engine.small_workspace import Place
 
@@ -22,7 +22,9 @@ models:
 
 def analysis(place: Place) -> Analysis:
     with closing(open_reader(place.root / "crosswind.db")) as reader:
-        return analysis_of(load_definition(place.benchmark), load_config(place.config), reader)
+        return counted_of(
+            load_definition(place.benchmark), load_config(place.config), reader
+        ).analysis
 
 
 @pytest.fixture
