@@ -135,6 +135,13 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         ),
     ]
 
+    fault: CrosswindError | None = None
+    """What has ended the app, where it is to be told when the app has gone."""
+    _leaving = False
+    """Whether to go as soon as the engine has come to rest."""
+    _settling: Timer | None = None
+    _sized = False
+
     def __init__(
         self,
         watch: Watch,
@@ -183,16 +190,10 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._typed: list[events.Key] | None = None if describe is None else []
         """What was typed before everything was read, to be done then."""
         self._keys = KeyQueue(self)
-        self.fault: CrosswindError | None = None
-        """What has ended the app, where it is to be told when the app has gone."""
         self._moment = moment
         wants_progress = bool(os.environ.get(PROGRESS_VARIABLE))
         self._terminal_status = TerminalStatus(self.to_terminal, progress=wants_progress)
-        self._settling: Timer | None = None
-        self._sized = False
         self._slow = slow
-        self._leaving = False
-        """Whether to go as soon as the engine has come to rest."""
         self._themes = themes
         for known in (*THEMES, *themes.themes):
             self.register_theme(known)
