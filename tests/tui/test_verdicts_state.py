@@ -11,8 +11,8 @@ from engine.store.browsing import Browser, Column, Sorting
 from tests.tui.theatre import BENCHMARK, Theatre
 from tui.state.filters import FilterFault, parse
 from tui.state.related import Subject
-from tui.state.verdicts import AGAIN_AFTER, VerdictsState, cells
-from tui.text.ink import Line, shorten_middle
+from tui.state.verdicts import AGAIN_AFTER, KnownNames, VerdictsState, cells
+from tui.text.ink import Line, shorten_middle, told_apart
 
 
 def text(line: Line) -> str:
@@ -159,7 +159,10 @@ def test_several_benchmarks_have_a_column_and_a_star_stands_before_the_id(
         star = Subject(BENCHMARK, take.key)
         for benchmarks in ([info], [info, info]):
             several = len(benchmarks) > 1
-            [row] = cells(rows, several=several, stars=[star], stale={}).values()
+            names = KnownNames([], [], state.id_width)
+            [row] = cells(
+                rows, several=several, stars=[star], stale={}, read=(), names=names
+            ).values()
             assert len(row) == len(state.columns(benchmarks))
             assert text(row).count(BENCHMARK) == several
             assert f"★ {take.key}" in text(row)
@@ -176,3 +179,19 @@ def test_ids_that_are_cut_keep_both_ends_and_look_different() -> None:
     assert cut[2].endswith("name-a__s1")
     assert cell_len(shorten_middle("m01_s001_v01__" + "模型" * 30, 30)) == 30
     assert shorten_middle("short", 30) == "short"
+
+
+@pytest.mark.parametrize("width", [6, 8, 10, 24, 30])
+def test_names_that_differ_in_their_middle_alone_are_told_apart(width: int) -> None:
+    start, end = "a-model-of-a-long-name-" * 4, "-instruct-of-a-long-name" * 4
+    names = tuple(
+        f"{start}{middle}{end}" for middle in ("7b", "70b", "模型", "\u05d0", "\U0001f600")
+    )
+    shown = told_apart((*names, "short"), width)
+    assert len(set(shown.values())) == len(names) + 1
+    assert all(cell_len(each) <= width for each in shown.values())
+    assert shown["short"] == "short"
+    if width == 24:
+        assert shown[names[1]] == "a-model-of…70b…long-name"
+    same = tuple(f"{'x' * 300}{number}{'x' * 300}" for number in range(120))
+    assert len(set(told_apart(same, width).values())) == 120

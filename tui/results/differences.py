@@ -12,7 +12,7 @@ from engine.analysis.findings import chance, marks_mean, pairs_by_kind, points, 
 from engine.display import one_line, plural
 from engine.report.scale import scale_of
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad, shorten_middle
+from tui.text.ink import Ink, Piece, fitted, pad, told_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.sheet import SheetRow
 
@@ -126,12 +126,13 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
     for block in blocks:
         sure = sum(one.sure for one in block.branches)
         yield title(block.title, width, f"{sure} of {len(block.branches)} sure")
+        known = tuple(name for one in block.branches for name in (one.greater, one.less))
         for one in block.branches:
             ink = Ink.ACCENT if one.sure else Ink.MUTED
             drawn = Whiskers(one.difference, one.low, one.high, sure=one.sure, ink=ink)
             line = [
                 Piece(" ✓ " if one.sure else " · ", Ink.GOOD if one.sure else Ink.MUTED),
-                Piece(pad(_names(one, names), names), Ink.STRONG if one.sure else Ink.TEXT),
+                Piece(pad(_names(one, names, known), names), Ink.STRONG if one.sure else Ink.TEXT),
                 Piece("  "),
                 *whiskers(drawn, scale, bar),
                 Piece("  " + _said(one, wide=wide), Ink.TEXT if one.sure else Ink.MUTED),
@@ -139,15 +140,15 @@ def _forest(blocks: Sequence[_Block], width: int) -> Iterator[SheetRow]:
             yield SheetRow(fitted(line, width), one.behind)
 
 
-def _names(one: _Branch, width: int | None = None) -> str:
+def _names(one: _Branch, width: int | None = None, known: tuple[str, ...] = ()) -> str:
     """`a > b`; where both have no room, each gives way as far as it has to."""
     sign = f" {'>' if one.difference else '='} "
     greater, less = one.greater, one.less
     if width is not None:
         room = width - len(sign)
         half = room // 2
-        greater = shorten_middle(greater, max(half, room - cell_len(less)))
-        less = shorten_middle(less, room - cell_len(greater))
+        greater = told_apart(known, max(half, room - cell_len(less)))[greater]
+        less = told_apart(known, room - cell_len(greater))[less]
     return greater + sign + less
 
 

@@ -13,7 +13,7 @@ from engine.benchmark import Track
 from engine.display import one_line
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
 from tui.text.plot import Curve, plot
 from tui.widgets.sheet import SheetRow
 
@@ -59,7 +59,8 @@ def _track(
     heads = "".join(pad(f"{turn + 1}", _TURN, right=True) for turn in shown)
     yield SheetRow(fitted([Piece(" " + pad("turn", names) + heads, Ink.FAINT)], width))
     for one in courses:
-        yield _course(one, shown, names, width, is_chosen=one.target == target)
+        label = pad_apart(one_line(one.target), (one_line(each.target) for each in courses), names)
+        yield _course(one, shown, label, width, is_chosen=one.target == target)
     unplaced = sum(one.unplaced for one in courses)
     if unplaced:
         words = f"{unplaced:,} more have evidence in no turn, and are left out here."
@@ -69,10 +70,10 @@ def _track(
 
 
 def _course(
-    one: Course, shown: Sequence[int], names: int, width: int, *, is_chosen: bool
+    one: Course, shown: Sequence[int], label: str, width: int, *, is_chosen: bool
 ) -> SheetRow:
     ink = Ink.ACCENT if is_chosen else Ink.TEXT
-    line = [Piece(" " + pad(one_line(one.target), names, middle=True), Ink.STRONG)]
+    line = [Piece(" " + label, Ink.STRONG)]
     before = None
     for turn in shown:
         share = one.passing[turn]

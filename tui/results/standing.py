@@ -24,7 +24,7 @@ from engine.display import one_line, plural
 from engine.report.scale import RATES
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart
 from tui.text.plot import Whiskers, tick_line, whiskers
 from tui.widgets.heat_map import Heat, HeatCell, HeatRow
 from tui.widgets.sheet import SheetRow
@@ -62,7 +62,7 @@ def _below_each_other(analysis: Analysis, width: int) -> list[SheetRow]:
         for number, track in enumerate(analysis.tracks):
             estimate = one.tracks[track]
             line = [
-                *_name(one, name, number),
+                *_name(analysis, one, name, number),
                 Piece(TRACK_SIGNS[track] + " ", Ink.MUTED),
                 Piece(pad(percent(estimate.rate), _RATE, right=True) + " ", Ink.STRONG),
                 *(
@@ -91,7 +91,7 @@ def _in_one_line(analysis: Analysis, width: int) -> list[SheetRow]:
         head.append(Piece("  " + pad("rank", _RANK) + pad(over, counts) + "  ", Ink.FAINT))
     rows = [SheetRow(fitted(head, width))]
     for one in analysis.targets:
-        line = [*_name(one, name, 0)]
+        line = [*_name(analysis, one, name, 0)]
         for track in analysis.tracks:
             estimate = one.tracks[track]
             line += [
@@ -117,11 +117,16 @@ def _name_width(analysis: Analysis) -> int:
     return min(max(low, *names, *missing), high)
 
 
-def _name(one: TargetResult, width: int, number: int) -> Iterator[Piece]:
+def _label(analysis: Analysis, one: TargetResult, width: int) -> str:
+    names = (one_line(each.target) for each in analysis.targets)
+    return pad_apart(one_line(one.target), names, width)
+
+
+def _name(analysis: Analysis, one: TargetResult, width: int, number: int) -> Iterator[Piece]:
     """On the first line of a target its name; on the second, what is missing."""
     yield Piece(" ")
     if number == 0:
-        yield Piece(pad(one_line(one.target), width, middle=True), Ink.STRONG)
+        yield Piece(_label(analysis, one, width), Ink.STRONG)
     elif one.unscored:
         yield Piece(pad(_unscored(one), width), Ink.WARN)
     else:
@@ -286,10 +291,7 @@ def _exposure(analysis: Analysis, width: int) -> Iterator[SheetRow]:
         return
     yield title("exposure", width, "what of their plan the conversations came to")
     name = _name_width(analysis)
-    cells = [
-        (pad(one_line(one.target), name, middle=True), exposure_words(one.exposure))
-        for one in found
-    ]
+    cells = [(_label(analysis, one, name), exposure_words(one.exposure)) for one in found]
     heads = (pad("", name), _EXPOSURE_HEADS)
     sizes = [max(len(words[place]) for _, words in (heads, *cells)) for place in range(3)]
     for number, (label, words) in enumerate((heads, *cells)):

@@ -25,7 +25,7 @@ from engine.statistics.distributions import Interval
 from engine.statistics.ranks import Correlation
 from tui.format import TRACK_SIGNS
 from tui.results.text import VerdictScope, paragraph, title
-from tui.text.ink import Ink, Piece, fitted, pad
+from tui.text.ink import Ink, Piece, fitted, pad, pad_apart
 from tui.text.plot import moved
 from tui.widgets.sheet import SheetRow
 
@@ -181,7 +181,10 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
     yield SheetRow(fitted(line, width))
     shifts = [track.together, *track.shifts]
     names = max(cell_len(one_line(shift.target)) for shift in shifts)
-    yield from (_shift(one, track, shift, min(names, 24), width) for shift in shifts)
+    known = [one_line(shift.target) for shift in shifts]
+    for shift in shifts:
+        label = pad_apart(one_line(shift.target), known, min(names, 24))
+        yield _shift(one, track, shift, label, width)
     for pair in track.changed:
         left, right = one_line(pair.left), one_line(pair.right)
         words = {
@@ -192,15 +195,15 @@ def _track(one: Validated, track: TrackReport, width: int) -> Iterator[SheetRow]
         yield from paragraph(words, width, Piece("·", Ink.WARN))
 
 
-def _shift(one: Validated, track: TrackReport, shift: Shift, names: int, width: int) -> SheetRow:
+def _shift(one: Validated, track: TrackReport, shift: Shift, label: str, width: int) -> SheetRow:
     known = shift.interval
     said = f"{percent(shift.before):>4} → {percent(shift.after):<4} {_points(shift.shift):>4}"
     said += f" {reach(known.low, known.high):<13}" if known is not None else " " * 14
-    bar = max(width - names - cell_len(said) - 8, _LEAST_BAR)
+    bar = max(width - cell_len(label + said) - 8, _LEAST_BAR)
     ink = Ink.WARN if shift.sure else Ink.MUTED
     line = [
         Piece(" ! " if shift.sure else "   ", ink),
-        Piece(pad(one_line(shift.target), names, middle=True) + "  ", Ink.TEXT),
+        Piece(label + "  ", Ink.TEXT),
         *moved(shift.before, shift.after, RATES, bar, ink),
         Piece("  " + said, ink),
     ]

@@ -37,7 +37,7 @@ from tui.state.benchmark_summary import (
 )
 from tui.state.feeds import BenchmarkFeed, Standings, score_feed
 from tui.state.run_status import Instant, current_benchmark, status_of
-from tui.text.ink import Ink, Line, Piece, fitted, pad, spread
+from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart, spread
 from tui.widgets.key_line import KeyLine
 from tui.widgets.lines import Entries, Entry, Lines, OneLine
 
@@ -308,7 +308,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         progress = self.watched.progress.target(info.name, target.id)
         spent = money(progress.usage.cost_usd, scripted=target.scripted)
         room = (width - name - 3 - len(Track) * (_RATE_WIDTH + 2) - _SPENT) // len(Track)
-        line = [Piece(" " + pad(one_line(target.id), name, middle=True) + "  ", Ink.STRONG)]
+        names = (one_line(each.id) for each in info.targets)
+        line = [Piece(" " + pad_apart(one_line(target.id), names, name) + "  ", Ink.STRONG)]
         for track in Track:
             line.append(Piece(pad(_rate(track, found, target.id), _RATE_WIDTH)))
             if room >= _LEAST_BAR:

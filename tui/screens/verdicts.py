@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.benchmark import Metric
-from engine.display import drawn
+from engine.display import drawn, one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact
 from engine.link import Board
@@ -29,7 +29,7 @@ from tui.state.headline import group_words, metric_in, metric_line, shown_words,
 from tui.state.related import RowCursor, Subject, TakeRef
 from tui.state.run_status import Instant
 from tui.state.transcript import verdict_blocks
-from tui.state.verdicts import SORTS, VerdictsState, cells
+from tui.state.verdicts import SORTS, KnownNames, VerdictsState, cells
 from tui.text.blocks import Block, Passage
 from tui.text.ink import Ink
 from tui.text.wrap import Cells
@@ -467,7 +467,11 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         several = len(self.watched.benchmarks) > 1
         stars = set(self.shell.preferences.views.stars)
         stale, read = self._state.stale, self._state.read
-        return cells(found, several=several, stars=stars, stale=stale, read=read)
+        jury = self.watched.jury
+        targets = {one_line(each.id) for info in self.watched.benchmarks for each in info.targets}
+        judges = () if jury is None else tuple(map(one_line, jury.judges))
+        names = KnownNames(sorted(targets), judges, self._state.id_width)
+        return cells(found, several=several, stars=stars, stale=stale, read=read, names=names)
 
     def _draw_headings(self) -> None:
         sorting = self._state.sorting

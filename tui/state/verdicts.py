@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
+from rich.cells import cell_len
+
+from engine.benchmark import ConversationKey
 from engine.display import one_line
 from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.store.browsing import (
@@ -23,7 +26,7 @@ from tui.state.filters import parse
 from tui.state.related import Subject
 from tui.state.run_status import Missed
 from tui.state.transcript import MOST_TURNS, arc
-from tui.text.ink import VERDICT_INKS, Ink, Line, Piece, shorten
+from tui.text.ink import MEANINGFUL, VERDICT_INKS, Ink, Line, Piece, told_apart
 from tui.text.wrap import Cells, Heading
 
 AGAIN_AFTER: Final = 1.0
@@ -186,15 +189,17 @@ class VerdictsState:
         held, self._held = self._held, set()
         return held
 
+    @property
+    def id_width(self) -> int:
+        low, high = ID_WIDTH
+        return max(min(self.longest_id, high), low)
+
     def columns(self, benchmarks: Sequence[BenchmarkInfo]) -> list[Heading]:
         """The columns, as wide as what is in them needs; several benchmarks have one more."""
-        low, high = ID_WIDTH
         turns = max((info.turns for info in benchmarks), default=0)
         columns = [
             Heading(Column.OUTCOME, "outcome", 10),
-            Heading(
-                Column.ID, "conversation", max(min(self.longest_id, high), low), in_middle=True
-            ),
+            Heading(Column.ID, "conversation", self.id_width, in_middle=True),
             Heading(Column.METRIC, "metric", 7),
             Heading(Column.WHO, "who", 18),
             Heading(Column.TURNS, "turns", min(max(len("turns"), turns), MOST_TURNS) + 2),
@@ -262,13 +267,23 @@ class VerdictsState:
         return words
 
 
+class KnownNames(NamedTuple):
+    """Those that are told apart where they are cut."""
+
+    targets: Sequence[str]
+    judges: Sequence[str]
+    id_width: int
+    """Cells for a conversation's id."""
+
+
 def cells(
     rows: Mapping[int, BrowsedRow],
     *,
     several: bool,
     stars: Collection[Subject],
     stale: Mapping[int, str],
-    read: Collection[int] = (),
+    read: Collection[int],
+    names: KnownNames,
 ) -> dict[int, Cells]:
     """What the rows show, in the order of the columns; `several` benchmarks have one more."""
     return {
@@ -278,18 +293,37 @@ def cells(
             star=Subject(row.verdict.benchmark, row.verdict.key) in stars,
             stale=stale.get(take),
             read=take in read,
+            names=names,
         )
         for take, row in rows.items()
     }
 
 
-def _judges(row: BrowsedRow) -> str:
+def _judges(row: BrowsedRow, known: Sequence[str]) -> str:
     """Who speaks, and how many others there are."""
     others = f" +{row.judges - 1}" if row.judges > 1 else ""
-    return shorten(one_line(row.verdict.judge), JUDGE_WIDTH - len(others)) + others
+    judge = one_line(row.verdict.judge)
+    return told_apart((*known, judge), JUDGE_WIDTH - len(others))[judge] + others
 
 
-def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None, read: bool) -> Cells:
+def _id(key: ConversationKey, names: KnownNames, width: int) -> str:
+    """Where it is too long its target gives way, as targets are what such ids differ in."""
+    text, target = one_line(str(key)), one_line(key.target_id)
+    room = width - cell_len(text) + cell_len(target)
+    if cell_len(text) <= width or room < MEANINGFUL:
+        return text
+    return text.replace(target, told_apart((*names.targets, target), room)[target])
+
+
+def _cells(
+    row: BrowsedRow,
+    *,
+    several: bool,
+    star: bool,
+    stale: str | None,
+    read: bool,
+    names: KnownNames,
+) -> Cells:
     """In the order of the columns."""
     given = row.verdict
     who = ", ".join(one_line(str(value)) for value in row.who.values())
@@ -301,14 +335,14 @@ def _cells(row: BrowsedRow, *, several: bool, star: bool, stale: str | None, rea
     cells = [
         Piece(verdict(given.passed), VERDICT_INKS[given.passed]),
         Piece(
-            marks + one_line(str(given.key)),
+            marks + _id(given.key, names, names.id_width - len(marks)),
             (Ink.MUTED if read else Ink.TEXT) if row.counts else Ink.FAINT,
         ),
         Piece(f"{TRACK_SIGNS[given.track]} {one_line(given.metric_id)}", Ink.MUTED),
         Piece(who, Ink.MUTED),
         Piece(arc(row.arc), VERDICT_INKS[given.passed] if row.counts else Ink.FAINT),
         Piece(end, Ink.MUTED),
-        Piece(_judges(row), Ink.MUTED),
+        Piece(_judges(row, names.judges), Ink.MUTED),
         Piece(one_line(why) if row.counts else "played again since: u reads anew", Ink.MUTED),
     ]
     if several:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from functools import lru_cache
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -57,6 +58,8 @@ Line = Sequence[Piece]
 
 MEANINGFUL: Final = 10
 """A line cut shorter than this says too little."""
+_LEAST: Final = 6
+"""Cells in which names can be told apart."""
 _BLANK: Final = Piece(" ")
 
 
@@ -97,6 +100,58 @@ def shorten_middle(text: str, width: int) -> str:
     # from behind, so that cells are counted where they stand
     tail = set_cell_size(text[::-1], end)[::-1]
     return shorten(text, width - end) + tail
+
+
+@lru_cache(maxsize=256)
+def told_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
+    """Each name in at most `width` cells, cut in its middle as `shorten_middle` does; those that
+    would look alike keep the place where they differ instead, or else get a number, where there
+    is room for more than that."""
+    found = {name: shorten_middle(name, width) for name in names}
+    if width < _LEAST:
+        return found
+    for alike in _alike(found):
+        before = _in_common(alike)
+        behind = _in_common([name[before:][::-1] for name in alike])
+        found |= {name: _around(name, before, behind, width) for name in alike}
+    for alike in _alike(found):
+        for number, name in enumerate(alike, 1):
+            mark = f"~{number}"
+            found[name] = shorten(found[name], max(width - len(mark), 0)) + mark
+    return found
+
+
+def pad_apart(name: str, names: Iterable[str], width: int) -> str:
+    """Cut or filled up to a width in cells, told apart from the others that are shown with it."""
+    return pad(told_apart((*names, name), width)[name], width)
+
+
+def _alike(found: Mapping[str, str]) -> list[list[str]]:
+    """Names that are shown as one."""
+    by_text: dict[str, list[str]] = {}
+    for name, text in found.items():
+        by_text.setdefault(text, []).append(name)
+    return [names for names in by_text.values() if len(names) > 1]
+
+
+def _in_common(texts: Iterable[str]) -> int:
+    """With how many same characters they begin."""
+    together = zip(*texts, strict=False)
+    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, together))
+
+
+def _around(name: str, before: int, behind: int, width: int) -> str:
+    """What stands between `before` and `behind` characters, with as much around it as fits."""
+    end = len(name) - behind
+    middle = _first_cells(name[before:end], max(width // 2, 1))
+    rest = max(width - cell_len(middle) - 2, 0)
+    tail = _first_cells(name[end:][::-1], rest // 2)[::-1]
+    head = _first_cells(name[:before], rest - cell_len(tail))
+    return f"{head}…{middle}…{tail}"
+
+
+def _first_cells(text: str, cells: int) -> str:
+    return text if cell_len(text) <= cells else set_cell_size(text, cells)
 
 
 def fitted(line: Line, width: int) -> list[Piece]:

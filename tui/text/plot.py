@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from engine.report.scale import Scale
-from tui.text.ink import Ink, Line, Piece, fitted, shorten_middle
+from tui.text.ink import Ink, Line, Piece, fitted, told_apart
 
 LEAST: Final = (44, 11)
 """Cells and rows below which a plot says less than its table."""
@@ -106,13 +106,14 @@ def _beside(curves: Sequence[Curve], height: int) -> Iterator[tuple[int, Curve]]
     """In which row the name of each stands: where its curve ends, or the next that is free."""
     rows = height - _HEAD - _FOOT
     taken: set[int] = set()
+    names = told_apart(tuple(curve.name for curve in curves), _NAME - 2)
     for curve in sorted(curves, key=lambda one: -one.shares[-1]):
         row = _HEAD + round((1 - curve.shares[-1]) * (rows - 1))
         while row in taken:
             row += 1
         taken.add(row)
         if row < height:
-            yield row, curve._replace(name=shorten_middle(curve.name, _NAME - 2))
+            yield row, curve._replace(name=names[curve.name])
 
 
 @dataclass(frozen=True, slots=True)

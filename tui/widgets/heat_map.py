@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import bar
-from tui.text.ink import Ink, Line, Piece, fitted, pad, shorten_middle
+from tui.text.ink import Ink, Line, Piece, fitted, pad, told_apart
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 COLUMN: Final = (11, 18)
@@ -109,9 +109,10 @@ class HeatMap(GridView):
         before, after = seen.start, len(self._columns) - seen.stop
         more = " ".join([f"‹ {before}"] * bool(before) + [f"{after} ›"] * bool(after))
         line = [Piece(" " + pad(more, self._name_width, right=True) + " ", Ink.FAINT)]
+        names = told_apart(tuple(self._columns), self._column_width - 2)
         for column in seen:
             ink = Ink.ACCENT if column == self.cursor.column else Ink.MUTED
-            name = shorten_middle(self._columns[column], self._column_width - 2)
+            name = names[self._columns[column]]
             line.append(Piece(" " + pad(name, self._column_width - 1), ink))
         return fitted(line, self.line_width)
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import UNKNOWN
-from tui.text.ink import Ink, Line, Piece, fitted, pad
+from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 CELL: Final = 3
@@ -113,7 +113,9 @@ class OutcomeGrid(GridView):
             return fitted([Piece(" " * (self._name_width + 1)), *heads], self.line_width)
         row = index - HEAD_ROWS
         ink = Ink.STRONG if row == self.cursor.row else Ink.TEXT
-        line = [Piece(" " + pad(self._names[row], self._name_width - 1, middle=True) + " ", ink)]
+        line = [
+            Piece(" " + pad_apart(self._names[row], self._names, self._name_width - 1) + " ", ink)
+        ]
         for group in groups:
             for cell in range(self._cells):
                 line += self._cell(GridCell(row, group, cell))

@@ -17,7 +17,7 @@ from textual.message import Message
 from engine.benchmark import Track
 from tui.format import UNKNOWN, bar, interval_rate, rate
 from tui.state.board import Spending, TargetView
-from tui.text.ink import Ink, Line, Piece, fitted, length, pad
+from tui.text.ink import Ink, Line, Piece, fitted, length, pad, pad_apart
 from tui.widgets.cursor import CursorView
 
 WHOLE: Final = 150
@@ -141,6 +141,7 @@ class _Layout:
     heading: bool
     """Whether a target has one line, below a heading."""
     intervals: bool
+    names: Sequence[str]
     name_width: int
     bar_width: int
     running: str
@@ -164,7 +165,8 @@ def _layout(targets: Sequence[TargetView], width: int) -> _Layout:
     running = "cut off" if cut_off else "held" if held else "running"
     bar_width = min(max(width - rest, 4), 28)
     roomy = width >= DENSE
-    return _Layout(heading, intervals, name, bar_width, running, column, roomy)
+    names = [target.name for target in targets]
+    return _Layout(heading, intervals, names, name, bar_width, running, column, roomy)
 
 
 def _rate(target: TargetView, track: Track, intervals: bool) -> str:  # noqa: FBT001  (how wide it is, not a switch of what)
@@ -223,7 +225,7 @@ def _in_two(target: TargetView, layout: _Layout) -> list[Line]:
 
 def _how_far(target: TargetView, layout: _Layout) -> list[Piece]:
     return [
-        Piece(" " + pad(target.name, layout.name_width, middle=True) + " ", Ink.STRONG),
+        Piece(" " + pad_apart(target.name, layout.names, layout.name_width) + " ", Ink.STRONG),
         *field_of(target, layout.bar_width),
         Piece(" " + pad(_share(target.simulated, target.to_simulate), 9)),
     ]
