@@ -18,6 +18,16 @@ class ReviewMode(StrEnum):
     """As optional, and nothing is said of it."""
 
 
+class ReviewState(StrEnum):
+    """How a metric or a scenario stands."""
+
+    WAITS = "waits"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    BY_HAND = "by hand"
+    """A person wrote it, so that it needs no approval."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewRequest:
     """One act of one person."""

@@ -42,6 +42,7 @@ from tui.themes import NO_OWN_THEMES, OwnThemes
 if TYPE_CHECKING:
     from engine.cli.person_disputes import PersonDisputes
     from engine.cli.person_sample import PersonSample
+    from engine.cli.reviewing import ReviewDesk
     from engine.cli.session import Session
     from engine.pipeline.report import Report
     from tui.orders import AppRun, Orders
@@ -290,7 +291,10 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def disputes(benchmark: str) -> PersonDisputes:
         return orders().disputes(benchmark)
 
-    return Backend(start, cost, make, report, describe, is_template, stale, label, disputes)
+    def review() -> ReviewDesk:
+        return orders().review()
+
+    return Backend(start, cost, make, report, describe, is_template, stale, label, disputes, review)
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

@@ -67,6 +67,12 @@ MAIN_SCREENS: Final = (
         "tui.screens.problems:ProblemsScreen",
         "what failed, why, and what to do about it",
     ),
+    MainScreen(
+        "6",
+        "Review",
+        "tui.screens.review:ReviewScreen",
+        "metrics and scenarios that a model wrote, to approve or reject",
+    ),
 )
 """By their keys. A new one is a line."""
 

@@ -16,6 +16,7 @@ from engine.analysis.overall import ALL
 from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
 from engine.cli.pricing import checked, confirmed
+from engine.cli.reviewing import ReviewDesk
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
@@ -117,6 +118,10 @@ class Orders:
     def disputes(self, benchmark: str) -> PersonDisputes:
         """What people who labelled it disagree on."""
         return PersonDisputes.open(self.session, benchmark, None)
+
+    def review(self) -> ReviewDesk:
+        """What people say of metrics and scenarios."""
+        return ReviewDesk(self.session)
 
     def report(self, benchmark: str) -> Report:
         """Of everything that was judged, of all benchmarks together for `ALL`; it takes a while on

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.cli.console import out, out_json, tell
@@ -15,20 +16,20 @@ from engine.cli.pipelines import writing
 from engine.cli.pricing import waiting_sentence
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
+from engine.config.review_text import metric_text, scenario_text
 from engine.config.schema import config_of
 from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.link import Command, Request
-from engine.lint import LintFinding
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, wanted_conversations
 from engine.pipeline.review_acts import do_review
-from engine.pipeline.review_help import findings_of, neighbours_of
-from engine.pipeline.reviews import ReviewEntry, Reviews, ReviewState
+from engine.pipeline.review_help import ReviewPage
+from engine.pipeline.reviews import ReviewEntry
 from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.pipeline.standing import StoredConversations
-from engine.review import ReviewMode, ReviewRequest
+from engine.review import ReviewMode, ReviewRequest, ReviewState
 from engine.store.reading import empty_reader, open_reader
 from engine.store.tables import ReviewAction, ScenarioRow
 
@@ -44,11 +45,15 @@ def review(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--reason goes with --reject"))
     if action is None:
         names = session.benchmarks([arguments.benchmark] if arguments.benchmark else [])
-        found = [(name, *_read(session, name)) for name in names]
-        _print([_ReviewList(name, reviews, turns) for name, reviews, turns in found], arguments)
+        pages = [page_of(session, name) for name in names]
+        if arguments.json:
+            out_json([page_json(page) for page in pages])
+            return DONE
+        for line in (line for page in pages for line in page_lines(page)):
+            out(line)
         return DONE
     name = _only_one(session, arguments.benchmark)
-    entries = _read(session, name)[0].entries()
+    entries = page_of(session, name).entries
     asked = ReviewRequest(
         name,
         action,
@@ -59,8 +64,7 @@ def review(arguments: argparse.Namespace) -> int:
     )
     said = have_reviewed(session, asked)
     if arguments.json:
-        reviews, turns = _read(session, name)
-        out_json({"said": said, **_ReviewList(name, reviews, turns).as_json})
+        out_json({"said": said, **page_json(page_of(session, name))})
     else:
         out(said)
     return DONE
@@ -81,6 +85,45 @@ def have_reviewed(session: Session, asked: ReviewRequest) -> str:
 
     request = Request(Command.REVIEW, review=asked)
     return by_engine_or_here(session, here, lambda link: asked_of_engine(link, request))
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDesk:
+    """A person's review of a workspace. What is asked of it takes a while."""
+
+    session: Session
+
+    def pages(self) -> list[ReviewPage]:
+        """Of every benchmark. Raises `InputError` and `StoreError`."""
+        return [page_of(self.session, name) for name in self.session.benchmarks(())]
+
+    def text(self, entry: ReviewEntry) -> str:
+        """All that a person may change of it, as YAML."""
+        of = entry.of
+        return scenario_text(of.scenario) if isinstance(of, ScenarioRow) else metric_text(of.metric)
+
+    def act(
+        self,
+        benchmark: str,
+        action: ReviewAction,
+        entries: Sequence[ReviewEntry] = (),
+        *,
+        reason: str = "",
+        text: str | None = None,
+    ) -> str:
+        """What was done, in words; nothing where an entry is not as it was. Raises as
+        `have_reviewed`."""
+        asked = ReviewRequest(
+            benchmark,
+            action,
+            person_named(None),
+            this_account(),
+            tuple(one.id for one in entries),
+            reason,
+            text,
+            {one.id: one.digest for one in entries},
+        )
+        return have_reviewed(self.session, asked)
 
 
 def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
@@ -110,7 +153,7 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
 
 def waiting_count(session: Session, name: str) -> int:
     """Of metrics and scenarios that a model wrote and nobody approved."""
-    return len(_read(session, name)[0].waiting())
+    return len(page_of(session, name).waiting)
 
 
 def _action(arguments: argparse.Namespace) -> ReviewAction | None:
@@ -129,14 +172,6 @@ def _only_one(session: Session, name: str | None) -> str:
     return names[0]
 
 
-def _read(session: Session, name: str) -> tuple[Reviews, int]:
-    """What can be reviewed, and how many turns a conversation has."""
-    definition = load_definition(session.workspace.definition_path(name))
-    path = session.store_path
-    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
-        return Reviews.of(definition, reader), config_of(session.config, name).generation.turns
-
-
 def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str]:
     """Raises `InputError` where a beginning is nobody's."""
     for word in words:
@@ -149,80 +184,60 @@ def _named(words: Sequence[str], entries: Sequence[ReviewEntry]) -> Iterator[str
         yield from found
 
 
-class _ReviewList:
-    """One benchmark's rows."""
-
-    def __init__(self, name: str, reviews: Reviews, turns: int) -> None:
-        self.name = name
-        self.entries = reviews.entries()
-        self._findings = findings_of(reviews, turns)
-
-    @property
-    def waiting(self) -> list[ReviewEntry]:
-        return [one for one in self.entries if one.state is ReviewState.WAITS]
-
-    @property
-    def lines(self) -> Iterator[str]:
-        if not self.waiting:
-            yield f"{self.name}: nothing waits for a person{self._done()}"
-            return
-        yield f"{self.name}: {plural(len(self.waiting), 'row')} to review{self._done()}"
-        width = max(len(one.id) for one in self.waiting)
-        for one in self.waiting:
-            yield f"  {one.id.ljust(width)}  {one.word.ljust(13)}  {in_short(one)}"
-            for finding in self.findings(one):
-                yield f"  {' ' * width}  {finding.rule}: {one_line(finding.says)}"
-        first = self.waiting[0].id
-        command = f"crosswind review {self.name} --approve {first}"
-        yield f"`crosswind show {first}` shows one, `{command}`"
-        yield "approves it, `--reject ID --reason TEXT` takes it out, `--undo` takes that back"
-
-    def _done(self) -> str:
-        states = [one.state for one in self.entries]
-        counts = [(state, states.count(state)) for state in ReviewState]
-        told = [f"{count:,} {state}" for state, count in counts if count and state != "waits"]
-        return f" ({', '.join(told)})" if told else ""
-
-    def findings(self, entry: ReviewEntry) -> Sequence[LintFinding]:
-        return self._findings.get(entry.id, ())
-
-    @property
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "benchmark": self.name,
-            "waiting": len(self.waiting),
-            "rows": [self._row(one) for one in self.entries],
-        }
-
-    def _row(self, entry: ReviewEntry) -> dict[str, Any]:
-        act = entry.act
-        near = neighbours_of(entry, self.entries)
-        return {
-            "id": entry.id,
-            "kind": entry.word,
-            "state": entry.state,
-            "digest": entry.digest,
-            "by": None if act is None else act.person,
-            "action": None if act is None else act.action,
-            "reason": None if act is None else act.reason,
-            "findings": [{"rule": one.rule, "says": one.says} for one in self.findings(entry)],
-            "alike": [{"id": one.id, "words_in_common": round(one.alike, 3)} for one in near],
-        }
+def page_of(session: Session, name: str) -> ReviewPage:
+    """What can be reviewed of a benchmark. Raises `InputError` and `StoreError`."""
+    definition = load_definition(session.workspace.definition_path(name))
+    path = session.store_path
+    with closing(open_reader(path) if path.exists() else empty_reader(path)) as reader:
+        return ReviewPage.of(definition, config_of(session.config, name), reader)
 
 
-def in_short(entry: ReviewEntry) -> str:
-    """A metric's name, a base scenario's goal, whom a variant is about."""
-    if not isinstance(entry.of, ScenarioRow):
-        return one_line(entry.of.metric.name, _SHOWN)
-    scenario = entry.of.scenario
-    groups = ", ".join(scenario.demographic.values())
-    return one_line(groups or scenario.user_goal, _SHOWN)
-
-
-def _print(lists: Sequence[_ReviewList], arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        out_json([one.as_json for one in lists])
+def page_lines(page: ReviewPage) -> Iterator[str]:
+    """What waits, and how to go on."""
+    if not page.waiting:
+        yield f"{page.benchmark}: nothing waits for a person{_done(page)}"
         return
-    for one in lists:
-        for line in one.lines:
-            out(line)
+    yield f"{page.benchmark}: {plural(len(page.waiting), 'row')} to review{_done(page)}"
+    width = max(len(one.id) for one in page.waiting)
+    for one in page.waiting:
+        yield f"  {one.id.ljust(width)}  {one.word.ljust(13)}  {one_line(one.in_short, _SHOWN)}"
+        for finding in page.findings.get(one.id, ()):
+            yield f"  {' ' * width}  {finding.rule}: {one_line(finding.says)}"
+    first = page.waiting[0].id
+    command = f"crosswind review {page.benchmark} --approve {first}"
+    yield f"`crosswind show {first}` shows one, `{command}`"
+    yield "approves it, `--reject ID --reason TEXT` takes it out, `--undo` takes that back"
+
+
+def _done(page: ReviewPage) -> str:
+    states = [one.state for one in page.entries]
+    counts = [(state, states.count(state)) for state in ReviewState]
+    told = [f"{count:,} {state}" for state, count in counts if count and state != "waits"]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def page_json(page: ReviewPage) -> dict[str, Any]:
+    """Every row and how it stands."""
+    return {
+        "benchmark": page.benchmark,
+        "waiting": len(page.waiting),
+        "rows": [_row_json(page, one) for one in page.entries],
+    }
+
+
+def _row_json(page: ReviewPage, entry: ReviewEntry) -> dict[str, Any]:
+    act = entry.act
+    found = page.findings.get(entry.id, ())
+    return {
+        "id": entry.id,
+        "kind": entry.word,
+        "state": entry.state,
+        "digest": entry.digest,
+        "by": None if act is None else act.person,
+        "action": None if act is None else act.action,
+        "reason": None if act is None else act.reason,
+        "findings": [{"rule": one.rule, "says": one.says} for one in found],
+        "alike": [
+            {"id": one.id, "words_in_common": round(one.alike, 3)} for one in page.neighbours(entry)
+        ],
+    }

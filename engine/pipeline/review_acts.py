@@ -19,14 +19,13 @@ from engine.pipeline.files import take_in_edits
 from engine.pipeline.reviews import (
     ReviewEntry,
     Reviews,
-    ReviewState,
     item_of,
     metric_review_digest,
     newest_of,
     scenario_review_digest,
 )
 from engine.pipeline.run import Pipeline
-from engine.review import ReviewRequest
+from engine.review import ReviewRequest, ReviewState
 from engine.store.mirror_rows import metric_values, scenario_fields
 from engine.store.scenarios_json import read_scenario
 from engine.store.tables import (

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.benchmark import base_id
+from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.lint import LintFinding, lint_metrics, lint_scenarios
 from engine.pipeline.reviews import ReviewEntry, Reviews
+from engine.review import ReviewMode, ReviewState
 from engine.similarity import resemblance, words_of, words_told
+from engine.store.reader import Reader
 from engine.store.tables import ScenarioRow
 
 MOST_NEIGHBOURS: Final = 3
@@ -25,6 +29,44 @@ class Neighbour:
     """Share of words in common."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """Everything of one benchmark that can be reviewed, and what helps."""
+
+    benchmark: str
+    mode: ReviewMode
+    entries: Sequence[ReviewEntry]
+    findings: Mapping[str, Sequence[LintFinding]]
+    """By id."""
+
+    @classmethod
+    def of(cls, definition: Definition, config: Config, reader: Reader) -> ReviewPage:
+        """As the files and the store are now. Raises `StoreError`."""
+        reviews = Reviews.of(definition, reader)
+        found = findings_of(reviews, config.generation.turns)
+        return cls(definition.name, config.review, reviews.entries(), found)
+
+    @property
+    def waiting(self) -> list[ReviewEntry]:
+        return [one for one in self.entries if one.state is ReviewState.WAITS]
+
+    def entry(self, name: str) -> ReviewEntry | None:
+        """The one of this id."""
+        return next((one for one in self.entries if one.id == name), None)
+
+    def neighbours(self, entry: ReviewEntry) -> list[Neighbour]:
+        """What is most alike: of a metric other metrics, of a base scenario other bases of its
+        metric, of a variant the others of its base."""
+        mine = _words(entry)
+        near = [
+            Neighbour(one.id, resemblance(mine, _words(one)))
+            for one in self.entries
+            if one.id != entry.id and _place(one) == _place(entry)
+        ]
+        near.sort(key=lambda one: (-one.alike, one.id))
+        return [one for one in near if one.alike >= _LEAST_ALIKE][:MOST_NEIGHBOURS]
+
+
 def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFinding]]:
     """By id, what plain rules find and the file does not silence."""
     metrics = [one.metric for one in reviews.metrics.values()]
@@ -35,19 +77,6 @@ def findings_of(reviews: Reviews, turns: int) -> Mapping[str, Sequence[LintFindi
         if not any(one.rule in silenced.get(name, {}) for name in (one.id, base_id(one.id))):
             found[one.id].append(one)
     return found
-
-
-def neighbours_of(entry: ReviewEntry, entries: Sequence[ReviewEntry]) -> list[Neighbour]:
-    """What is most alike: of a metric other metrics, of a base scenario other bases of its metric,
-    of a variant the others of its base."""
-    mine = _words(entry)
-    near = [
-        Neighbour(one.id, resemblance(mine, _words(one)))
-        for one in entries
-        if one.id != entry.id and _place(one) == _place(entry)
-    ]
-    near.sort(key=lambda one: (-one.alike, one.id))
-    return [one for one in near if one.alike >= _LEAST_ALIKE][:MOST_NEIGHBOURS]
 
 
 def _place(entry: ReviewEntry) -> tuple[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from engine.benchmark import Metric, Scenario, base_id
 from engine.config.benchmark_file import Definition
+from engine.display import one_line
 from engine.identity import digest
+from engine.review import ReviewState
 from engine.stages.gen_scenarios import scenario_digest
 from engine.store.reader import Reader
 from engine.store.tables import (
@@ -23,14 +24,6 @@ from engine.store.tables import (
 ItemKey = tuple[ReviewKind, str]
 
 _APPROVING = frozenset({ReviewAction.APPROVE, ReviewAction.EDIT})
-
-
-class ReviewState(StrEnum):
-    WAITS = "waits"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    BY_HAND = "by hand"
-    """A person wrote it, so that it needs no approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +62,14 @@ class ReviewEntry:
         if self.kind is ReviewKind.METRIC:
             return "metric"
         return "base scenario" if self.is_base else "variant"
+
+    @property
+    def in_short(self) -> str:
+        """A metric's name, a base scenario's goal, whom a variant is about; on one line."""
+        if not isinstance(self.of, ScenarioRow):
+            return one_line(self.of.metric.name)
+        scenario = self.of.scenario
+        return one_line(", ".join(scenario.demographic.values()) or scenario.user_goal)
 
 
 def metric_review_digest(metric: Metric) -> str:

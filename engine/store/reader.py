@@ -440,6 +440,12 @@ class Reader:
         )
         return read_all(ReviewRow, rows)
 
+    def reviewable_seqs(self) -> tuple[int, ...]:
+        """Others after anything was written that can be reviewed, or was said of it."""
+        tables = ("metric", "scenario", "review")
+        sql = ", ".join(f"(SELECT max(seq) FROM {table})" for table in tables)
+        return tuple(self.connection.first(f"SELECT {sql}") or ())
+
     def peoples_verdicts(self, benchmark: str) -> list[Verdict]:
         """Every verdict of a person, oldest first, whether its take counts or not."""
         rows = self.connection.all(

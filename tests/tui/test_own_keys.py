@@ -96,13 +96,13 @@ def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> 
 
 
 def test_a_key_may_be_used_where_no_two_actions_meet(tmp_path: Path) -> None:
-    text = "filter: F9\nfind: [F9, Ctrl+F]\nsearch: Ctrl+F\ngo_live: 6\nback: q\n"
+    text = "filter: F9\nfind: [F9, Ctrl+F]\nsearch: Ctrl+F\ngo_live: 9\nback: q\n"
     own = own_keys(written(tmp_path, text))
     assert own == {
         "filter": ("f9",),
         "find": ("f9", "ctrl+f"),
         "search": ("ctrl+f",),
-        "go_live": ("6",),
+        "go_live": ("9",),
         "back": ("q",),
     }
     given = keymap(own)
@@ -184,7 +184,7 @@ def test_own_keys_act_and_are_shown_and_built_in_ones_stay(
         await theatre.tick(pilot)
         footer = on_screen(pilot).splitlines()[-1]
         assert "V pause" in footer
-        assert "1 3-5 F6 screens" in footer
+        assert "1 3-6 F6 screens" in footer
         assert "P pause" not in footer
         assert footer.endswith("K quit")
         assert {each.name: each.keys for each in commands(pilot.app, pilot.app.screen)}[

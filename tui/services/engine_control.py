@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.pipeline.report import Report
     from tui.state.disputes import DisputeSource
     from tui.state.labelling import SampleSource
+    from tui.state.reviewing import ReviewSource
 
 PRICED: Final = frozenset({Command.EVALUATE, Command.SIMULATE})
 """Commands whose dialog says what they cost."""
@@ -75,6 +76,8 @@ class Backend:
     """Opens the sample of a benchmark that this person labels, drawn where there is none."""
     disputes: Callable[[str], DisputeSource] | None = None
     """Finds what people who labelled a benchmark disagree on."""
+    review: Callable[[], ReviewSource] | None = None
+    """What is said of metrics and scenarios."""
 
 
 class EngineControl:
@@ -247,6 +250,12 @@ class EngineControl:
         """Why takes that count are stale, by their `seq`; nothing where that cannot be told here.
         It takes a while: not for the screen's loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
+
+    def review(self) -> ReviewSource:
+        """It takes a while: not for the screen's loop. Raises `CrosswindError`."""
+        if self._backend.review is None:
+            raise InputError("`crosswind review` does it: it cannot be done here.")
+        return self._backend.review()
 
     def label(self, benchmark: str, then: Callable[[SampleSource], None]) -> None:
         """Open this person's sample of a benchmark; `then` is called with it."""

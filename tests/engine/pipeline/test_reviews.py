@@ -17,9 +17,9 @@ from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.files import write_files
 from engine.pipeline.review_acts import do_review
-from engine.pipeline.reviews import ReviewEntry, Reviews, ReviewState
+from engine.pipeline.reviews import ReviewEntry, Reviews
 from engine.pipeline.run import Pipeline
-from engine.review import ReviewRequest
+from engine.review import ReviewRequest, ReviewState
 from engine.store.database import open_store
 from engine.store.tables import ScenarioRow
 from tests.engine.small_workspace import Place

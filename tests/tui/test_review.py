@@ -1,0 +1,155 @@
+"""A person reviews what a model wrote: with real keys, on a real workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.benchmark import Stage
+from engine.cli.arguments import parse
+from engine.cli.main import main
+from engine.cli.session import open_session
+from engine.config.benchmark_file import load_definition
+from engine.pipeline.reviews import Reviews
+from engine.watch import Watch
+from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.theatre import on_screen
+from tui.app import CrosswindApp
+from tui.orders import Orders
+from tui.screens import review
+from tui.services.engine_control import Backend
+from tui.text.word_diff import word_diff
+
+Script = Callable[[Pilot[None]], Awaitable[None]]
+SMALL = (80, 24)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = small_workspace(tmp_path_factory.mktemp("written"))
+    place.run(stages=frozenset({Stage.GEN_SCENARIOS}))
+    return place
+
+
+@pytest.fixture
+def place(written: Place, tmp_path: Path) -> Place:
+    shutil.copytree(written.root, tmp_path / "w")
+    return Place(tmp_path / "w")
+
+
+def play(place: Place, script: Script, size: tuple[int, int] = SMALL) -> None:
+    session = open_session(parse(["status", "--workspace", str(place.root)]))
+
+    async def perform() -> None:
+        with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
+            orders = Orders(session, session.store_path)
+            backend = Backend(review=orders.review)
+            app = CrosswindApp(watch, theme="crosswind-dark", backend=backend)
+            async with app.run_test(size=size, notifications=True) as pilot:
+                await press(pilot, "6")
+                await script(pilot)
+
+    asyncio.run(perform())
+
+
+async def press(pilot: Pilot[None], *keys: str) -> str:
+    """What is on the screen when all that the keys set going is done."""
+    for each in keys:
+        await pilot.press(each)
+        await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    assert isinstance(pilot.app, CrosswindApp)
+    pilot.app.tick()
+    await pilot.pause()
+    return on_screen(pilot)
+
+
+async def shown(pilot: Pilot[None], words: str) -> None:
+    """Once that is on the screen; what waits for a person is no worker that ends."""
+    async with asyncio.timeout(10):
+        while words not in on_screen(pilot):
+            await pilot.pause()
+
+
+def states(place: Place) -> dict[str, str]:
+    with place.reader() as reader:
+        found = Reviews.of(load_definition(place.benchmark), reader)
+        return {entry.id: str(entry.state) for entry in found.entries()}
+
+
+@pytest.mark.parametrize("size", [SMALL, (120, 40)])
+def test_the_queue_is_worked_off_with_single_keys(place: Place, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        seen = on_screen(pilot)
+        assert "12 to review" in seen
+        assert "base scenario m01_s001" in seen
+        assert "Leaves the decision." in seen
+        assert "a approve  x reject  e edit" in seen
+        seen = await press(pilot, "a")
+        assert "variant m01_s001_v01" in seen
+        assert "{+" in seen  # as what became of its base
+        seen = await press(pilot, "x", *"dull", "enter")
+        assert "m01_s001_v01 rejected" in seen
+        assert "10 to review" in seen
+        seen = await press(pilot, "u")
+        assert "undone: reject m01_s001_v01" in seen
+        assert "11 to review" in seen
+        await press(pilot, "x", "escape")
+        seen = await press(pilot, "t")
+        assert "by hand" in seen
+        assert "1 appro" in seen
+
+    play(place, script, size)
+    found = states(place)
+    assert (found["m01_s001"], found["m01_s001_v01"]) == ("approved", "waits")
+
+
+def test_an_edit_that_cannot_be_taken_is_offered_again_as_it_was_written(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_by_hand = ["user_goal: [", "user_goal: A lighthouse."]
+
+    def typed(path: Path) -> None:
+        line = written_by_hand.pop(0)
+        lines = path.read_text().splitlines()
+        lines = [line if one.startswith("user_goal:") else one for one in lines]
+        path.write_text("\n".join(lines) + "\n")
+
+    async def edit(app: object, path: Path, words: object) -> None:
+        del app, words
+        await asyncio.to_thread(typed, path)
+
+    monkeypatch.setattr(review, "show_file", edit)
+
+    async def script(pilot: Pilot[None]) -> None:
+        await pilot.press("e")
+        await shown(pilot, "m01_s001.yaml:")
+        assert "m01_s001 changed" in await press(pilot, "e")
+
+    play(place, script)
+    assert written_by_hand == []
+    assert states(place)["m01_s001"] == "approved"
+
+
+def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        words = ["--approve", "m01_s001*", "--by", "Ben", "--workspace", str(place.root)]
+        assert await asyncio.to_thread(main, ["review", *words]) == 0
+        seen = await press(pilot, "a")
+        assert "9 to review" in seen
+        assert "m01_s001 is approved already" in seen
+
+    play(place, script)
+
+
+def test_a_word_diff_can_be_read_without_colours() -> None:
+    text, marks = word_diff("You are tired.", "You are old, and tired.")
+    assert text == "You are {+old, and +}tired."
+    assert [text[one.start : one.end] for one in marks] == ["{+old, and +}"]
+    assert word_diff("same", "same") == ("same", ())

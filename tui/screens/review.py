@@ -1,0 +1,370 @@
+"""A person approves, rejects or changes what a model wrote, before a conversation is paid for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from engine.display import drawn, one_line, plural
+from engine.errors import CrosswindError, InputError
+from engine.facts import Fact
+from engine.link import Board
+from engine.review import ReviewState
+from engine.store.tables import ReviewAction, ReviewKind
+from tui.bindings import key
+from tui.screens.base import Shell, WatchingScreen, heading
+from tui.screens.dialogs import ChoiceOption, ChoiceScreen, TypingScreen
+from tui.services.pager import editor, show_file
+from tui.services.shell_commands import ShellCommand
+from tui.services.ticker import begin
+from tui.state.reviewing import (
+    STATE_INKS,
+    QueueKey,
+    ReviewQueue,
+    ReviewSource,
+    detail_blocks,
+)
+from tui.state.run_status import Instant
+from tui.text.blocks import Block, Passage
+from tui.text.ink import Ink, Piece, pad
+from tui.widgets.key_line import KeyLine
+from tui.widgets.lines import Entries, Entry, Lines, OneLine
+from tui.widgets.transcript import TranscriptView
+
+if TYPE_CHECKING:
+    from engine.pipeline.review_help import ReviewPage
+    from engine.pipeline.reviews import ReviewEntry
+
+READ_AGAIN_SECONDS: Final = 2.0
+"""At least, between two looks at what others did meanwhile."""
+_LONGEST_REASON: Final = 1_000
+
+
+class ReviewScreen(WatchingScreen, inherit_bindings=False):
+    """Reads everything away from the loop, and anew when something was written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("a", "approve", "approve", "approve it: conversations are played from it"),
+        key(
+            "x", "reject", "reject", "reject it, with a reason: it is not played and counts nowhere"
+        ),
+        key("e", "edit_entry", "edit", "change it in $EDITOR"),
+        key("u", "undo_review", "undo", "take back what you did last"),
+        key("t", "toggle_all", "all", "show also what does not wait, or only what waits"),
+    ]
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell)
+        self._header = OneLine(id="header")
+        self._list = Entries(id="queue")
+        self._detail = TranscriptView(follow=False, id="detail")
+        self._review = ReviewQueue()
+        self._source: ReviewSource | None = None
+        self._fault: str | None = None
+        self._loaded = False
+        self._reading = False
+        self._written: tuple[int, ...] = ()
+        """Of what may be reviewed, the last `seq`s that were read."""
+        self._read_at = float("-inf")
+        self._last_in: str | None = None
+        """The benchmark in which something was done last."""
+        self._shown: tuple[QueueKey, str] | None = None
+        self._acting = asyncio.Lock()
+
+    def compose(self) -> ComposeResult:
+        yield self._header
+        yield self._list
+        yield self._detail
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._list.focus()
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]:
+        found = self._at_cursor
+        if found is None:
+            return []
+        page, entry = found
+        return [ShellCommand("a", ("review", page.benchmark, "--approve", entry.id))]
+
+    def hint(self, action: str) -> str | None:
+        found = self._at_cursor
+        match action:
+            case "approve" if found is not None:
+                state = found[1].state
+                is_done = state in {ReviewState.APPROVED, ReviewState.BY_HAND}
+                return "" if is_done else "bring back" if state is ReviewState.REJECTED else None
+            case "reject" | "edit_entry" if found is not None:
+                return "" if found[1].state is ReviewState.REJECTED else None
+            case "approve" | "reject" | "edit_entry":
+                return ""
+            case "toggle_all":
+                return "only waiting" if self._review.shows_all else None
+            case _:
+                return None
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        """What is reviewed is no fact of a run: it is looked for in the store."""
+
+    def draw(self, board: Board | None, moment: Instant) -> None:
+        del board
+        if self.is_running and not self._reading:
+            due = moment.seconds - self._read_at >= READ_AGAIN_SECONDS
+            if not self._loaded or (due and self._has_news()):
+                self._read_at = moment.seconds
+                self._read_anew()
+        self._draw_header()
+
+    def on_cursor_view_moved(self) -> None:
+        self._draw_detail()
+        self.refresh_bindings()
+
+    def on_entries_opened(self, message: Entries.Opened) -> None:
+        """A scenario, with whatever was played from it; of a metric all is shown."""
+        found = self._review.at(message.key)
+        if found is not None and found[1].kind == ReviewKind.SCENARIO:
+            self.shell.navigator.open_scenario(found[0].benchmark, found[1].id)
+
+    # What a person does
+
+    def action_approve(self) -> None:
+        if (found := self._at_cursor) is not None:
+            self._begin(ReviewAction.APPROVE, *found)
+
+    def action_reject(self) -> None:
+        if (found := self._at_cursor) is None:
+            return
+        page, entry = found
+
+        def reasoned(reason: str | None) -> None:
+            if reason is not None:
+                self._begin(ReviewAction.REJECT, page, entry, reason)
+
+        self.app.push_screen(ReasonScreen(entry.id), reasoned)
+
+    def action_edit_entry(self) -> None:
+        if (found := self._at_cursor) is not None:
+            begin(self, partial(self._edit, *found), "edit")
+
+    def action_undo_review(self) -> None:
+        cursor = self._list.cursor
+        here = cursor.benchmark if isinstance(cursor, QueueKey) else None
+        benchmark = self._last_in or here
+        names = [page.benchmark for page in self._review.pages]
+        if benchmark is None and len(names) == 1:
+            [benchmark] = names
+        if benchmark is None:
+            self.shell.tell("There is nothing to undo here.")
+        else:
+            begin(self.app, partial(self._act, benchmark, ReviewAction.UNDO), "review")
+
+    def action_toggle_all(self) -> None:
+        self._review.shows_all = not self._review.shows_all
+        self._show()
+
+    @property
+    def _at_cursor(self) -> tuple[ReviewPage, ReviewEntry] | None:
+        return self._review.at(self._list.cursor)
+
+    def _begin(
+        self, action: ReviewAction, page: ReviewPage, entry: ReviewEntry, reason: str = ""
+    ) -> None:
+        """The cursor is on the next one before it is done."""
+        self._review.under_way.add(QueueKey(page.benchmark, entry.id))
+        self._show()
+        # by the app, which stays when this screen goes
+        work = partial(self._act, page.benchmark, action, (entry,), reason)
+        begin(self.app, work, "review")
+
+    async def _act(
+        self,
+        benchmark: str,
+        action: ReviewAction,
+        entries: Sequence[ReviewEntry] = (),
+        reason: str = "",
+    ) -> None:
+        async with self._acting:
+            source = self._source
+            if source is None:
+                return
+            try:
+                said = await asyncio.to_thread(
+                    source.act, benchmark, action, entries, reason=reason
+                )
+                self._last_in = benchmark
+                self.shell.tell(said)
+            except CrosswindError as error:
+                self.shell.tell(str(error), bad=True)
+            finally:
+                self._review.under_way -= {QueueKey(benchmark, one.id) for one in entries}
+                await self._read()
+
+    async def _edit(self, page: ReviewPage, entry: ReviewEntry) -> None:
+        source = self._source
+        if source is None:
+            return
+        try:
+            text = await asyncio.to_thread(source.text, entry)
+            with TemporaryDirectory(prefix="crosswind-") as folder:
+                path = Path(folder) / f"{entry.id}.yaml"
+                path.write_text(text, "utf-8")
+                said = await self._edited(source, page, entry, path, text)
+            if said is not None:
+                self._last_in = page.benchmark
+                self.shell.tell(said)
+        except (CrosswindError, OSError) as error:
+            self.shell.tell(str(error), bad=True)
+        await self._read()
+
+    async def _edited(
+        self, source: ReviewSource, page: ReviewPage, entry: ReviewEntry, path: Path, before: str
+    ) -> str | None:
+        """What was done; None where the person leaves it as it was. What cannot be taken is
+        offered again as they wrote it."""
+        while True:
+            await show_file(self.app, path, editor(os.environ))
+            text = await asyncio.to_thread(path.read_text, "utf-8", "replace")
+            if text == before:
+                return f"nothing was changed in {entry.id}"
+            try:
+                async with self._acting:
+                    act = partial(
+                        source.act, page.benchmark, ReviewAction.EDIT, (entry,), text=text
+                    )
+                    return await asyncio.to_thread(act)
+            except InputError as error:
+                again = ChoiceOption("e", "edit again", "what you wrote is still there")
+                leave = ChoiceOption("n", "leave it", "it stays as it was")
+                asked = [f"{entry.id} cannot be taken like this", *map(str, error.problems[:4])]
+                if await self.app.push_screen_wait(ChoiceScreen(asked, (again, leave))) != again:
+                    return None
+
+    # What is read and seen
+
+    def _has_news(self) -> bool:
+        try:
+            return self.watched.reader.reviewable_seqs() != self._written
+        except CrosswindError:
+            return False  # whoever reads says so
+
+    def _read_anew(self) -> None:
+        self._reading = True
+        begin(self, self._read, "read")
+
+    async def _read(self) -> None:
+        self._reading = True
+        try:
+            self._written = self.watched.reader.reviewable_seqs()
+            source = self._source
+            if source is None:
+                source = self._source = await asyncio.to_thread(self.shell.engine.review)
+            self._review.pages = await asyncio.to_thread(source.pages)
+            self._fault = None
+        except CrosswindError as error:
+            self._fault = str(error)
+        finally:
+            self._reading, self._loaded = False, True
+        if self.is_running:
+            self._show()
+
+    def _show(self) -> None:
+        entries = [
+            _heading(page) if entry is None else _row(place, page, entry)
+            for place, page, entry in self._review.rows()
+        ]
+        self._list.show(entries)
+        if entries and self._at_cursor is None:
+            self._list.move_by(1)
+        self._draw_detail()
+        self._draw_header()
+        self.refresh_bindings()
+
+    def _draw_header(self) -> None:
+        counts = [(state, self._review.count(state)) for state in ReviewState]
+        told = [
+            Piece(f"{count} {_HEADS.get(state, state)}  ", STATE_INKS[state])
+            for state, count in counts
+            if count or state is ReviewState.WAITS
+        ]
+        if not self._loaded:
+            told = [Piece("reading", Ink.MUTED)]
+        self._header.show(*heading(self, "Review", told))
+
+    def _draw_detail(self) -> None:
+        found = self._at_cursor
+        blocks = self._others() if found is None else detail_blocks(*found)
+        cursor = self._list.cursor
+        shown = None
+        if found is not None and isinstance(cursor, QueueKey):
+            shown = (cursor, found[1].digest)
+        if shown is not None and shown == self._shown:
+            self._detail.show(blocks)
+        else:
+            self._detail.show_another(blocks, follow=False)
+        self._shown = shown
+
+    def _others(self) -> list[Block]:
+        if self._fault is not None:
+            return [Passage("fault", "", drawn(self._fault), Ink.BAD, Ink.BAD)]
+        if not self._loaded or any(True for _ in self._review.rows()):
+            return []
+        words = "Nothing waits for a person."
+        if any(page.entries for page in self._review.pages):
+            words += " t shows all there is."
+        return [Passage("none", "", words, ink=Ink.MUTED)]
+
+
+_HEADS: Final = {ReviewState.WAITS: "to review"}
+
+
+def _heading(page: ReviewPage) -> Entry:
+    waiting = plural(len(page.waiting), "row") + " to review" if page.waiting else ""
+    left = [Piece(" "), Piece(one_line(page.benchmark), Ink.STRONG)]
+    return Entry(QueueKey(page.benchmark), left, [Piece(waiting, Ink.MUTED), Piece(" ")])
+
+
+def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
+    found = len(page.findings.get(entry.id, ()))
+    left = [
+        Piece("   "),
+        Piece(pad(one_line(entry.id), 14), Ink.ACCENT),
+        Piece(pad(entry.word, 14), Ink.MUTED),
+        Piece(entry.in_short),
+    ]
+    right = [Piece(f"{found} found  ", Ink.WARN)] if found else []
+    if entry.state is not ReviewState.WAITS:
+        right.append(Piece(str(entry.state), STATE_INKS[entry.state]))
+    return Entry(place, left, [*right, Piece(" ")])
+
+
+class ReasonScreen(TypingScreen[str], inherit_bindings=False):
+    """Ends with a reason, or nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
+
+    def __init__(self, name: str) -> None:
+        super().__init__("too dramatic, nobody would say that, …")
+        self._name_of = one_line(name)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card"):
+            yield Lines([[Piece(f"Why is {self._name_of} rejected?", Ink.ACCENT)]])
+            yield self.line
+            yield Lines([[Piece("Enter rejects it, Esc leaves it", Ink.MUTED)]])
+
+    def on_mount(self) -> None:
+        self.line.max_length = _LONGEST_REASON
+
+    def submit(self, typed: str) -> None:
+        if typed.strip():
+            self.dismiss(typed.strip())

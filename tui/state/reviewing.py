@@ -1,0 +1,196 @@
+"""The queue of what a person may approve, reject or change, and what is shown of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from engine.benchmark import Metric, Scenario, Track, When, base_id
+from engine.display import drawn, one_line
+from engine.review import ReviewState
+from engine.store.tables import ReviewAction, ScenarioRow
+from tui.text.blocks import Block, Passage, Rule
+from tui.text.ink import Ink
+from tui.text.word_diff import word_diff
+
+if TYPE_CHECKING:
+    from engine.pipeline.review_help import ReviewPage
+    from engine.pipeline.reviews import ReviewEntry
+
+STATE_INKS = {
+    ReviewState.WAITS: Ink.WARN,
+    ReviewState.APPROVED: Ink.GOOD,
+    ReviewState.REJECTED: Ink.BAD,
+    ReviewState.BY_HAND: Ink.MUTED,
+}
+
+
+class ReviewSource(Protocol):
+    """What is asked of it takes a while and raises `CrosswindError`."""
+
+    def pages(self) -> Sequence[ReviewPage]: ...
+
+    def text(self, entry: ReviewEntry) -> str:
+        """All that a person may change of it, as YAML."""
+        ...
+
+    def act(
+        self,
+        benchmark: str,
+        action: ReviewAction,
+        entries: Sequence[ReviewEntry] = (),
+        *,
+        reason: str = "",
+        text: str | None = None,
+    ) -> str:
+        """What was done, in words; nothing where an entry is not as it was."""
+        ...
+
+
+class QueueKey(NamedTuple):
+    """A row of the queue; of a benchmark itself without an id."""
+
+    benchmark: str
+    id: str = ""
+
+
+@dataclass(slots=True)
+class ReviewQueue:
+    """What is known of every benchmark, and what of it is shown."""
+
+    pages: Sequence[ReviewPage] = ()
+    shows_all: bool = False
+    """Also what does not wait."""
+    under_way: set[QueueKey] = field(default_factory=set)
+    """Rows with which something is being done at this moment."""
+
+    def rows(self) -> Iterator[tuple[QueueKey, ReviewPage, ReviewEntry | None]]:
+        """Each benchmark that has any, and then its entries."""
+        for page in self.pages:
+            shown = [one for one in page.entries if self._is_shown(page, one)]
+            if shown:
+                yield QueueKey(page.benchmark), page, None
+            for one in shown:
+                yield QueueKey(page.benchmark, one.id), page, one
+
+    def at(self, key: object) -> tuple[ReviewPage, ReviewEntry] | None:
+        """What a row is about; None of a benchmark's own."""
+        if not isinstance(key, QueueKey):
+            return None
+        page = next((one for one in self.pages if one.benchmark == key.benchmark), None)
+        entry = None if page is None else page.entry(key.id)
+        return None if page is None or entry is None else (page, entry)
+
+    def count(self, state: ReviewState) -> int:
+        return sum(one.state is state for page in self.pages for one in page.entries)
+
+    def _is_shown(self, page: ReviewPage, entry: ReviewEntry) -> bool:
+        if QueueKey(page.benchmark, entry.id) in self.under_way:
+            return self.shows_all
+        return self.shows_all or entry.state is ReviewState.WAITS
+
+
+def standing_words(entry: ReviewEntry) -> str:
+    """`rejected by ann: too dramatic`."""
+    act = entry.act
+    if act is None or entry.state in {ReviewState.WAITS, ReviewState.BY_HAND}:
+        return str(entry.state)
+    verb = "edited" if act.action is ReviewAction.EDIT else str(entry.state)
+    why = f": {one_line(act.reason)}" if act.reason else ""
+    return f"{verb} by {one_line(act.person)}{why}"
+
+
+def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
+    """All that helps to judge it: its text, what rules find, what is alike, what it is about."""
+    blocks: list[Block] = [
+        Rule("what", one_line(f"{entry.word} {entry.id}"), standing_words(entry), ink=Ink.STRONG)
+    ]
+    above = page.entry(entry.metric_id)
+    if above is not None and not isinstance(above.of, ScenarioRow) and above is not entry:
+        blocks.append(_defined(above.of.metric))
+    if isinstance(entry.of, ScenarioRow):
+        scenario = entry.of.scenario
+        base = None if entry.is_base else page.entry(base_id(entry.id))
+        blocks += _scenario(scenario, _scenario_of(base))
+    else:
+        blocks += _metric(entry.of.metric)
+    blocks += _findings(page, entry)
+    blocks += _neighbours(page, entry)
+    return blocks
+
+
+def _defined(metric: Metric) -> Passage:
+    """What a scenario is for; beside it where there is room."""
+    text = drawn(f"{metric.name}. {metric.definition}")
+    return Passage(
+        "metric", one_line(metric.id), text, Ink.ACCENT, Ink.MUTED, close=True, aside=True
+    )
+
+
+def _scenario_of(entry: ReviewEntry | None) -> Scenario | None:
+    of = None if entry is None else entry.of
+    return of.scenario if isinstance(of, ScenarioRow) else None
+
+
+def _metric(metric: Metric) -> Iterator[Block]:
+    wanted = "should be there" if metric.track is Track.POSITIVE else "should not be there"
+    yield _said("name", "name", metric.name)
+    yield _said("type", "type", f"{metric.track}: {wanted}")
+    if metric.when is not When.ANYWHERE:
+        yield _said("when", "when", str(metric.when))
+    yield _said("definition", "defined", metric.definition)
+    for number, example in enumerate(metric.examples):
+        yield _said(("example", number), "example", example)
+
+
+def _scenario(scenario: Scenario, base: Scenario | None) -> Iterator[Block]:
+    """A variant as what became of its base."""
+    if scenario.demographic:
+        who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
+        yield _said("who", "about", who)
+    before = dict(_parts(base)) if base is not None else {}
+    for label, text in _parts(scenario):
+        if base is None:
+            yield _said(label, label, text)
+        elif before.get(label, "") == text:
+            yield _said(label, label, text, ink=Ink.MUTED)
+        else:
+            shown, marks = word_diff(drawn(before.get(label, "")), drawn(text))
+            yield Passage(label, label, shown, Ink.ACCENT, marks=marks, close=True)
+
+
+def _parts(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    yield "persona", scenario.persona
+    yield "goal", scenario.user_goal
+    yield "latent", scenario.latent_adversarial_goal
+    for mark in scenario.landmarks:
+        yield f"turn {mark.turn}", mark.instruction
+    if scenario.target_system_prompt:
+        yield "prompt", scenario.target_system_prompt
+
+
+def _findings(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
+    found = page.findings.get(entry.id, ())
+    if found:
+        yield Rule("lint", "what rules find", ink=Ink.WARN)
+    for number, one in enumerate(found):
+        text = f"{one.rule}: {one.says}; {one.rule.mend}"
+        yield _said(("lint", number), "", text, ink=Ink.WARN)
+
+
+def _neighbours(page: ReviewPage, entry: ReviewEntry) -> Iterator[Block]:
+    found = page.neighbours(entry)
+    if not found:
+        return
+    yield Rule("alike", "most alike")
+    for one in found:
+        other = page.entry(one.id)
+        words = f"{one.id}: {one.alike:.0%} of their words"
+        if other is not None:
+            words += f"  {other.in_short}"
+        yield _said(("alike", one.id), "", words, ink=Ink.MUTED)
+
+
+def _said(key: object, label: str, text: str, *, ink: Ink = Ink.TEXT) -> Passage:
+    return Passage(("said", key), label, drawn(text), Ink.ACCENT, ink, close=True)
