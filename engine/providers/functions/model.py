@@ -12,7 +12,15 @@ from engine.benchmark import Usage
 from engine.errors import ModelError
 from engine.providers.exchange import Deadlines, ReplyBuffer
 from engine.providers.functions.process import FunctionError, FunctionPlace, FunctionProcess
-from engine.providers.model import Finish, JsonSchema, Message, OnText, Reply
+from engine.providers.model import (
+    Attempt,
+    Finish,
+    JsonSchema,
+    Message,
+    OnAttempt,
+    OnText,
+    Reply,
+)
 from engine.providers.protocols.sse import OversizedError
 from engine.providers.redaction import Redactor
 from engine.providers.retry import RetryPolicy
@@ -89,6 +97,7 @@ class FunctionModel:
     cost_usd: float | None = None
     """Of each call: 0 for what costs nothing, None for what nobody knows."""
     session: str = ""
+    on_attempt: OnAttempt | None = field(default=None, repr=False)
 
     @property
     def scripted(self) -> bool:
@@ -97,6 +106,10 @@ class FunctionModel:
     def in_session(self, session: str) -> Self:
         """As `TakesSession`."""
         return replace(self, session=session)
+
+    def telling(self, on_attempt: OnAttempt) -> Self:
+        """As `TellsAttempts`: one for each reply."""
+        return replace(self, on_attempt=on_attempt)
 
     async def reply(
         self,
@@ -108,22 +121,40 @@ class FunctionModel:
     ) -> Reply:
         """Raises `ModelError`."""
         del schema, seed  # a function is asked for nothing but its reply
-        buffer = ReplyBuffer(on_text, time.monotonic)
+        buffer, began = ReplyBuffer(on_text, time.monotonic), time.monotonic()
+        outcome, detail = "cancelled", None
+        try:
+            detail = await self._failure(messages, buffer)
+            outcome = "answer" if detail is None else "failed"
+        finally:
+            self._tell(outcome, detail, buffer, began)
+        if detail is not None:
+            buffer.void()
+            raise ModelError(f"{self.label}: {detail}", retryable=True)
+        thoughts = "".join(buffer.splitter.thoughts).strip() or None
+        return Reply("".join(buffer.spoken), Finish.STOP, self._usage, thoughts)
+
+    async def _failure(self, messages: Sequence[Message], buffer: ReplyBuffer) -> str | None:
+        """Have it reply into the buffer; why it did not, None where it did."""
         try:
             await self.pool.ask(messages, self.session, buffer, self.retry_policy)
         except (FunctionError, OversizedError) as error:
-            buffer.void()
-            raise ModelError(f"{self.label}: {self.redact(str(error))}", retryable=True) from None
+            return self.redact(str(error))
         except OSError as error:
-            words = error.strerror or "unknown reason"
-            raise ModelError(
-                f"{self.label}: its process cannot be started: {words}", retryable=True
-            ) from None
-        text = "".join(buffer.spoken)
-        if not text.strip():
-            raise ModelError(f"{self.label}: the function answered with nothing", retryable=True)
-        thoughts = "".join(buffer.splitter.thoughts).strip() or None
-        return Reply(text, Finish.STOP, Usage(1, None, None, None, self.cost_usd), thoughts)
+            return f"its process cannot be started: {error.strerror or 'unknown reason'}"
+        return None if "".join(buffer.spoken).strip() else "the function answered with nothing"
+
+    @property
+    def _usage(self) -> Usage:
+        return Usage(1, None, None, None, self.cost_usd)
+
+    def _tell(self, outcome: str, detail: str | None, buffer: ReplyBuffer, began: float) -> None:
+        if self.on_attempt is None:
+            return
+        first, now = buffer.first_token_at, time.monotonic()
+        heard_ms = None if first is None else round((first - began) * 1000)
+        took_ms = round((now - began) * 1000)
+        self.on_attempt(Attempt(outcome, None, took_ms, heard_ms, self._usage, detail))
 
 
 async def unusable(place: FunctionPlace) -> str | None:

@@ -19,7 +19,7 @@ from engine.pipeline.models import ModelOpener
 from engine.pipeline.order import Order
 from engine.pipeline.run import Pipeline
 from engine.providers.accounts import Accounts
-from engine.providers.model import Reply, TakesSession
+from engine.providers.model import Attempt, Reply, TakesSession, TellsAttempts
 from engine.providers.retry import RetryPolicy
 from engine.store.database import open_store
 from tests.engine.commands import crosswind
@@ -179,14 +179,20 @@ def test_pieces_are_heard_as_they_come(place: Place) -> None:
         opener = ModelOpener(Environment(place.root), accounts, lambda _note: None)
         model = opener(load_config(place.config).targets[1])
         assert isinstance(model, TakesSession)
+        asked = model.in_session("s1")
+        assert isinstance(asked, TellsAttempts)
         try:
-            return await model.in_session("s1").reply([], on_text=heard.append)
+            return await asked.telling(told.append).reply([], on_text=heard.append)
         finally:
             await accounts.close()
 
     heard: list[str | None] = []
+    told: list[Attempt] = []
     assert asyncio.run(ask()).text == "Yes. s1"
     assert heard == ["Yes. ", "s1"]
+    [attempt] = told
+    assert attempt.outcome == "answer"
+    assert attempt.first_token_ms is not None
 
 
 def test_its_processes_are_as_many_as_are_allowed_and_end_with_the_run(place: Place) -> None:
