@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from functools import cache
 
@@ -18,6 +19,9 @@ LEFT_OUT = "not process"
 # argparse looks for translations of its words in files that are not there, which is half of what it
 # takes to make the parser of a command
 os.environ["LANGUAGE"] = "C"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # as where this was started in the background, which what is started here would go on with
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # half of the time that it takes to find the tests would go into walking through them
 
 

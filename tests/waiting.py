@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
+from types import TracebackType
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +25,19 @@ def until(met: Callable[[], T], otherwise: Callable[[], str] = str, every_s: flo
         assert time.monotonic() < end, f"it never came to that; {otherwise()}"
         time.sleep(every_s)
     return found
+
+
+class Child(subprocess.Popen[str]):
+    """A process that does not outlive its block, however that ends."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()  # nothing happens where it has ended
+        super().__exit__(kind, error, trace)
 
 
 def slowness(work: Callable[[], object], at_most_s: float) -> str:

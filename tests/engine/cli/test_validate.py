@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.engine.commands import Said, crosswind
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, Child, until
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 8, evaluate: 8}}
@@ -432,9 +432,7 @@ def test_a_validation_run_that_was_stopped_goes_on_and_ends_the_same(
     slow = f"model: {script}, source: offline, params: {{pace: {pace}"
     desk.edit(slow.replace(pace, "instant"), slow)
     words = ["validate", NAME, "--swap", swap, "--with", model, "--workspace", str(desk.root)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "tui", *words], stderr=subprocess.PIPE, text=True
-    ) as child:
+    with Child([sys.executable, "-m", "tui", *words], stderr=subprocess.PIPE, text=True) as child:
         role = f"SELECT 1 FROM attempt WHERE model = 'offline:{script}'"
         until(lambda: len(desk.rows(role)) >= 2 or child.poll() is not None)
         child.send_signal(signal.SIGINT)

@@ -30,6 +30,7 @@ from tests.engine.importing.building import (
     score,
     transcript,
 )
+from tests.waiting import Child
 
 
 def test_a_second_import_of_the_same_adds_nothing(theirs: Theirs, ours: Ours) -> None:
@@ -351,8 +352,8 @@ def test_killing_an_import_leaves_whole_benchmarks_only(tmp_path: Path, ours: Ou
     root, size = tmp_path / "large", Size(700)
     build_files(root, size)
     command = [sys.executable, "-m", "tui", "--workspace", str(ours.root), "import", str(root)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        while process.poll() is None and not log_size(ours.store) > 1_000_000:
+    with Child(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        while process.poll() is None and not log_size(ours.store) > 100_000:
             time.sleep(0.001)
         process.kill()
         _, said = process.communicate()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.engine.importing.building import Ours, Theirs, conversation, scenario
 from tests.engine.importing.test_import import publish, published
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, Child, until
 
 AT_ANY_SIZE: Final = (
     "import os, signal, sys, time\n"
@@ -38,9 +38,9 @@ NEVER_DONE: Final = _OTHER.format(what="yield self._note()")
 KILLED: Final = _OTHER.format(what="os.kill(os.getpid(), signal.SIGKILL); yield")
 
 
-def start(source: str, ours: Ours, folder: Path) -> subprocess.Popen[str]:
+def start(source: str, ours: Ours, folder: Path) -> Child:
     command = [sys.executable, "-c", source + RUN, "--workspace", str(ours.root), "import"]
-    return subprocess.Popen(
+    return Child(
         [*command, str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

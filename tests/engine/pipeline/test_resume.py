@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.main import main
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, Child, until
 
 CONFIG = """\
 run: {concurrency: {gen_scenarios: 4, simulate: 6, evaluate: 6}}
@@ -47,8 +47,8 @@ def workspace(root: Path, pace: str, writing: str = "instant") -> Path:
     return root
 
 
-def start(root: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def start(root: Path) -> Child:
+    return Child(
         [sys.executable, "-m", "tui", "run", "--headless", "--workspace", str(root)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -72,7 +72,7 @@ def rows(root: Path, query: str) -> list[tuple[object, ...]]:
             return []  # the child has not made its tables yet
 
 
-def wait_for(done: Callable[[], bool], child: subprocess.Popen[str]) -> None:
+def wait_for(done: Callable[[], bool], child: Child) -> None:
     def is_done_before_it_ends() -> bool:
         found = done()
         assert found or child.poll() is None, child.communicate()

@@ -23,7 +23,7 @@ from engine.service.protocol import LONGEST_LINE, LONGEST_TEXT
 from engine.service.server import MOST_UNREAD
 from engine.service.socket import UnsafeFolderError
 from tests.engine.service.staging import BENCHMARK, KEY, Stage, Stranger, a_speech
-from tests.waiting import until
+from tests.waiting import Child, until
 
 TEXT = {"ask": "text", "benchmark": BENCHMARK, "key": [KEY.scenario_id, KEY.target_id, 0]}
 
@@ -297,18 +297,18 @@ sys.stdin.read()
 def test_a_watcher_that_is_stopped_holds_nobody_up(stage: Stage, stranger: Stranger) -> None:
     stage.engine.speak("x" * LONGEST_TEXT)
     question = json.dumps({"v": 1, "id": 1, **TEXT})
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", STOPPED, str(stage.path), question],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == b"asked\n"
+        assert child.stdout.readline() == "asked\n"
         os.kill(child.pid, signal.SIGSTOP)
         for _ in range(20):
             stranger.ask(**TEXT)
             assert stranger.hear()["ok"]["text"]
-        child.kill()
     until(lambda: stage.server.watchers == 1)
 
 

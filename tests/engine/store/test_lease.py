@@ -21,6 +21,7 @@ from engine.store.database import open_store
 from engine.store.lock import Leaseholder, hold_workspace, lease_of
 from engine.store.reading import writer_of
 from tests.engine.store.building import note, write
+from tests.waiting import Child
 
 LONG_S = 60.0
 """Nobody waits this long: whoever opens a store at once has not watched for a heartbeat."""
@@ -43,7 +44,7 @@ with hold_workspace(root) as hold, open_store(store, engine=hold.engine) as open
 
 @contextmanager
 def an_engine(root: Path, store: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", ENGINE, str(root), str(store or root / "crosswind.db")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -52,10 +53,7 @@ def an_engine(root: Path, store: Path | None = None) -> Iterator[subprocess.Pope
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "open\n"
-        try:
-            yield child
-        finally:
-            child.kill()
+        yield child
 
 
 def changed(path: Path, statement: str) -> None:

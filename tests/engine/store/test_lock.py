@@ -17,6 +17,7 @@ import pytest
 from engine.errors import StoreError, WorkspaceBusyError
 from engine.store.lock import LOCK_NAME, hold_workspace, workspace_holder
 from engine.store.process import _began, send, this_process
+from tests.waiting import Child
 
 PLAINLY: Any = {"capture_output": True, "text": True, "check": True}
 
@@ -54,7 +55,7 @@ def test_a_killed_holder_lets_go(tmp_path: Path) -> None:
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"
     )
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", script, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -153,7 +154,7 @@ def test_the_lock_is_its_users_alone_whoever_made_it(tmp_path: Path) -> None:
 
 def test_a_signal_is_sent_to_the_very_process_and_to_no_other() -> None:
     here = this_process()
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+    with Child([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
             began = _began(child.pid) or ""
             meant = replace(here, pid=child.pid, began=began)

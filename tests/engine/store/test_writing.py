@@ -34,6 +34,7 @@ from tests.engine.store.building import (
     verdict,
     write,
 )
+from tests.waiting import Child
 
 
 def notes(store: Store) -> list[str]:
@@ -271,7 +272,7 @@ def test_a_killed_engine_loses_nothing_that_it_had_acknowledged(tmp_path: Path) 
     path = tmp_path / "crosswind.db"
     root = Path(__file__).parents[3]
     for round_number, rows_before_death in enumerate((1, 40, 300)):
-        with subprocess.Popen(
+        with Child(
             [sys.executable, "-c", WRITE_UNTIL_KILLED, str(path), str(round_number)],
             stdout=subprocess.PIPE,
             text=True,
