@@ -22,7 +22,7 @@ from engine.cli.pricing import (
     plans_of,
 )
 from engine.cli.results_table import page_of_output
-from engine.cli.running import exit_code
+from engine.cli.running import exit_code, held_by_people
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
@@ -53,7 +53,7 @@ def run_pilot(arguments: argparse.Namespace) -> int:
     _report(session, agreed, as_json=arguments.json)
     if result.stopped:
         tell("stopped before the end; `crosswind pilot` goes on from here")
-    return exit_code(result)
+    return held_by_people(session, agreed, exit_code(result))
 
 
 def _within(priced: PricedOrder, budget: float) -> PricedOrder:

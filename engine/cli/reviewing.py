@@ -23,7 +23,7 @@ from engine.errors import DONE, InputError, Problem
 from engine.link import Command, Request
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
-from engine.pipeline.play import ConversationPlanner, wanted_conversations
+from engine.pipeline.play import ConversationPlanner, asked_conversations
 from engine.pipeline.review_acts import do_review
 from engine.pipeline.review_help import ReviewPage
 from engine.pipeline.reviews import ReviewEntry
@@ -136,8 +136,7 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
         for name in order.benchmarks:
             bench = planner.context(load_definition(session.workspace.definition_path(name)))
             talk = ConversationPlanner(bench, order, StoredConversations.of(reader, name))
-            wanted = wanted_conversations(bench.definition, bench.config, reader)
-            if waiting := sorted(talk.held(wanted)):
+            if waiting := sorted(talk.held(asked_conversations(bench, order))):
                 found[name] = waiting
     return found
 

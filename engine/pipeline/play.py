@@ -80,6 +80,15 @@ def pilot_of(wanted: Iterable[tuple[str, ConversationKey]], scenarios: int) -> s
     return {key for _, key in found if key.scenario_id in chosen and key.sample == 0}
 
 
+def asked_conversations(bench: BenchmarkContext, order: Order) -> list[WantedConversation]:
+    """Those that are wanted, for a pilot only its own."""
+    wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
+    if not order.pilot:
+        return wanted
+    chosen = pilot_of(((one.metric.id, one.key) for one in wanted), order.pilot)
+    return [one for one in wanted if one.key in chosen]
+
+
 def setup_of(
     definition: Definition, config: Config, scenario: Scenario, metric: Metric, target: Target
 ) -> Setup:

@@ -29,9 +29,8 @@ from engine.pipeline.play import (
     ConversationPlanner,
     PlannedConversation,
     WantedConversation,
-    pilot_of,
+    asked_conversations,
     play,
-    wanted_conversations,
 )
 from engine.pipeline.standing import StoredConversations, settled
 
@@ -334,12 +333,7 @@ class BenchmarkRun:
             self.release(Stage.EVALUATE, unit)
 
     def _wanted(self) -> list[WantedConversation]:
-        bench = self.bench
-        wanted = list(wanted_conversations(bench.definition, bench.config, bench.reader))
-        if not self.order.pilot:
-            return wanted
-        chosen = pilot_of(((one.metric.id, one.key) for one in wanted), self.order.pilot)
-        return [one for one in wanted if one.key in chosen]
+        return asked_conversations(self.bench, self.order)
 
     async def _write_files(self) -> None:
         async with self.bench.claims.files(self.bench.name):

@@ -193,3 +193,17 @@ def test_a_pilot_is_kept_to_its_budget_and_not_begun_where_it_would_not_do() -> 
 def test_numbers_that_make_no_pilot_are_refused(place: Place, words: tuple[str, str]) -> None:
     assert crosswind(place, "pilot", *words) == 2
     assert not (place.root / "crosswind.db").exists()
+
+
+def test_where_a_person_is_to_approve_first_it_says_what_waits(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.config.write_text(place.config.read_text("utf-8") + "review: required\n", "utf-8")
+    assert crosswind(place, "pilot", "--scenarios", "1") == 3
+    assert "giving-in: 4 rows wait for a person" in capsys.readouterr().err
+    assert not played(place)
+    waiting = ["m01_s001", "m01_s001_v01", "m02_s001", "m02_s001_v02"]
+    where = ("--workspace", str(place.root))
+    assert main(["review", "giving-in", *where, "--approve", *waiting]) == 0
+    assert crosswind(place, "pilot", "--scenarios", "1") == 0
+    assert len(played(place)) == 4
