@@ -66,7 +66,7 @@ def again_order(request: Request) -> Order:
 
 
 def key_of(row: WorkRow) -> ConversationKey:
-    """Raises `CrosswindError`."""
+    """Of a row that is a conversation. Raises `CrosswindError` for another."""
     try:
         return ConversationKey.parse(row.unit)
     except ValueError:

@@ -100,7 +100,7 @@ class Watch:
     def open(
         cls, store: Path, benchmarks: Sequence[BenchmarkInfo], link: EngineLink | None = None
     ) -> Watch:
-        """Raises `StoreError`."""
+        """With what the configuration says of the benchmarks. Raises `StoreError`."""
         return cls(open_reader(store), benchmarks, link)
 
     @property

@@ -53,7 +53,7 @@ class Doubt:
 
     @property
     def mend(self) -> str:
-        """What helps."""
+        """What helps against this doubt."""
         return _MEND[self.kind]
 
 

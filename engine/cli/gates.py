@@ -81,7 +81,7 @@ class GateOutcome:
 
     @property
     def lines(self) -> Sequence[str]:
-        """For people, on stderr."""
+        """What each gate came to, for people."""
         counts = [(sum(one.ruling is ruling for one in self.judged), ruling) for ruling in Ruling]
         total = ", ".join(f"{count} {ruling}" for count, ruling in counts if count)
         return [*(f"gate: {one}" for one in self.judged), f"gates: {total}"]

@@ -405,7 +405,7 @@ class Checks(Shape):
 
     @property
     def kinds(self) -> tuple[CheckKind, ...]:
-        """Those that are made."""
+        """The checks that are made of each finished conversation."""
         asked = {CheckKind.GROUPS: self.groups, CheckKind.LANDMARKS: self.landmarks}
         return tuple(kind for kind, is_made in asked.items() if is_made)
 
@@ -523,7 +523,7 @@ class Config(Shape):
 
     @property
     def jury(self) -> Jury:
-        """Whose verdicts count."""
+        """The judges and passes whose verdicts count, as the configuration has them."""
         labels = tuple(judge.label for judge in self.judges)
         return Jury(labels, self.evaluation.passes, self.people)
 

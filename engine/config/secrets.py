@@ -104,7 +104,7 @@ class Environment:
 
     @property
     def root(self) -> Path:
-        """The workspace."""
+        """The workspace, whose `.env` is read."""
         return self._dotenv_path.parent
 
     def variables(self) -> dict[str, str]:

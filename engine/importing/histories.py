@@ -103,7 +103,7 @@ class Histories:
                 yield self._places[unit], row
 
     def left(self) -> Iterator[History]:
-        """What was not taken."""
+        """Those that nobody has taken."""
         for unit in list(self._units):
             yield self.take(unit)
 

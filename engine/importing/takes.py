@@ -45,7 +45,7 @@ class ParsedTranscript:
 
     @property
     def turns(self) -> int:
-        """Complete ones."""
+        """How many turns are complete: the person spoke and the target answered."""
         return len(self.messages) // 2
 
     @property

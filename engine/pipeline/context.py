@@ -65,7 +65,7 @@ class LiveBoard:
         self._messages.pop((message.speech.benchmark, message.speech.key), None)
 
     def speaking(self) -> Sequence[Speech]:
-        """Longest running first."""
+        """Messages that are being said, the longest running first."""
         messages = list(self._messages.values())
         return sorted((message.speech for message in messages), key=lambda speech: speech.began)
 

@@ -165,7 +165,7 @@ class Control:
             self._running.clear()
 
     def resume(self) -> None:
-        """Let what waits begin."""
+        """End a pause: what waits at a checkpoint goes on."""
         self._running.set()
 
     def drain(self) -> None:

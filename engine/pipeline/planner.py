@@ -180,7 +180,7 @@ def counted(amount: Range, noun: str) -> str:
 
 
 def usd(estimate: CostEstimate) -> str:
-    """In US dollars."""
+    """An estimate in US dollars, as a range; where a price is unknown, it says so."""
     if estimate.is_free:
         return "free"
     known = dollars(estimate.usd)

@@ -144,7 +144,7 @@ class _Look:
 def benchmark_results(
     definition: Definition, config: Config, reader: Reader, wanted: Iterable[WantedConversation]
 ) -> list[JsonObject]:
-    """What `results.json` holds."""
+    """The rows of `results.json`, of what counts now."""
     return as_rows(counted_of(definition, config, reader, wanted).analysis)
 
 

@@ -115,7 +115,7 @@ class BenchmarkRun:
     """Rows that are this order's on the claims."""
 
     async def all_stages(self) -> int:
-        """How many rows failed."""
+        """Do all that the order asks of this benchmark, stage after stage; how many rows failed."""
         if not self.beside and self.order.generates(self.bench.name):
             if await self._metrics():
                 await self._reckon_without(Stage.GEN_METRICS)

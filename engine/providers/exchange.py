@@ -326,7 +326,7 @@ class _ResponseHandler:
             raise _EnoughError
 
     def ended(self, now: datetime) -> None:
-        """Nothing more comes."""
+        """Called when the body has come to its end: what is still missing is missed now."""
         result = self._result
         if self._document is not None:
             self._read_document(bytes(self._document))

@@ -100,7 +100,7 @@ class RealModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """Raises `ModelError`."""
+        """As `Model`. Raises `ModelError`."""
         endpoint = self.endpoint
         try:
             key = checked_key(endpoint.key())

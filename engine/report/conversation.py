@@ -343,7 +343,7 @@ def _shown_lines(text: str) -> list[str | None]:
 
 
 def document(one: Conversation) -> list[str]:
-    """Its lines."""
+    """A conversation as Markdown, line by line, in which what others say is text and no more."""
     lines = [f"# {escaped(str(one.take.key))}", ""]
     if (note := one.scripted_note) is not None:
         lines += (f"*{escaped(note[0].upper() + note[1:])}.*", "")

@@ -98,6 +98,8 @@ class SocketLink:
         self._pause = self._timeouts.first_look
         self._closing = False
         self._waker: int | None
+        # a pipe rather than a condition: the thread waits for the socket and for whoever asks at
+        # once, which only descriptors can be waited for together
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)

@@ -265,7 +265,7 @@ class ConnectionState:
     """Why there is no connection."""
 
     def connect(self, holder: Holding | None) -> None:
-        """The engine was reached."""
+        """Note that the engine was reached."""
         self.connected, self.looked, self.holder = True, True, holder
 
     def part(self) -> None:

@@ -84,7 +84,7 @@ class SalvageReport:
 
     @property
     def saved(self) -> int:
-        """Rows of all tables."""
+        """How many rows of all tables were saved."""
         return sum(table.saved for table in self.tables.values())
 
     @property
@@ -127,6 +127,8 @@ def put_in_place(saved: Path, path: Path) -> None:
         for suffix in ("-wal", "-shm", SUFFIX):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         sync(path.parent)
+        # the names above are gone from the disk before this one is given: a crash between the two
+        # leaves a store without a log, never with another one's
         saved.replace(path)
         sync(path.parent)
     except OSError as error:
@@ -255,6 +257,7 @@ def _forget(path: Path) -> None:
 
 def _opened(path: Path) -> sqlite3.Connection:
     connection = raw_connection(path)
+    # what came to harm need not be UTF-8
     connection.text_factory = bytes
     # otherwise SQLite refuses a file that is shorter than it says
     with contextlib.suppress(sqlite3.Error):
@@ -302,6 +305,9 @@ def _patched(damaged: Path, new: Path, patched: Path, length: int) -> Path:
         first = bytearray(whole.read(length))
         pages = max(1, damaged.stat().st_size // PAGE)
         broken.truncate(max(PAGE, damaged.stat().st_size))
+        # by https://www.sqlite.org/fileformat.html, 1.3: the change counter and the version that it
+        # was valid for, the size in pages, the first free page and their number, the versions to
+        # write and to read with
         first[24:28] = first[92:96] = (1).to_bytes(4, "big")  # so that the next is believed
         first[28:32] = pages.to_bytes(4, "big")
         first[32:40] = bytes(8)  # no free pages

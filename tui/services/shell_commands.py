@@ -27,7 +27,7 @@ class ShellCommand(NamedTuple):
 
 
 def showing(subject: Subject) -> ShellCommand:
-    """Prints the conversation."""
+    """The command that prints this conversation."""
     words = ("show", str(subject.key), "--benchmark", subject.benchmark)
     return ShellCommand("c", words)
 

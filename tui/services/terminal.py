@@ -82,6 +82,7 @@ class TerminalStatus:
         if not self._progress:
             return
         part, failed = how_far(watch)
+        # OSC 9;4, which began with ConEmu: 1 goes on, 2 has faults, 4 pauses
         state = 2 if failed else 4 if where.phase is Phase.PAUSED else 1
         known = part is not None and not where.phase.over
         text = f"\x1b]9;4;{state};{part}\x1b\\" if known else NO_PROGRESS
@@ -127,6 +128,7 @@ def how_far(watch: Watch) -> tuple[int | None, int]:
 
 def is_cut() -> bool:
     """Whether the terminal that this was started on is gone."""
+    # what Textual draws on; the others may be redirected
     stream = sys.__stderr__
     return stream is None or not os.isatty(stream.fileno())
 

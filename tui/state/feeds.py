@@ -144,7 +144,7 @@ class BenchmarkFeed(Generic[_Found]):
         self._asked.clear()
 
     def due(self, benchmark: str, seconds: float) -> bool:
-        """Whether to `read` now."""
+        """Whether enough has changed, and time has passed, to `read` now."""
         if self._reading:
             return False
         asked = self._asked.get(benchmark)

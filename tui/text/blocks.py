@@ -126,7 +126,7 @@ class Document:
 
     @property
     def height(self) -> int:
-        """In rows."""
+        """Of the whole document, in rows."""
         return self._tops[-1]
 
     @property

@@ -105,7 +105,7 @@ class Hint(NamedTuple):
 
     @property
     def width(self) -> int:
-        """In cells."""
+        """Of this key and its words, in cells."""
         return cell_len(self.key) + 1 + cell_len(self.text)
 
 

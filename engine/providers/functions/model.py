@@ -119,7 +119,7 @@ class FunctionModel:
         seed: int = 0,
         on_text: OnText | None = None,
     ) -> Reply:
-        """Raises `ModelError`."""
+        """As `Model`. Raises `ModelError`."""
         del schema, seed  # a function is asked for nothing but its reply
         buffer, began = ReplyBuffer(on_text, time.monotonic), time.monotonic()
         outcome, detail = "cancelled", None

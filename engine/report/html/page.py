@@ -144,7 +144,7 @@ def html_report(
 
 
 def comparing_words(analyses: Sequence[Analysis]) -> str:
-    """How differences were marked."""
+    """How the differences of a benchmark were marked as sure, in a sentence."""
     return _COMPARING[any(one.family.exploratory for one in analyses)]
 
 

@@ -96,7 +96,7 @@ class SiteFolder:
         _write_manifest(self.place, sorted(own))
 
     def discard(self) -> None:
-        """What was not published."""
+        """Take away the files of a site that was begun and not put in place."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
 
