@@ -7,7 +7,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 
 from engine.benchmark import Track
+from engine.cli.person_sample import PersonSample
 from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session
 from engine.host import EngineThread
@@ -26,7 +27,9 @@ from engine.watch import Watch
 from tests.protocol_server.faults import Fault, always, rate
 from tests.protocol_server.server import ProtocolServer
 from tui.app import CrosswindApp
+from tui.navigation import OpenedScreen
 from tui.services.engine_control import Backend
+from tui.services.label_queue import wait_for_files
 
 DOCS = Path(__file__).parent
 SIZE = (120, 36)
@@ -104,6 +107,16 @@ async def draw_finished(session: Session, watch: Watch) -> None:
         await save(pilot, "results")
 
 
+async def draw_label(session: Session, watch: Watch) -> None:
+    """When no engine is at work any more: a sample is stored when it is drawn."""
+    opened = partial(PersonSample.open, session, "sycophancy", "Ann", 60, "7", new=False)
+    sample = await asyncio.to_thread(opened)
+    app = CrosswindApp(watch, theme=THEMES[""], first=OpenedScreen("label", (sample,)))
+    async with app.run_test(size=SIZE) as pilot:
+        await press(pilot, *"nnnnn", "right_curly_bracket", "space", "3")
+        await save(pilot, "label")
+
+
 async def draw_failed(session: Session, watch: Watch) -> None:
     async with opened(session, watch) as pilot:
         await press(pilot, "5")
@@ -152,6 +165,9 @@ def main() -> None:
         with at_work(session, prepared.order) as (engine, watch):
             engine.join()
             asyncio.run(draw_finished(session, watch))
+        with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
+            asyncio.run(draw_label(session, watch))
+            wait_for_files()
     with TemporaryDirectory() as folder, ProtocolServer() as server:
         session = failing(Path(folder) / "demo", server)
         order = Order(benchmarks=("own-judgement",))

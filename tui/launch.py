@@ -32,6 +32,7 @@ from tui.app import CrosswindApp
 from tui.format import money
 from tui.navigation import MAIN_SCREENS, OpenedScreen
 from tui.services.engine_control import Backend
+from tui.services.label_queue import wait_for_files
 from tui.services.preferences import Memory, ViewMemory, keys_file, themes_file
 from tui.themes import NO_OWN_THEMES, OwnThemes
 
@@ -114,21 +115,31 @@ def open_app(arguments: argparse.Namespace) -> int:
     face = DisplayOptions(
         slow=getattr(arguments, "slow", False), mouse=not getattr(arguments, "no_mouse", False)
     )
-    if arguments.command in {"label", "adjudicate"}:
-        # before the app is there, so that what is wrong is told on the terminal, and what the other
-        # screens tell is not seen
-        from engine.cli.labelling import opened_disputes, opened_sample
+    if arguments.command == "label":
+        return _label(arguments, face=face)
+    if arguments.command == "adjudicate":
+        from engine.cli.labelling import opened_disputes
 
-        opened = opened_sample if arguments.command == "label" else opened_disputes
-        return _look(
-            arguments, face=face, first=OpenedScreen(arguments.command, (opened(arguments),))
-        )
+        found = opened_disputes(arguments)
+        return _look(arguments, face=face, first=OpenedScreen("adjudicate", (found,)))
     if arguments.command not in {"demo", "run"}:
         return _look(arguments, face=face)
     from tui.orders import prepare
 
     run = prepare(arguments)
     return STOPPED if run is None else _run_and_watch(run, face=face)
+
+
+def _label(arguments: argparse.Namespace, *, face: DisplayOptions) -> int:
+    # before the app is there, so that what is wrong is told on the terminal, and what the other
+    # screens tell is not seen
+    from engine.cli.labelling import opened_sample, progress_lines
+
+    sample = opened_sample(arguments)
+    code = _look(arguments, face=face, first=OpenedScreen("label", (sample,)))
+    for line in progress_lines(sample.now()):
+        tell(line)
+    return code
 
 
 def _run_and_watch(run: AppRun, *, face: DisplayOptions) -> int:
@@ -222,6 +233,7 @@ def _show(
     )
     collect_seldom()
     app.run(mouse=face.mouse and app.preferences.choices.mouse is not False)
+    wait_for_files()
     if app.fault is not None:
         raise app.fault
     if app.return_code:

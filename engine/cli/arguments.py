@@ -465,10 +465,8 @@ def _label(command: AddCommand) -> None:
         "others draw the\nsame one. `crosswind calibrate` says what comes of it.",
     )
     label.add_argument("benchmark", metavar="BENCHMARK")
-    label.add_argument(
-        "--sample", type=int, default=60, metavar="N", help="how many conversations; 60"
-    )
-    label.add_argument("--seed", default="7", metavar="WORD", help="of the draw; 7")
+    label.add_argument("--sample", type=int, metavar="N", help="how many conversations; 60")
+    label.add_argument("--seed", metavar="WORD", help="of the draw; 7")
     label.add_argument("--by", metavar="NAME", help="whose labels these are; your account's name")
     label.add_argument(
         "--new", action="store_true", help="draw another sample once this one is labelled"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from engine.cli.console import out, out_json
+from engine.cli.console import out, out_json, tell
 from engine.cli.label_writing import write_labels
 from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
@@ -19,6 +19,8 @@ from engine.display import one_line, plural
 from engine.errors import DONE, InputError, Problem
 from engine.files import replace_file
 from engine.pipeline.label_requests import (
+    SAMPLE_SEED,
+    SAMPLE_SIZE,
     GivenLabel,
     LabelAnswer,
     LabelRequest,
@@ -63,7 +65,7 @@ def label(arguments: argparse.Namespace) -> int:
     if arguments.json:
         out_json(_as_json(one))
     else:
-        for line in _progress(one, arguments.write):
+        for line in progress_lines(one, arguments.write):
             out(line)
     return DONE
 
@@ -71,8 +73,27 @@ def label(arguments: argparse.Namespace) -> int:
 def opened_sample(arguments: argparse.Namespace) -> PersonSample:
     """What the command asks for. Raises `CrosswindError`."""
     session = open_session(arguments)
-    words = (arguments.benchmark, arguments.by, arguments.sample, arguments.seed)
-    return PersonSample.open(session, *words, new=arguments.new)
+    size = SAMPLE_SIZE if arguments.sample is None else arguments.sample
+    words = (arguments.benchmark, arguments.by, size, arguments.seed or SAMPLE_SEED)
+    found = PersonSample.open(session, *words, new=arguments.new)
+    for line in _goes_on(found.labelling, arguments):
+        tell(f"note: {line}")
+    return found
+
+
+def _goes_on(one: Labelling, arguments: argparse.Namespace) -> Iterator[str]:
+    """Where another sample was asked for than the one that is gone on with."""
+    sample = one.sample
+    asked = {
+        f"--sample {arguments.sample}": arguments.sample not in {None, len(sample.items)},
+        f"--seed {arguments.seed}": arguments.seed not in {None, sample.seed},
+        "--new": arguments.new and bool(one.given),
+    }
+    for word in (word for word, is_another in asked.items() if is_another and one.given):
+        yield (
+            f"{word} is for the next sample: {sample.person} goes on with the one of "
+            f"{len(sample.items)} (seed {sample.seed}), and --new draws another when it is labelled"
+        )
 
 
 def _write_sheet(path: Path, one: Labelling, reader: Reader, definition: Definition) -> None:
@@ -162,7 +183,8 @@ def _whole(text: str, column: str) -> int:
     return int(text)
 
 
-def _progress(one: Labelling, written: Path | None) -> Iterator[str]:
+def progress_lines(one: Labelling, written: Path | None = None) -> Iterator[str]:
+    """How far a person has come, and what is next; `written` is where what is open stands."""
     sample = one.sample
     yield (
         f"{sample.person} has labelled {len(one.given)} of {len(sample.items)} conversations of "

@@ -61,6 +61,13 @@ class PersonSample:
         assert found is not None  # noqa: S101  (it was stored above)
         return cls(session, definition, found)
 
+    def now(self) -> Labelling:
+        """How far the person has come by now. Raises `StoreError`."""
+        name, person = self.definition.name, self.labelling.sample.person
+        with closing(open_reader(self.session.store_path)) as reader:
+            judged = judged_conversations(self.definition, self.session.config, reader)
+            return labelling(reader, name, person, judged) or self.labelling
+
     def item(self, number: int) -> BlindItem:
         """Raises `InputError` and `StoreError`."""
         with closing(open_reader(self.session.store_path)) as reader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.engine.small_workspace import Place, small_workspace
 from tests.tui.theatre import on_screen
 from tui.app import CrosswindApp
 from tui.navigation import OpenedScreen
-from tui.services.label_queue import LabelQueue
+from tui.services.label_queue import LabelQueue, wait_for_files
 from tui.state.labelling import IDLE_SECONDS, BlindLabelling
 
 Script = Callable[[Pilot[None]], Awaitable[None]]
@@ -70,6 +69,7 @@ def play_first(
                 await script(pilot)
 
     asyncio.run(perform())
+    wait_for_files()
 
 
 async def settled(pilot: Pilot[None]) -> None:
@@ -176,9 +176,7 @@ def test_what_is_said_last_is_stored_though_the_screen_is_left_at_once(place: Pl
 
     play(sample_of(place), script)
     assert len(given(place)) == 1
-    for thread in threading.enumerate():
-        if thread.name == "label files":
-            thread.join()
+    wait_for_files()
     files = [path.read_text() for path in place.folder.rglob("*.json")]
     assert sum(text.count('"label":') for text in files) == 1
 

@@ -6,10 +6,22 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engine.errors import CrosswindError, InputError
 from engine.pipeline.label_requests import NumberedLabel
-from tui.state.labelling import SampleSource
+
+if TYPE_CHECKING:
+    from tui.state.labelling import SampleSource
+
+
+_writing: list[threading.Thread] = []
+
+
+def wait_for_files() -> None:
+    """Before the process ends: what writes files could not go on then."""
+    while _writing:
+        _writing.pop().join()
 
 
 class LabelQueue:
@@ -49,10 +61,11 @@ class LabelQueue:
                 raise
 
     def end(self) -> None:
-        """No more comes: the files are written beside whatever is done now, which the process
-        waits for before it ends."""
+        """No more comes: the files are written beside whatever is done now; `wait_for_files`."""
         if self._stored:
-            threading.Thread(target=self._write_files, name="label files").start()
+            thread = threading.Thread(target=self._write_files, name="label files")
+            _writing.append(thread)
+            thread.start()
 
     def _write_files(self) -> None:
         # the store has them: where this cannot be done now, the next mirror does it

@@ -186,6 +186,19 @@ def test_labels_are_in_the_files_at_once(crosswind: Crosswind, sheet: Path, plac
     assert labels_in_files() == 12
 
 
+def test_who_asks_for_another_sample_is_told_that_one_is_not_labelled_yet(
+    crosswind: Crosswind, sheet: Path
+) -> None:
+    take_in(crosswind, fill(sheet, lambda number, _: {"answer": "absent"} if number < 3 else {}))
+    words = ("label", "giving-in", "--by", "Ann", "--json")
+    assert crosswind(*words, "--sample", "12", "--seed", "7")[2] == ""
+    _, out, err = crosswind(*words, "--sample", "5", "--seed", "9", "--new")
+    assert json.loads(out)["size"] == 12
+    assert [line.split(" is for the next sample: Ann goes on")[0] for line in err.splitlines()] == [
+        *("note: --sample 5", "note: --seed 9", "note: --new")
+    ]
+
+
 def test_labels_count_nowhere_until_the_configuration_says_so(
     crosswind: Crosswind, sheet: Path, place: Place
 ) -> None:
