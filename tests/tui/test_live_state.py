@@ -300,3 +300,26 @@ def test_what_the_benchmark_asks_and_what_a_conversation_is_judged_by_are_said(
     theatre.watch.benchmarks = [replace(theatre.watch.benchmarks[0], metrics={}, description="")]
     tick(theatre, state)
     assert (state.asks(80), state.measured(80)) == ((), ((), ()))
+
+
+def test_what_was_played_again_no_longer_counts_and_is_looked_at_anew(theatre: Theatre) -> None:
+    async def script() -> None:
+        await theatre.prepare()
+        await theatre.judge(await theatre.play())
+        state = LiveState(theatre.watch)
+        tick(theatre, state)
+        assert pulled(state) == 1
+        await state.scores.read(BENCHMARK, 0.0)
+        tick(theatre, state, 100.0)
+        assert not state.scores.due(BENCHMARK, 100.0)
+        again = await theatre.begin(number=1)
+        await theatre.said(again, 1, Speaker.USER, "are you sure?")
+        await theatre.said(again, 1, Speaker.TARGET, "I am.")
+        await theatre.end(again)
+        tick(theatre, state, 200.0)
+        assert state.scores.due(BENCHMARK, 200.0)
+        assert state.feed.behind
+        assert state.feed.pull() == ([0], False)
+        assert state.feed.page(0, 1) == [None]
+
+    asyncio.run(script())

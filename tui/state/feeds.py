@@ -9,11 +9,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeGuard, TypeVar
 
 from engine.benchmark import ConversationKey, Track
 from engine.errors import CrosswindError
-from engine.facts import Fact, VerdictGiven
+from engine.facts import Fact, TakeEnded, VerdictGiven
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
@@ -27,6 +27,11 @@ CHUNK: Final = 1000
 """Rows taken in at once: more of them would hold up the screen."""
 
 
+def _replaces(fact: Fact) -> TypeGuard[TakeEnded]:
+    """Whether a conversation was played again, so that what was judged of it counts no more."""
+    return isinstance(fact, TakeEnded) and fact.take > 0 and fact.stop_reason.finished
+
+
 class VerdictFeed:
     """The verdicts of one benchmark in the order in which they came: a key and a seq for each in
     memory, the rest read by the page."""
@@ -38,6 +43,8 @@ class VerdictFeed:
         self._seqs = array("q")
         """Seqs of the newest verdict on each key."""
         self._places: dict[ConversationKey, int] = {}
+        self._replaced: set[int] = set()
+        """Places of those that were played again since."""
         self._seen = 0
         self._received, self._read_for = 0, -1
         """Seqs of the newest verdict that was told of, and of the newest one that was read for."""
@@ -46,11 +53,14 @@ class VerdictFeed:
         for fact in facts:
             if isinstance(fact, VerdictGiven) and fact.benchmark == self.benchmark:
                 self._received = fact.seq
+            elif _replaces(fact) and fact.benchmark == self.benchmark:
+                place = self._places.get(fact.key)
+                self._replaced |= set() if place is None else {place}
 
     @property
     def behind(self) -> bool:
-        """Whether a verdict was received that `pull` has not read."""
-        return self._received > self._read_for
+        """Whether anything was received that `pull` has not read."""
+        return self._received > self._read_for or bool(self._replaced)
 
     def pull(self) -> tuple[list[int], bool]:
         """Take in what is new: which rows are not what they were, and whether there is more."""
@@ -58,7 +68,7 @@ class VerdictFeed:
         # where there were as many as were asked for, there may be more: it stays behind
         if len(rows) < CHUNK:
             self._read_for = self._received
-        changed: list[int] = []
+        changed, self._replaced = sorted(self._replaced), set()
         for row in rows:
             self._seen = max(self._seen, row.seq)
             place = self._places.get(row.key)
@@ -128,7 +138,7 @@ class BenchmarkFeed(Generic[_Found]):
 
     def receive(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
-            if isinstance(fact, VerdictGiven):
+            if isinstance(fact, VerdictGiven) or _replaces(fact):
                 self._judged[fact.benchmark] = fact.seq
 
     def of(self, benchmark: str) -> _Found | None:
