@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from engine.benchmark import Speaker, StopReason, Track
+from engine.benchmark import Speaker, Stage, State, StopReason, Track
 from engine.checks import CheckAnswer, CheckKind
 from engine.link import EngineState
 from engine.store.browsing import Browser
@@ -17,6 +17,7 @@ from engine.user_audit import FaultKind, UserFault
 from tests.tui.theatre import BENCHMARK, METRIC, Take, Theatre, on_screen, shell, told
 from tui.screens.conversation import ConversationScreen
 from tui.screens.live import LiveScreen
+from tui.state.related import RowCursor
 from tui.state.transcript import one_verdict
 from tui.text.blocks import Passage
 from tui.text.ink import Ink
@@ -424,3 +425,46 @@ def test_a_message_of_another_model_says_so(theatre: Theatre, size: tuple[int, i
         assert "user May I skip it?" in told(pilot)
 
     theatre.perform(script, size)
+
+
+def test_a_check_that_was_made_by_itself_comes_while_one_reads(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play()
+        await theatre.judge(take)
+        await open_on(theatre, pilot, take)
+        answer = CheckAnswer("Press.", 1, "It asks for less.", holds=False, quote="")
+        row = CheckRow(take=take.seq, kind=CheckKind.LANDMARKS, model="small", answers=(answer,))
+        await theatre.write(row)
+        await theatre.move(Stage.EVALUATE, str(take.key), State.DONE, take.key.target_id)
+        await theatre.tick(pilot)
+        assert "by small: 0 of 1 carried out" in told(pilot)
+
+    theatre.perform(script, WIDE)
+
+
+def test_what_came_while_it_was_frozen_is_of_the_conversation_that_is_shown(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        first, second = await theatre.play(1), await theatre.play(2)
+        for take in (first, second):
+            await theatre.judge(take)
+        browser = Browser(theatre.watch.reader)
+        among = RowCursor(browser, browser.find().takes, 0)
+        screen = ConversationScreen(shell(pilot), BENCHMARK, first.key, among=among)
+        live = await theatre.begin(1, number=1)
+        theatre.speak(live, 1, Speaker.USER, "are you sure?")
+        await pilot.app.push_screen(screen)
+        await theatre.tick(pilot)
+        await pilot.press("space")
+        await theatre.finish(live)
+        await theatre.tick(pilot)
+        assert "frozen  +1 message" in on_screen(pilot)
+        await pilot.press("right_square_bracket")
+        await theatre.tick(pilot)
+        assert str(second.key) in on_screen(pilot)
+        assert "+1 message" not in on_screen(pilot)
+
+    theatre.perform(script, WIDE)

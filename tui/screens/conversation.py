@@ -12,10 +12,10 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.analysis.exposure import undelivered
-from engine.benchmark import ConversationKey, Landmark, Scenario
+from engine.benchmark import ConversationKey, Landmark, Scenario, Stage
 from engine.display import drawn, one_line, plural
 from engine.errors import StoreError
-from engine.facts import Fact, MessageSpoken, TakeEnded, TakeStarted, VerdictGiven
+from engine.facts import Fact, MessageSpoken, StateChanged, TakeEnded, TakeStarted, VerdictGiven
 from engine.jury import what_counts
 from engine.link import Board
 from engine.scripted import (
@@ -180,6 +180,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
                         self._reload = True
                         if self._missed is not None:
                             self._missed.receive([fact])
+                # a check that is made by itself is no fact of its own
+                case StateChanged(stage=Stage.EVALUATE):
+                    mine = (fact.benchmark, fact.unit) == (self._benchmark, str(self._key))
+                    self._reload |= mine
                 case _:
                     pass
 
@@ -333,6 +337,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             read = f"{self._among.read:,} of {len(self._among):,} read"
             self.shell.tell(f"This is the {end} of what was filtered: {read}.")
             return
+        self._missed = None if self._missed is None else Missed()
         self._benchmark, self._key = subject
         self._info = next(
             (info for info in self.watched.benchmarks if info.name == self._benchmark), None
