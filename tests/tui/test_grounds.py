@@ -1,0 +1,47 @@
+"""Every cell of every screen stands on the theme's own ground."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from textual.pilot import Pilot
+
+from tests.tui.test_pictures import a_run, settle
+from tests.tui.theatre import Theatre
+from tui.app import CrosswindApp
+from tui.themes import LIGHT
+
+KEYS = """1 o escape 3 F escape s escape m r escape enter c L t slash escape C q v q z q 4
+right_curly_bracket right_curly_bracket right_curly_bracket 5 j 6 2 w q question_mark escape
+colon escape i escape slash escape x escape y escape space q""".split()
+"""Through every screen, and what lies over them."""
+LEAST = 0.6
+"""Of the brightest."""
+SIZE = (80, 24)
+
+
+def dark_grounds(pilot: Pilot[None]) -> Iterator[str]:
+    """Texts on a ground that is none, or a dark one, but for the cursor of an input."""
+    for strip in pilot.app.screen._compositor.render_strips():
+        for text, style, _ in strip:
+            back = None if style is None else style.color if style.reverse else style.bgcolor
+            triplet = None if back is None else back.triplet
+            if triplet is None or (sum(triplet) / 3 / 255 < LEAST and len(text) > 1):
+                yield text
+
+
+def test_every_cell_of_the_light_theme_is_light(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await settle(theatre, pilot)
+        for key in KEYS:
+            await pilot.press(key)
+            await theatre.tick(pilot)
+            seen.append(type(pilot.app.screen).__name__)
+            assert (key, seen[-1], list(dark_grounds(pilot))) == (key, seen[-1], [])
+
+    seen: list[str] = []
+    asyncio.run(a_run(theatre))
+    app = CrosswindApp(theatre.watch, theme=LIGHT.name, moment=theatre.moment)
+    theatre.perform(script, SIZE, app)
+    assert len(set(seen)) > 15
