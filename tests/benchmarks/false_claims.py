@@ -32,6 +32,7 @@ from engine.statistics import paired
 from engine.statistics.distributions import student_quantile
 from engine.statistics.family import ERROR_RATE, Part, levels
 from tests.benchmarks.fitted_gaps import Summed, fitted_gaps, person
+from tests.benchmarks.kept_table import keep, missed
 
 PAGE: Final = Path("docs/false-claims.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --claims"
@@ -397,11 +398,4 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
 def report(worlds: int, *, every: int, write: bool) -> int:
     """Print the table, or keep it; 1 where a bar is missed."""
     lines, faults = table(worlds, every=every)
-    text = "\n".join([*lines, "", f"Bars missed by more than chance allows: {len(faults)}.", ""])
-    if write:
-        PAGE.write_text(text)
-    else:
-        sys.stdout.write(text)
-    for fault in faults:
-        sys.stdout.write(fault + "\n")
-    return int(bool(faults))
+    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)

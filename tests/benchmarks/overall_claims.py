@@ -25,6 +25,7 @@ from engine.analysis.overall import overall
 from engine.benchmark import ConversationKey, Track, variant_id
 from engine.statistics.family import ERROR_RATE
 from tests.benchmarks.false_claims import draw, slack
+from tests.benchmarks.kept_table import keep, missed
 
 PAGE: Final = Path("docs/overall.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --overall"
@@ -217,11 +218,4 @@ def table(worlds: int, *, every: int = 1) -> tuple[list[str], list[str]]:
 def report(worlds: int, *, every: int, write: bool) -> int:
     """Print the table, or keep it; 1 where a bar is missed."""
     lines, faults = table(worlds, every=every)
-    text = "\n".join([*lines, "", f"Bars missed by more than chance allows: {len(faults)}.", ""])
-    if write:
-        PAGE.write_text(text)
-    else:
-        sys.stdout.write(text)
-    for fault in faults:
-        sys.stdout.write(fault + "\n")
-    return int(bool(faults))
+    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)

@@ -20,6 +20,7 @@ import numpy as np
 from engine.statistics.family import Part, levels
 from engine.statistics.power import POWER, Assumed, Plan, smallest_difference
 from tests.benchmarks.false_claims import Kind, Size, Worlds
+from tests.benchmarks.kept_table import keep
 
 PAGE: Final = Path("docs/power.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --power"
@@ -111,11 +112,4 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
 def report(worlds: int, *, write: bool) -> int:
     """Print the table, or keep it; 1 where a share falls short of 80 %."""
     lines, faults = table(worlds)
-    text = "\n".join([*lines, ""])
-    if write:
-        PAGE.write_text(text)
-    else:
-        sys.stdout.write(text)
-    for fault in faults:
-        sys.stdout.write(fault + "\n")
-    return int(bool(faults))
+    return keep(PAGE, lines, faults, write=write)

@@ -29,6 +29,7 @@ from engine.statistics.distributions import student_quantile
 from engine.statistics.family import ERROR_RATE, SHARES_OF_SHIFTS, Part, levels
 from engine.statistics.paired import FAR_OUT, Difference, interval_for, is_within
 from tests.benchmarks.false_claims import slack, summed
+from tests.benchmarks.kept_table import keep, missed
 
 PAGE: Final = Path("docs/validation-claims.md")
 COMMAND: Final = "python -m tests.benchmarks.coverage --validation"
@@ -213,11 +214,4 @@ def table(worlds: int) -> tuple[list[str], list[str]]:
 def report(worlds: int, *, write: bool) -> int:
     """Print the table, or keep it; 1 where a bar is missed."""
     lines, faults = table(worlds)
-    text = "\n".join([*lines, "", f"Bars missed by more than chance allows: {len(faults)}.", ""])
-    if write:
-        PAGE.write_text(text)
-    else:
-        sys.stdout.write(text)
-    for fault in faults:
-        sys.stdout.write(fault + "\n")
-    return int(bool(faults))
+    return keep(PAGE, [*lines, "", missed(faults)], faults, write=write)
