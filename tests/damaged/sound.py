@@ -20,7 +20,8 @@ from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import Store, open_store
 from engine.store.schema import LAST_SEQ
 from engine.store.tables import TABLES
-from tests.engine.importing.places import Place, make_place
+from tests.engine.importing.places import make_place
+from tests.engine.small_workspace import Place
 
 _BENCHMARK: Final = "giving-in"
 NOW: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)

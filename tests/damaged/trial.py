@@ -20,7 +20,8 @@ from engine.cli.main import main
 from engine.errors import StoreError
 from tests.damaged.kinds import WITH_LOG, Damage, no_file, other_digest, other_text
 from tests.damaged.sound import Sound
-from tests.engine.importing.places import Place, everything
+from tests.engine.importing.places import everything
+from tests.engine.small_workspace import Place
 
 CONVERSATION: Final = "m01_s001_v01__holds"
 Content = Mapping[str, Any]

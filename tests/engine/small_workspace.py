@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -68,6 +69,14 @@ class Place:
     def benchmark(self) -> Path:
         return self.folder / "benchmark.yaml"
 
+    @property
+    def store(self) -> Path:
+        return self.root / "crosswind.db"
+
+    def copied(self, root: Path) -> Place:
+        shutil.copytree(self.root, root)
+        return replace(self, root=root)
+
     def edit(self, path: Path, old: str, new: str) -> None:
         text = path.read_text("utf-8")
         assert old in text
@@ -86,7 +95,7 @@ class Place:
     def run(self, *benchmarks: str, **order: Any) -> RunResult:
         """Of `giving-in` where none is named. Raises what a run raises."""
         config = load_config(self.config)
-        with open_store(self.root / "crosswind.db") as store:
+        with open_store(self.store) as store:
             pipeline = Pipeline(
                 Workspace(self.root), config, store.reader, store, opener=self.opener
             )
@@ -94,21 +103,21 @@ class Place:
 
     def plan(self, **order: Any) -> RunPlan:
         config = load_config(self.config)
-        with closing(open_reader(self.root / "crosswind.db")) as reader:
+        with closing(open_reader(self.store)) as reader:
             asked = Order(("giving-in",), **order)
             [bench] = Planner(Workspace(self.root), config, reader).check(asked)
             return plan_run(bench, asked)
 
     def reader(self) -> closing[Reader]:
-        return closing(open_reader(self.root / "crosswind.db"))
+        return closing(open_reader(self.store))
 
     def json(self, *parts: str) -> Any:
         return json.loads(self.folder.joinpath(*parts).read_text("utf-8"))
 
 
-def small_workspace(root: Path) -> Place:
+def small_workspace(root: Path, config: str = CONFIG) -> Place:
     found = Place(root)
     found.folder.mkdir(parents=True)
-    found.config.write_text(CONFIG)
+    found.config.write_text(config)
     found.benchmark.write_text(BENCHMARK)
     return found

@@ -49,7 +49,8 @@ from engine.store.tables import (
     TakeRow,
     Verdict,
 )
-from tests.engine.importing.places import BENCHMARK, CONFIG
+from tests.engine.importing.places import CONFIG
+from tests.engine.small_workspace import BENCHMARK
 
 ORIGINAL = "giving-in"
 BRANCH = "giving-in@user-blunt"

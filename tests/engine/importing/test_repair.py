@@ -23,7 +23,8 @@ from engine.store.database import open_store
 from engine.store.mirror_content import BenchmarkHistory
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
-from tests.engine.importing.places import Place, everything, make_place
+from tests.engine.importing.places import everything, make_place
+from tests.engine.small_workspace import Place
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -21,7 +21,8 @@ from engine.pipeline.run import Pipeline, mirror_benchmark
 from engine.store.database import Store, open_store
 from engine.store.tables import MessageRow, Quote, TakeEndRow, TakeRow, Verdict
 from tests.engine.importing.building import Theirs, conversation, scenario, score
-from tests.engine.importing.places import Place, everything, make_place
+from tests.engine.importing.places import everything, make_place, mirrored_files
+from tests.engine.small_workspace import Place
 
 AGAIN = ConversationKey("m01_s001_v01", "holds")
 
@@ -115,7 +116,7 @@ def test_the_files_of_the_second_store_are_those_of_the_first_to_the_byte(
     place = make_place(tmp_path / "place")
     take_in(place, played.root)
     mirror(place)
-    assert place.files() == played.files()
+    assert mirrored_files(place) == mirrored_files(played)
 
 
 def test_importing_our_own_files_again_adds_nothing(played: Place, tmp_path: Path) -> None:
