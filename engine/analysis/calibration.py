@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
-from engine.analysis.findings import chance, coefficient, percent, span
 from engine.benchmark import Track
-from engine.display import plural
 from engine.statistics.agreement import Agreement, agreement
 from engine.statistics.calibration import (
     Accuracy,
@@ -318,132 +316,3 @@ def _right(labels: Sequence[LabelledRow]) -> Share | None:
             for one in labels
         ]
     ).right
-
-
-# In words
-
-
-def calibration_lines(one: Calibration) -> Iterator[str]:
-    """What there is to say, a line each; without labels that there are none."""
-    if not one.labels:
-        yield f"no label is about a conversation that {one.judge} has judged"
-        return
-    yield (
-        f"{one.judge} against {plural(one.labels, 'label')} on "
-        f"{plural(one.clusters, 'base scenario')}"
-    )
-    if one.labels < LEAST_LABELS:
-        yield f"fewer than {LEAST_LABELS} labels: only counts are told"
-        yield from _counts(one.metrics)
-        return
-    yield from _figures(one.accuracy, one.agreement)
-    for rate in one.rates:
-        yield from _rate(rate)
-    yield needed_words(one)
-    yield from _counts(one.metrics)
-    for part in (*one.by_metric, *one.by_target):
-        if part.accuracy is not None:
-            yield f"{part.of}, {plural(part.labels, 'label')}:"
-            yield from (f"  {line}" for line in _figures(part.accuracy, part.agreement))
-            if part in one.by_metric:
-                yield from (f"  {line}" for line in _rate(part.rate))
-
-
-def _figures(found: Accuracy, agreed: Agreement | None) -> Iterator[str]:
-    for name, share, among in shares_of(found):
-        if share is None:
-            yield f"{name}: no label speaks of it"
-        else:
-            ends = span(share.interval.low, share.interval.high)
-            yield f"{name} {percent(share.value)} {ends}, {plural(share.labels, 'label')} {among}"
-    yield from _agreement(agreed)
-
-
-def shares_of(found: Accuracy) -> Iterable[tuple[str, Share | None, str]]:
-    """Each by its name, and which labels it is of."""
-    return (
-        ("sensitivity", found.sensitivity, "that people call present"),
-        ("specificity", found.specificity, "that people call absent"),
-        ("right where it says present", found.positive_value, "that it calls present"),
-        ("right where it says absent", found.negative_value, "that it calls absent"),
-        ("right", found.right, "in all"),
-    )
-
-
-def _agreement(found: Agreement | None) -> Iterator[str]:
-    if found is None:
-        return
-    figures = (("AC1", found.ac1), ("κ", found.kappa))
-    said = [
-        f"{name} {coefficient(one.value)}"
-        + (
-            ""
-            if one.interval is None
-            else f" ({coefficient(one.interval.low)} to {coefficient(one.interval.high)})"
-        )
-        for name, one in figures
-        if one is not None
-    ]
-    if said:
-        yield f"agreement beyond chance: {', '.join(said)}"
-
-
-def _rate(rate: RateOf) -> Iterator[str]:
-    who = rate.of or "all targets"
-    if rate.powered is None:
-        few = f"{plural(rate.labels, 'label')}, too few to correct"
-        yield f"{who}: {percent(rate.judged)} pass; {few}"
-        return
-    ends = span(rate.powered.interval.low, rate.powered.interval.high)
-    corrected = f"corrected for the judge's errors {percent(rate.powered.value)} {ends}"
-    yield f"{who}: {percent(rate.judged)} pass; {corrected}{_by_errors(rate.rogan_gladen)}"
-
-
-def _by_errors(found: RoganGladen | None) -> str:
-    if found is None:
-        return ""
-    if found.value is None or found.interval is None:
-        return "; Rogan-Gladen cannot correct: the judge may be no better than chance"
-    ends = span(found.interval.low, found.interval.high)
-    return f"; Rogan-Gladen {percent(found.value)} {ends}"
-
-
-def needed_words(one: Calibration) -> str:
-    """How many labels an interval of the asked width takes."""
-    wide = f"an interval {percent(one.width)} wide"
-    if one.labels_needed is None:
-        return f"no number of labels gives {wide}: base scenarios alone differ by more"
-    return f"about {plural(one.labels_needed, 'label')} give {wide}"
-
-
-def _counts(metrics: Sequence[MetricCounts]) -> Iterator[str]:
-    for one in metrics:
-        yield (
-            f"{one.metric_id}: {plural(one.labels, 'label')}; both present {one.both_present}, "
-            f"only the judge {one.only_judge}, only people {one.only_people}, "
-            f"both absent {one.both_absent}"
-        )
-
-
-def confusion_words(one: Confusion, judge: str) -> str:
-    """`people present, offline:evaluator absent`."""
-    words = ("present", "absent") if one.people else ("absent", "present")
-    return f"people {words[0]}, {judge} {words[1]}"
-
-
-def comparison_lines(left: str, right: str, found: Sequence[JudgesCompared]) -> Iterator[str]:
-    for one in found:
-        if one.left is None or one.right is None:
-            yield f"{one.split}: no label that both have judged"
-            continue
-        both = ((left, one.left), (right, one.right))
-        shares = (f"{name} {_of_share(share)}" for name, share in both)
-        yield (
-            f"{one.split}: {plural(one.labels, 'label')}; right: {', '.join(shares)}; only {left} "
-            f"right {one.contest.only_left}, only {right} {one.contest.only_right}, McNemar "
-            f"{chance(one.contest.p)}"
-        )
-
-
-def _of_share(share: Share) -> str:
-    return f"{percent(share.value)} {span(share.interval.low, share.interval.high)}"

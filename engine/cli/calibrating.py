@@ -9,13 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from engine.analysis.calibration import (
-    Calibration,
-    Split,
-    calibration_lines,
-    comparison_lines,
-    confusion_words,
-)
+from engine.analysis.calibration import Calibration, Split
+from engine.analysis.calibration_words import calibration_lines, comparison_lines, confusion_words
 from engine.cli.console import out, out_json
 from engine.cli.person_sample import definition_of
 from engine.cli.reporting import page_path, unpublished_words, write_page

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from engine.analysis.calibration import (
-    LEAST_LABELS,
-    Calibration,
-    CalibrationPart,
-    RateOf,
-    confusion_words,
-    needed_words,
-    shares_of,
-)
+from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
+from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
 from engine.analysis.findings import coefficient, percent, span
 from engine.display import one_line, plural
 from engine.report.scale import RATES

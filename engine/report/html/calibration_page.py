@@ -10,15 +10,8 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from engine.analysis.calibration import (
-    LEAST_LABELS,
-    Calibration,
-    CalibrationPart,
-    RateOf,
-    confusion_words,
-    needed_words,
-    shares_of,
-)
+from engine.analysis.calibration import LEAST_LABELS, Calibration, CalibrationPart, RateOf
+from engine.analysis.calibration_words import confusion_words, needed_words, shares_of
 from engine.analysis.findings import coefficient, percent, span
 from engine.display import plural
 from engine.report.html.page import environment
