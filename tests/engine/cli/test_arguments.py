@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ def test_every_command_is_in_the_table_and_in_the_help(
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("crosswind ")
     text = build_parser().format_help()
-    for name in COMMANDS:
-        assert f"    {name} " in text
+    for name, (module, function) in COMMANDS.items():
+        assert f"    {name}" in text
+        assert callable(getattr(import_module(f"engine.cli.{module}"), function))
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
