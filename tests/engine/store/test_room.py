@@ -12,9 +12,16 @@ import pytest
 
 from engine.errors import StoreError
 from engine.facts import Noted
+from engine.store import writer
 from engine.store.database import Store, open_store
 from tests.engine.store.building import note, run, write
 from tests.waiting import PATIENCE_S
+
+
+@pytest.fixture(autouse=True)
+def tried_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
+    monkeypatch.setattr(writer, "CLOSING_S", 0.2)
 
 
 def fill(store: Store) -> None:
