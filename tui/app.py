@@ -221,8 +221,15 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
                 return not self.navigator.at_root
             case "leave_root":
                 return self.navigator.at_root
+            case "go" | "search" | "go_to" | "stars" if self._is_blind:
+                return False  # a slip of a finger must not show what is not to be known there
             case _:
                 return super().check_action(action, parameters)
+
+    @property
+    def _is_blind(self) -> bool:
+        shown = self.screen_stack[-1] if self.screen_stack else None
+        return isinstance(shown, WatchingScreen) and shown.blind
 
     def hint(self, action: str) -> str | None:
         """What a key that works everywhere would do now; see `Hinting`."""
