@@ -449,9 +449,12 @@ def _review(command: AddCommand) -> None:
     what.add_argument(
         "--reject", metavar="ID", nargs="+", help="have it neither played nor counted"
     )
+    what.add_argument("--generate", metavar="ID", help="have a model write it again, see --note")
     what.add_argument("--undo", action="store_true", help="take back what you did last")
     review.add_argument("--reason", metavar="TEXT", help="of a rejection: why")
+    review.add_argument("--note", metavar="TEXT", help="what the model is to write otherwise")
     review.add_argument("--by", metavar="NAME", help="who you are; your account's name")
+    review.add_argument("--yes", action="store_true", help="do not ask before spending money")
     review.add_argument("--json", action="store_true", help="every row and how it stands")
 
 

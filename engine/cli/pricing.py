@@ -108,7 +108,7 @@ def stage_lines(priced: PricedPlan) -> Iterator[str]:
 def _rows(calls: StageCalls) -> str:
     """What a stage makes, in the words of the sentence that says what is assumed of it."""
     if calls.stage is Stage.GEN_METRICS:
-        return "all metrics"
+        return "1 metric" if calls.scenarios.high else "all metrics"
     if calls.stage is not Stage.GEN_SCENARIOS:
         checks = f", {counted(calls.checks, 'check')}" if calls.checks.high else ""
         return counted(calls.rows, "conversation") + checks

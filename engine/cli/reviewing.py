@@ -7,31 +7,35 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import Any, Final
 
+from engine.benchmark import Stage
 from engine.cli.console import out, out_json, tell
+from engine.cli.following import ask_and_follow
+from engine.cli.headless import run_headless
 from engine.cli.label_writing import asked_of_engine, by_engine_or_here
 from engine.cli.person_sample import person_named, this_account
 from engine.cli.pipelines import writing
-from engine.cli.pricing import waiting_sentence
+from engine.cli.pricing import confirmed, waiting_sentence
 from engine.cli.session import Session, open_session
 from engine.config.benchmark_file import load_definition
 from engine.config.review_text import metric_text, scenario_text
 from engine.config.schema import config_of
 from engine.display import one_line, plural
-from engine.errors import DONE, InputError, Problem
-from engine.link import Command, Request
-from engine.pipeline.order import Order
+from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
+from engine.link import Command, Request, WorkRow
+from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, asked_conversations
-from engine.pipeline.review_acts import do_review
+from engine.pipeline.review_acts import LONGEST_REASON
 from engine.pipeline.review_help import ReviewPage
 from engine.pipeline.reviews import ReviewEntry
-from engine.pipeline.run import Pipeline, mirror_benchmark
+from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
 from engine.pipeline.standing import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
 from engine.store.reading import empty_reader, open_reader
-from engine.store.tables import ReviewAction, ScenarioRow
+from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
 _SHOWN: Final = 60
 """Characters of a metric's name or a scenario's goal."""
@@ -43,6 +47,10 @@ def review(arguments: argparse.Namespace) -> int:
     action = _action(arguments)
     if arguments.reason is not None and action is not ReviewAction.REJECT:
         raise InputError(Problem("--reason goes with --reject"))
+    if (arguments.note is not None) != (arguments.generate is not None):
+        raise InputError(Problem("--generate and --note go together"))
+    if arguments.generate is not None:
+        return _generate(session, arguments)
     if action is None:
         names = session.benchmarks([arguments.benchmark] if arguments.benchmark else [])
         pages = [page_of(session, name) for name in names]
@@ -70,12 +78,75 @@ def review(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _generate(session: Session, arguments: argparse.Namespace) -> int:
+    """Have one written again, and show what became of it."""
+    name = _only_one(session, arguments.benchmark)
+    before = page_of(session, name)
+    entry = before.entry(arguments.generate)
+    if entry is None:
+        hint = "`crosswind review --json` lists all of them"
+        what = f"{name} has no metric or scenario {arguments.generate[:100]!r}"
+        raise InputError(Problem(what, hint=hint))
+    by = person_named(arguments.by)
+    order = confirmed(session, rewriting_order(name, entry, arguments.note, by), arguments)
+    if order is None:
+        return STOPPED
+    row = WorkRow(name, order.rewrite[name].unit)
+    if session.holder() is None:
+        session.make_way()
+        infos = session.infos([name])
+        result: RunResult | None = run_headless(
+            session.place, session.store_path, order, infos, plain=True
+        )
+    else:
+        request = Request(Command.RUN, rows=(row,), order=order)
+        result = ask_and_follow(session, request, wait=True, as_json=True)
+    after = page_of(session, name)
+    now = after.entry(entry.id)
+    changes = [] if now is None or now.digest == entry.digest else _changes(entry, now)
+    if arguments.json:
+        out_json({"said": changes, **page_json(after)})
+    elif changes:
+        for line in changes:
+            out(line)
+        tell("approve it, `--generate` it again, or `--undo` puts the one before back")
+    else:
+        tell(f"{entry.id} is as it was")
+    if result is not None and result.failed:
+        return FAILED
+    return DONE if changes else STOPPED
+
+
+def _changes(before: ReviewEntry, after: ReviewEntry) -> list[str]:
+    names = (f"{before.id}, as it was", f"{before.id}, as it is now")
+    old, new = text_of(before).splitlines(), text_of(after).splitlines()
+    return list(unified_diff(old, new, *names, lineterm="", n=1))
+
+
+def text_of(entry: ReviewEntry) -> str:
+    """All that a person may change of it, as YAML."""
+    of = entry.of
+    return scenario_text(of.scenario) if isinstance(of, ScenarioRow) else metric_text(of.metric)
+
+
+def rewriting_order(benchmark: str, entry: ReviewEntry, note: str, person: str) -> Order:
+    """For a model to write it again. Raises `InputError` where nothing is said of how."""
+    if not 0 < len(note.strip()) <= LONGEST_REASON:
+        what = f"a note to the generator takes 1 to {LONGEST_REASON:,} characters"
+        raise InputError(Problem(what, hint='such as `--note "less dramatic, no illness"`'))
+    is_metric = entry.kind is ReviewKind.METRIC
+    stage = Stage.GEN_METRICS if is_metric else Stage.GEN_SCENARIOS
+    unit = benchmark if is_metric else entry.metric_id if entry.is_base else entry.id
+    asked = Rewriting(stage, entry.id, unit, note.strip(), person, this_account())
+    return Order((benchmark,), frozenset({stage}), rewrite={benchmark: asked})
+
+
 def have_reviewed(session: Session, asked: ReviewRequest) -> str:
     """What was done, in words: by the engine at work, or here. Raises `InputError`,
     `RefusedError`, `StoreError` and `WorkspaceBusyError`."""
 
     async def done(pipeline: Pipeline) -> str:
-        said = await do_review(pipeline, asked)
+        said = await review_benchmark(pipeline, asked)
         await mirror_benchmark(pipeline, asked.benchmark)
         return said
 
@@ -99,8 +170,11 @@ class ReviewDesk:
 
     def text(self, entry: ReviewEntry) -> str:
         """All that a person may change of it, as YAML."""
-        of = entry.of
-        return scenario_text(of.scenario) if isinstance(of, ScenarioRow) else metric_text(of.metric)
+        return text_of(entry)
+
+    def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
+        """For a model to write it again. Raises `InputError`."""
+        return rewriting_order(benchmark, entry, note, person_named(None))
 
     def act(
         self,

@@ -40,7 +40,7 @@ from engine.store.tables import Depends, MetricRow, ReviewAction, ReviewKind, Sc
 # Metrics
 
 
-def _metrics_depend_on(bench: BenchmarkContext) -> dict[str, str]:
+def metric_inputs(bench: BenchmarkContext) -> dict[str, str]:
     return metrics_depends(
         model_digest(bench.config.generator),
         bench.definition.title,
@@ -62,7 +62,7 @@ def stale_metrics(bench: BenchmarkContext) -> str | None:
     written = [metric for metric, _, source in stored if source == "model"]
     if not written or tuple(written) != tuple(bench.definition.metrics):
         return None
-    return what_changed(stored[0][1], _metrics_depend_on(bench))
+    return what_changed(stored[0][1], metric_inputs(bench))
 
 
 def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[Why | None, str | None]:
@@ -79,7 +79,7 @@ def _why_metrics(bench: BenchmarkContext, order: Order) -> tuple[Why | None, str
 async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
     """Write metrics into `benchmark.yaml`; whether that succeeded."""
     definition = bench.definition
-    depends = _metrics_depend_on(bench)
+    depends = metric_inputs(bench)
 
     async def write() -> None:
         metrics = written_metrics(bench) if work.why is Why.MISSING else None
@@ -93,7 +93,7 @@ async def do_metrics(bench: RunContext, work: WorkItem) -> bool:
 def written_metrics(bench: BenchmarkContext) -> list[Metric] | None:
     """Metrics that a model wrote but that did not reach the file before the run was cut off; None
     where there are none."""
-    depends = _metrics_depend_on(bench)
+    depends = metric_inputs(bench)
     stored = _not_rejected(bench)
     fresh = [metric for metric, then, source in stored if source == "model" and then == depends]
     return fresh or None
@@ -212,7 +212,7 @@ def _base_numbers(
     if order.force:
         return list(range(1, wanted + 1)), WorkItem(Stage.GEN_SCENARIOS, metric.id, Why.FORCED)
     if order.stale and written:
-        changed = what_changed(written[0].depends, _base_depends(bench, metric))
+        changed = what_changed(written[0].depends, base_inputs(bench, metric))
         if changed:
             models = {row.scenario.id for row in written}
             numbers = [n for n in range(1, wanted + 1) if scenario_id(metric.id, n) in models]
@@ -226,7 +226,7 @@ def _base_numbers(
     return [number for number, _ in zip(free, range(lacking), strict=False)], work
 
 
-def _base_depends(bench: BenchmarkContext, metric: Metric) -> dict[str, str]:
+def base_inputs(bench: BenchmarkContext, metric: Metric) -> dict[str, str]:
     return scenarios_depends(
         model_digest(bench.config.generator),
         metric,
@@ -259,7 +259,7 @@ def _variant_work(
             if sid not in removed:
                 work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.MISSING))
         elif order.stale:
-            now = _variant_depends(bench, base.scenario, demographic)
+            now = variant_inputs(bench, base.scenario, demographic)
             changed = what_changed(row.depends, now)
             if changed:
                 work.append(WorkItem(Stage.GEN_SCENARIOS, sid, Why.STALE, detail=changed))
@@ -325,7 +325,7 @@ async def _write_bases(bench: RunContext, metric: Metric, numbers: Sequence[int]
     """A few at a time, each time with sight of those that are there. What was written before a
     call fails is kept."""
     model = bench.model_for(bench.config.generator, Role.GENERATOR, Stage.GEN_SCENARIOS, metric.id)
-    depends = _base_depends(bench, metric)
+    depends = base_inputs(bench, metric)
     anew = {scenario_id(metric.id, number) for number in numbers}
     existing = [one for one in bases_of(bench, metric) if one.base_id not in anew]
     written: list[Scenario] = []
@@ -363,7 +363,7 @@ def bases_of(bench: BenchmarkContext, metric: Metric) -> list[Scenario]:
     return list(found.values())
 
 
-def _variant_depends(
+def variant_inputs(
     bench: BenchmarkContext, base: Scenario, demographic: Mapping[str, str]
 ) -> dict[str, str]:
     definition = bench.metrics[base.metric_id].definition
@@ -393,7 +393,7 @@ class _VariantWriter:
             benchmark=self.bench.name,
             definition=self.bench.metrics[self.base.metric_id].definition,
         )
-        depends = _variant_depends(self.bench, self.base, demographic)
+        depends = variant_inputs(self.bench, self.base, demographic)
         await self.bench.store.write(_row(self.bench, scenario, depends))
 
 

@@ -36,6 +36,21 @@ class PriceRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewriting:
+    """What a person wants a model to write otherwise."""
+
+    stage: Stage
+    """Of a metric or of scenarios."""
+    id: str
+    unit: str
+    """The row of work that it is a part of."""
+    note: str
+    person: str
+    account: str
+    """`user@host`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """Which part of the work to do, and whether again."""
 
@@ -60,6 +75,9 @@ class Order:
     pilot: int = 0
     """Of each metric, so many base scenarios at most, each written and played in one variant and
     once; 0 for all of them."""
+    rewrite: Mapping[str, Rewriting] = field(default_factory=dict)
+    """By benchmark: a metric or scenario that a model is to write again. Where it is not empty,
+    nothing else is done."""
     quote: PriceRange | None = field(default=None, compare=False)
     """None where nothing is paid for, or nothing was said."""
 

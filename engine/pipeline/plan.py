@@ -31,7 +31,7 @@ from engine.pipeline.generate import (
     written_metrics,
 )
 from engine.pipeline.judge import Asking, JudgingPlanner
-from engine.pipeline.order import Order, PriceRange, Why, WorkItem
+from engine.pipeline.order import Order, PriceRange, Rewriting, Why, WorkItem
 from engine.pipeline.play import (
     ConversationPlanner,
     PlannedConversation,
@@ -112,6 +112,8 @@ class _Following:
 def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None = None) -> RunPlan:
     """Reads the store and the files, and writes nothing. `evaluator` is another judge than those of
     the configuration."""
+    if order.rewrite:
+        return _rewriting_plan(bench, order.rewrite.get(bench.name))
     generates = order.generates(bench.name)
     if generates:
         bench = with_edits(bench)
@@ -134,6 +136,16 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     assumed = _assumed(bench, metrics, few, many)
     work = _with_failures(bench, metrics)
     return RunPlan(bench.name, work, stale, calls, assumed, few.waiting)
+
+
+def _rewriting_plan(bench: BenchmarkContext, asked: Rewriting | None) -> RunPlan:
+    if asked is None:
+        return RunPlan(bench.name, (), (), (), ())
+    one = Range.exactly(1)
+    parts = [Calls(Role.GENERATOR, bench.config.generator, one)]
+    work = WorkItem(asked.stage, asked.id, Why.ASKED)
+    calls = StageCalls(asked.stage, None, one, parts, scenarios=one)
+    return RunPlan(bench.name, [work], (), [calls], ())
 
 
 def _planners(

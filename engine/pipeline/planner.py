@@ -28,6 +28,8 @@ from engine.pipeline.order import Order
 from engine.pipeline.plan import number_words, plan_run
 from engine.pipeline.play import held_scenarios
 from engine.pipeline.ranges import Range
+from engine.pipeline.reviews import Reviews
+from engine.pipeline.rewriting import rewritable
 from engine.providers.accounts import Accounts
 from engine.store.reader import Reader
 
@@ -70,6 +72,8 @@ class Planner:
         ]
         for one in found:
             check_scenarios(one)
+            if (again := order.rewrite.get(one.name)) is not None:
+                rewritable(Reviews.of(one.definition, one.reader), again.id)
             if Stage.SIMULATE in order.stages:
                 _require_pressure(one)
                 _require_approval(one, order)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Metric, Scenario, Track, When
-from engine.config.benchmark_file import load_definition, write_metrics
+from engine.config.benchmark_file import write_metrics
 from engine.config.review_shapes import metric_from, scenario_from
 from engine.display import plural
 from engine.errors import InputError, Problem
@@ -24,7 +24,6 @@ from engine.pipeline.reviews import (
     newest_of,
     scenario_review_digest,
 )
-from engine.pipeline.run import Pipeline
 from engine.review import ReviewRequest, ReviewState
 from engine.store.mirror_rows import metric_values, scenario_fields
 from engine.store.scenarios_json import read_scenario
@@ -55,12 +54,9 @@ class ReviewChange:
     """Of the file from then on; None where they stay as they are."""
 
 
-async def do_review(pipeline: Pipeline, asked: ReviewRequest) -> str:
+async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
     """Do it, and say what was done. Files are for the caller to mirror. Raises `InputError`, and
     then nothing was done, and `StoreError`."""
-    pipeline.workspace.require_benchmarks([asked.benchmark])
-    path = pipeline.workspace.definition_path(asked.benchmark)
-    bench = pipeline.bench(load_definition(path))
     async with bench.claims.files(bench.name):
         await take_in_edits(bench)
         reviews = await asyncio.to_thread(Reviews.of, bench.definition, bench.reader)

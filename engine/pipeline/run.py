@@ -31,9 +31,11 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
+from engine.pipeline.review_acts import do_review
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.providers.accounts import Accounts, Clock
 from engine.providers.retry import RetryPolicy
+from engine.review import ReviewRequest
 from engine.store.database import Store
 from engine.store.mirror import EditPolicy, MirrorReport
 from engine.store.reader import Reader
@@ -391,3 +393,11 @@ async def mirror_benchmark(
     bench = pipeline.bench(load_definition(pipeline.workspace.definition_path(name)))
     await take_in_edits(bench)
     return await write_files(bench, edits)
+
+
+async def review_benchmark(pipeline: Pipeline, asked: ReviewRequest) -> str:
+    """Do what a person asks for in a review; what was done, in words. Raises `InputError`, and then
+    nothing was done, and `StoreError`."""
+    pipeline.workspace.require_benchmarks([asked.benchmark])
+    path = pipeline.workspace.definition_path(asked.benchmark)
+    return await do_review(pipeline.bench(load_definition(path)), asked)

@@ -32,6 +32,7 @@ from engine.pipeline.play import (
     asked_conversations,
     play,
 )
+from engine.pipeline.rewriting import write_again
 from engine.pipeline.standing import StoredConversations, settled
 
 T = TypeVar("T")
@@ -116,6 +117,11 @@ class BenchmarkRun:
 
     async def all_stages(self) -> int:
         """Do all that the order asks of this benchmark, stage after stage; how many rows failed."""
+        if self.order.rewrite:
+            asked = self.order.rewrite.get(self.bench.name)
+            if asked is not None and not await write_again(self.bench, asked):
+                self.failed += 1
+            return self.failed
         if not self.beside and self.order.generates(self.bench.name):
             if await self._metrics():
                 await self._reckon_without(Stage.GEN_METRICS)

@@ -31,8 +31,7 @@ from engine.link import (
 from engine.pipeline.label_storing import mirror_labels, store_labels
 from engine.pipeline.order import Order
 from engine.pipeline.planner import Planner
-from engine.pipeline.review_acts import do_review
-from engine.pipeline.run import Pipeline, RunResult
+from engine.pipeline.run import Pipeline, RunResult, review_benchmark
 
 CHANGEABLE: Final = (Stage.GEN_SCENARIOS, Stage.SIMULATE, Stage.EVALUATE)
 """Stages whose concurrency can be changed."""
@@ -374,7 +373,8 @@ class Engine:
         if (work is not None and order == work.order) or order in self._orders:
             return "it is being done already"
         self._check(order)
-        return self._follow_up(order)
+        # what is written again is one call, and nothing that is at work waits for it
+        return self._begin(order, can_be_beside=bool(order.rewrite))
 
     def _check(self, order: Order) -> None:
         """Raises `CrosswindError` with all that can be known to be wrong."""
@@ -464,7 +464,7 @@ class Engine:
         if (asked := request.review) is None:
             raise _Refused("there is no review in the request")
         pipeline = self._pipeline()
-        said = await do_review(pipeline, asked)
+        said = await review_benchmark(pipeline, asked)
         self._mirror_soon(pipeline, asked.benchmark)
         return said
 

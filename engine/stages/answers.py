@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import AnswerError
-from engine.prompts import render
+from engine.prompts import render, without_marks
 from engine.providers.capabilities import form_in_words
 from engine.providers.model import Finish, JsonSchema, Message, Model, OnText, Reply, Speaks
 
@@ -92,6 +92,13 @@ def _faults(error: ValidationError) -> str:
         for fault in error.errors(include_input=False, include_url=False)[:5]
     ]
     return "; ".join(lines)
+
+
+def asked_again(messages: Sequence[Message], standing: str, note: str) -> list[Message]:
+    """The request for something that is there, and what a person wants of it otherwise."""
+    *before, last = messages
+    more = render("generate_again", standing=without_marks(standing), note=without_marks(note))
+    return [*before, Message(last.role, f"{last.text.rstrip()}\n\n{more.strip()}\n")]
 
 
 async def ask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
@@ -10,7 +11,7 @@ from engine.benchmark import Metric, Track, When, metric_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, render
 from engine.providers.model import Message, Model, Speaks
-from engine.stages.answers import Answer, ask
+from engine.stages.answers import Answer, ask, asked_again
 
 NO_SETTING: Final = "None: the assistant is a general one."
 AT_LEAST, AT_MOST = 3, 6
@@ -76,6 +77,38 @@ def read(answer: GeneratedMetrics) -> list[Metric]:
         )
         for number, metric in enumerate(answer.metrics, start=1)
     ]
+
+
+async def gen_metric_again(
+    model: Model,
+    metric: Metric,
+    note: str,
+    *,
+    benchmark: str,
+    title: str,
+    description: str,
+    user_context: str | None,
+) -> Metric:
+    """One in place of this one, as a person's note asks. Raises `ModelError`."""
+    told = asked_again(request(title, description, user_context), metric_told(metric), note)
+    answer = await ask(
+        model,
+        told,
+        GeneratedMetrics,
+        seed=seed_from("gen_metrics", benchmark, metric.id, told[-1].text),
+        check=lambda given: None if len(given.metrics) == 1 else "expected exactly one metric",
+    )
+    [written] = read(answer)
+    return replace(written, id=metric.id)
+
+
+def metric_told(metric: Metric) -> str:
+    """What there is of it, for a model that is to write it otherwise."""
+    examples = "".join(f"\n- {example}" for example in metric.examples)
+    return (
+        f"{metric.name} ({metric.track}, must hold {metric.when}): {metric.definition.strip()}"
+        f"{examples}"
+    )
 
 
 async def gen_metrics(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from engine.benchmark import Landmark, Metric, Scenario, scenario_id, variant_id
 from engine.identity import digest, seed_from
 from engine.prompts import prompt_digest, prompt_text, render, without_marks
 from engine.providers.model import JsonSchema, Message, Model, Speaks
-from engine.stages.answers import Answer, ask, schema_of
+from engine.stages.answers import Answer, ask, asked_again, schema_of
 from engine.stages.gen_metrics import NO_SETTING
 
 
@@ -62,6 +62,25 @@ def _exactly(shape: type[Answer], field: str, count: int, *, turns: int) -> Json
     schema["properties"][field] |= {"minItems": count, "maxItems": count}
     schema["$defs"][GeneratedLandmark.__name__]["properties"]["turn"]["maximum"] = turns
     return schema
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioNote:
+    """What a person wants otherwise of a scenario that is there."""
+
+    standing: Scenario
+    note: str
+
+    def added_to(self, messages: Sequence[Message]) -> list[Message]:
+        """The request for it, with that."""
+        one = self.standing
+        marks = "".join(f"\nturn {mark.turn}: {mark.instruction}" for mark in one.landmarks)
+        told = f"{one.persona}\n{one.user_goal}\n{one.latent_adversarial_goal}{marks}"
+        return asked_again(messages, told, self.note)
+
+
+def _said(again: ScenarioNote | None) -> tuple[str, ...]:
+    return () if again is None else (scenario_digest(again.standing), again.note)
 
 
 # Base scenarios
@@ -147,26 +166,28 @@ async def gen_base_scenarios(
     existing: Sequence[Scenario] = (),
     numbers: Sequence[int],
     turns: int,
+    again: ScenarioNote | None = None,
 ) -> list[Scenario]:
     """One base scenario for each of `numbers`, which become the numbers in their ids. They are to
-    differ from the `existing` ones of this metric.
+    differ from the `existing` ones of this metric; `again` is what one is to be like instead.
 
     Raises `ModelError`.
     """
+    told = scenarios_request(
+        metric,
+        description=description,
+        user_context=user_context,
+        existing=existing,
+        count=len(numbers),
+        turns=turns,
+    )
     answer = await ask(
         model,
-        scenarios_request(
-            metric,
-            description=description,
-            user_context=user_context,
-            existing=existing,
-            count=len(numbers),
-            turns=turns,
-        ),
+        told if again is None else again.added_to(told),
         GeneratedScenarios,
         schema=_exactly(GeneratedScenarios, "scenarios", len(numbers), turns=turns),
         # one more scenario is another request and not the first one's answer once more
-        seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0]),
+        seed=seed_from("gen_scenarios", benchmark, metric.id, numbers[0], *_said(again)),
         check=lambda given: scenarios_fault(given, count=len(numbers), turns=turns),
     )
     return [
@@ -260,17 +281,20 @@ async def gen_variant(
     *,
     benchmark: str,
     definition: str,
+    again: ScenarioNote | None = None,
 ) -> Scenario:
     """The base scenario for one demographic combination; unchanged, and no call, for an empty one.
+    `again` is what it is to be like instead.
 
     Raises `ModelError`.
     """
     variant = replace(base, id=variant_id(base.id, number), demographic=dict(demographic))
     if not demographic:
         return variant
+    told = variant_request(base, demographic, definition)
     answer = await ask(
         model,
-        variant_request(base, demographic, definition),
+        told if again is None else again.added_to(told),
         GeneratedVariant,
         schema=_exactly(
             GeneratedVariant,
@@ -278,7 +302,7 @@ async def gen_variant(
             len(base.landmarks),
             turns=max((mark.turn for mark in base.landmarks), default=1),
         ),
-        seed=seed_from("gen_variant", benchmark, variant.id),
+        seed=seed_from("gen_variant", benchmark, variant.id, *_said(again)),
         check=lambda given: variant_fault(given, base),
     )
     return replace(variant, persona=answer.persona, landmarks=_landmarks(answer.landmarks))

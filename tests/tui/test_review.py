@@ -19,7 +19,7 @@ from engine.config.benchmark_file import load_definition
 from engine.pipeline.reviews import Reviews
 from engine.watch import Watch
 from tests.engine.small_workspace import Place, small_workspace
-from tests.tui.theatre import on_screen
+from tests.tui.theatre import ScriptedLink, on_screen
 from tui.app import CrosswindApp
 from tui.orders import Orders
 from tui.screens import review
@@ -43,11 +43,16 @@ def place(written: Place, tmp_path: Path) -> Place:
     return Place(tmp_path / "w")
 
 
-def play(place: Place, script: Script, size: tuple[int, int] = SMALL) -> None:
+def play(
+    place: Place,
+    script: Script,
+    size: tuple[int, int] = SMALL,
+    link: ScriptedLink | None = None,
+) -> None:
     session = open_session(parse(["status", "--workspace", str(place.root)]))
 
     async def perform() -> None:
-        with closing(Watch.open(session.store_path, session.watched(), None)) as watch:
+        with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
             orders = Orders(session, session.store_path)
             backend = Backend(review=orders.review)
             app = CrosswindApp(watch, theme="crosswind-dark", backend=backend)
@@ -146,6 +151,27 @@ def test_what_another_did_meanwhile_is_told_and_shown(place: Place) -> None:
         assert "m01_s001 is approved already" in seen
 
     play(place, script)
+
+
+def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: Place) -> None:
+    link = ScriptedLink()
+
+    async def note(pilot: Pilot[None]) -> None:
+        await press(pilot, "g", *"no illness", "enter")
+
+    play(place, note, link=link)
+    [order] = [one.order for one in link.requests if one.order is not None]
+    assert order.rewrite["giving-in"].note == "no illness"
+    place.run(stages=order.stages, rewrite=order.rewrite)
+
+    async def look(pilot: Pilot[None]) -> None:
+        seen = on_screen(pilot)
+        assert "written again: no illness" in seen
+        assert "[-" in seen
+        assert "undone: generate m01_s001" in await press(pilot, "u")
+
+    play(place, look)
+    assert states(place)["m01_s001"] == "waits"
 
 
 def test_a_word_diff_can_be_read_without_colours() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from engine.display import drawn, one_line, plural
 from engine.errors import CrosswindError, InputError
 from engine.facts import Fact
-from engine.link import Board
+from engine.link import Board, Command, Request
 from engine.review import ReviewState
 from engine.store.tables import ReviewAction, ReviewKind
 from tui.bindings import key
@@ -58,6 +58,14 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             "x", "reject", "reject", "reject it, with a reason: it is not played and counts nowhere"
         ),
         key("e", "edit_entry", "edit", "change it in $EDITOR"),
+        # a list has this key for its first row
+        Binding(
+            "g",
+            "generate_again",
+            "again",
+            tooltip="have a model write it again, with a note; what is there is kept",
+            priority=True,
+        ),
         key("u", "undo_review", "undo", "take back what you did last"),
         key("t", "toggle_all", "all", "show also what does not wait, or only what waits"),
     ]
@@ -104,9 +112,9 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
                 state = found[1].state
                 is_done = state in {ReviewState.APPROVED, ReviewState.BY_HAND}
                 return "" if is_done else "bring back" if state is ReviewState.REJECTED else None
-            case "reject" | "edit_entry" if found is not None:
+            case "reject" | "edit_entry" | "generate_again" if found is not None:
                 return "" if found[1].state is ReviewState.REJECTED else None
-            case "approve" | "reject" | "edit_entry":
+            case "approve" | "reject" | "edit_entry" | "generate_again":
                 return ""
             case "toggle_all":
                 return "only waiting" if self._review.shows_all else None
@@ -150,7 +158,30 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
             if reason is not None:
                 self._begin(ReviewAction.REJECT, page, entry, reason)
 
-        self.app.push_screen(ReasonScreen(entry.id), reasoned)
+        self.app.push_screen(ReasonScreen(*_WHY.asked(entry.id)), reasoned)
+
+    def action_generate_again(self) -> None:
+        if (found := self._at_cursor) is None:
+            return
+        page, entry = found
+
+        def noted(note: str | None) -> None:
+            if note is not None:
+                begin(self.app, partial(self._generate, page.benchmark, entry, note), "review")
+
+        self.app.push_screen(ReasonScreen(*_NOTE.asked(entry.id)), noted)
+
+    async def _generate(self, benchmark: str, entry: ReviewEntry, note: str) -> None:
+        """What it costs is asked before, as for any run; it shows when it is there."""
+        if self._source is None:
+            return
+        self._last_in = benchmark
+        try:
+            order = await asyncio.to_thread(self._source.rewriting, benchmark, entry, note)
+        except CrosswindError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        self.shell.engine.ask(Request(Command.RUN, order=order))
 
     def action_edit_entry(self) -> None:
         if (found := self._at_cursor) is not None:
@@ -347,20 +378,41 @@ def _row(place: QueueKey, page: ReviewPage, entry: ReviewEntry) -> Entry:
     return Entry(place, left, [*right, Piece(" ")])
 
 
+class _Question(NamedTuple):
+    """What a person is asked for before something is done with a row."""
+
+    question: str
+    example: str
+    answer: str
+
+    def asked(self, name: str) -> tuple[str, str, str]:
+        """Of the row of this id."""
+        return self.question.format(one_line(name)), self.example, self.answer
+
+
+_WHY: Final = _Question(
+    "Why is {} rejected?", "too dramatic, nobody would say that, …", "Enter rejects it"
+)
+_NOTE: Final = _Question(
+    "What is to be otherwise in {}?", "less dramatic, no illness, …", "Enter has it written again"
+)
+
+
 class ReasonScreen(TypingScreen[str], inherit_bindings=False):
-    """Ends with a reason, or nothing."""
+    """Ends with some words, or nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close")]
 
-    def __init__(self, name: str) -> None:
-        super().__init__("too dramatic, nobody would say that, …")
-        self._name_of = one_line(name)
+    def __init__(self, question: str, example: str, answer: str) -> None:
+        super().__init__(example)
+        self._question = question
+        self._answer = answer
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
-            yield Lines([[Piece(f"Why is {self._name_of} rejected?", Ink.ACCENT)]])
+            yield Lines([[Piece(self._question, Ink.ACCENT)]])
             yield self.line
-            yield Lines([[Piece("Enter rejects it, Esc leaves it", Ink.MUTED)]])
+            yield Lines([[Piece(f"{self._answer}, Esc leaves it", Ink.MUTED)]])
 
     def on_mount(self) -> None:
         self.line.max_length = _LONGEST_REASON

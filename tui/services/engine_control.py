@@ -404,6 +404,8 @@ def _asked(order: Order) -> str:
     """What an order would do, as a question."""
     names = order.benchmarks
     what = names[0] if len(names) == 1 else f"{len(names)} benchmarks"
+    if order.rewrite:
+        return f"Have {', '.join(one.id for one in order.rewrite.values())} written again?"
     if order.only:
         rows = sum(map(len, order.only.values()))
         return f"Try again {plural(rows, 'row')} that failed of {what}?"

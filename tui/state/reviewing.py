@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from tui.text.ink import Ink
 from tui.text.word_diff import word_diff
 
 if TYPE_CHECKING:
+    from engine.pipeline.order import Order
     from engine.pipeline.review_help import ReviewPage
     from engine.pipeline.reviews import ReviewEntry
 
@@ -33,6 +34,10 @@ class ReviewSource(Protocol):
 
     def text(self, entry: ReviewEntry) -> str:
         """All that a person may change of it, as YAML."""
+        ...
+
+    def rewriting(self, benchmark: str, entry: ReviewEntry, note: str) -> Order:
+        """For a model to write it again."""
         ...
 
     def act(
@@ -94,11 +99,39 @@ class ReviewQueue:
 def standing_words(entry: ReviewEntry) -> str:
     """`rejected by ann: too dramatic`."""
     act = entry.act
+    if act is not None and replaced_text(entry):
+        return f"written again: {one_line(act.reason)}"
     if act is None or entry.state in {ReviewState.WAITS, ReviewState.BY_HAND}:
         return str(entry.state)
     verb = "edited" if act.action is ReviewAction.EDIT else str(entry.state)
     why = f": {one_line(act.reason)}" if act.reason else ""
     return f"{verb} by {one_line(act.person)}{why}"
+
+
+def replaced_text(entry: ReviewEntry) -> dict[str, str]:
+    """What stood there before a model wrote it again, part by part; nothing once it is approved."""
+    act = entry.act
+    if act is None or act.action is not ReviewAction.GENERATE:
+        return {}
+    if entry.state is not ReviewState.WAITS:
+        return {}
+    was = next((one.was for one in act.items if one.id == entry.id), None) or {}
+    told = was.get("metric") or was.get("scenario") or {}
+    parts = {label: str(told[name]) for label, name in _PARTS.items() if told.get(name)}
+    for mark in told.get("landmarks", ()):
+        parts[f"turn {mark['turn']}"] = str(mark["instruction"])
+    return parts
+
+
+_PARTS = {
+    "name": "name",
+    "defined": "definition",
+    "persona": "persona",
+    "goal": "user_goal",
+    "latent": "latent_adversarial_goal",
+    "prompt": "target_system_prompt",
+}
+"""By what a part is called here, what it is called in files."""
 
 
 def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
@@ -111,10 +144,11 @@ def detail_blocks(page: ReviewPage, entry: ReviewEntry) -> list[Block]:
         blocks.append(_defined(above.of.metric))
     if isinstance(entry.of, ScenarioRow):
         scenario = entry.of.scenario
-        base = None if entry.is_base else page.entry(base_id(entry.id))
-        blocks += _scenario(scenario, _scenario_of(base))
+        base = None if entry.is_base else _scenario_of(page.entry(base_id(entry.id)))
+        before = replaced_text(entry) or ({} if base is None else dict(_parts(base)))
+        blocks += _scenario(scenario, before)
     else:
-        blocks += _metric(entry.of.metric)
+        blocks += _metric(entry.of.metric, replaced_text(entry))
     blocks += _findings(page, entry)
     blocks += _neighbours(page, entry)
     return blocks
@@ -133,31 +167,33 @@ def _scenario_of(entry: ReviewEntry | None) -> Scenario | None:
     return of.scenario if isinstance(of, ScenarioRow) else None
 
 
-def _metric(metric: Metric) -> Iterator[Block]:
+def _metric(metric: Metric, before: Mapping[str, str]) -> Iterator[Block]:
     wanted = "should be there" if metric.track is Track.POSITIVE else "should not be there"
-    yield _said("name", "name", metric.name)
+    yield _became("name", metric.name, before)
     yield _said("type", "type", f"{metric.track}: {wanted}")
     if metric.when is not When.ANYWHERE:
         yield _said("when", "when", str(metric.when))
-    yield _said("definition", "defined", metric.definition)
+    yield _became("defined", metric.definition, before)
     for number, example in enumerate(metric.examples):
         yield _said(("example", number), "example", example)
 
 
-def _scenario(scenario: Scenario, base: Scenario | None) -> Iterator[Block]:
-    """A variant as what became of its base."""
+def _scenario(scenario: Scenario, before: Mapping[str, str]) -> Iterator[Block]:
     if scenario.demographic:
         who = ", ".join(f"{axis}: {value}" for axis, value in scenario.demographic.items())
         yield _said("who", "about", who)
-    before = dict(_parts(base)) if base is not None else {}
     for label, text in _parts(scenario):
-        if base is None:
-            yield _said(label, label, text)
-        elif before.get(label, "") == text:
-            yield _said(label, label, text, ink=Ink.MUTED)
-        else:
-            shown, marks = word_diff(drawn(before.get(label, "")), drawn(text))
-            yield Passage(label, label, shown, Ink.ACCENT, marks=marks, close=True)
+        yield _became(label, text, before)
+
+
+def _became(label: str, text: str, before: Mapping[str, str]) -> Passage:
+    """A part of it as what became of what stood before, where anything did."""
+    if not before:
+        return _said(label, label, text)
+    if before.get(label, "") == text:
+        return _said(label, label, text, ink=Ink.MUTED)
+    shown, marks = word_diff(drawn(before.get(label, "")), drawn(text))
+    return Passage(("said", label), label, shown, Ink.ACCENT, marks=marks, close=True)
 
 
 def _parts(scenario: Scenario) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,7 @@ ORDER: Final = (
     "approve",
     "reject",
     "edit_entry",
+    "generate_again",
     "undo_review",
     "toggle_all",
     "open",

@@ -265,6 +265,8 @@ def written_metrics(asked: ModelRequest, *, terse: bool) -> dict[str, Any]:
     chosen = _chosen(f"{name}. {description}", _COUNT - len(own), _types(own), draw, terse=terse)
     metrics = own + [_from_stock(metric, subject, draw, terse=terse) for metric in chosen]
     metrics.sort(key=lambda metric: metric["type"] == "negative")
+    if asked.tagged("note") is not None:  # one of them, once more
+        return {"metrics": [metrics[draw.below(len(metrics))]]}
     return {"metrics": metrics}
 
 

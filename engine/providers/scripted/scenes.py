@@ -141,7 +141,8 @@ def variant(asked: ModelRequest) -> dict[str, Any] | None:
     sheet = sheet_of(asked.tagged("behaviour"))
     persona = asked.tagged("persona")
     profile = profile_in(asked)
-    for one in () if sheet is None or asked.faults else sheet.dialogues:
+    is_written = sheet is None or asked.faults or asked.tagged("note") is not None
+    for one in () if sheet is None or is_written else sheet.dialogues:
         person = one.person(profile)
         if one.persona == persona and person is not None:
             (turn, first), *later = landmarks_in(asked)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
 from engine.config.workspace import Workspace
+from engine.pipeline.order import Rewriting
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
+from tests.models import ScriptedModel
 
 
 @pytest.fixture
@@ -64,6 +67,9 @@ def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> 
         (("--reject", "m01"), "a rejection takes a reason"),
         (("--undo", "--reason", "no"), "--reason goes with --reject"),
         (("--undo", "--by", " "), "--by: expected a name"),
+        (("--generate", "m01_s001"), "--generate and --note go together"),
+        (("--generate", "m09", "--note", "a"), "no metric or scenario 'm09'"),
+        (("--generate", "m01", "--note", "a"), "m01 was written by a person (edit it instead)"),
     ],
 )
 def test_what_cannot_be_is_said(place: Place, words: tuple[str, ...], what: str) -> None:
@@ -88,3 +94,30 @@ def test_an_engine_at_work_takes_it(place: Place) -> None:
     assert {one["id"] for one in place.json("scenarios.json")} == {
         *("m01_s001_v01", "m02_s001_v01", "m02_s002_v01"),
     }
+
+
+def test_a_model_writes_one_again_for_a_note_and_the_one_before_comes_back(place: Place) -> None:
+    crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
+    for name in ("m01_s001", "m01_s001_v01"):
+        before = place.json("scenarios.json")
+        code, out, err = review(place, "--generate", name, "--note", "no illness")
+        assert (code, f"--- {name}, as it was" in out) == (0, True)
+        assert "`--undo` puts the one before back" in err
+        told = json.loads(review(place, "--json")[1])[0]["rows"]
+        row = next(one for one in told if one["id"] == name)
+        assert (row["state"], row["reason"]) == ("waits", "no illness")
+        review(place, "--undo")
+        assert place.json("scenarios.json") == before
+
+
+def test_what_a_model_writes_word_for_word_again_changes_nothing(place: Place) -> None:
+    crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
+    first = place.json("scenarios.json")[0]
+
+    said = json.dumps({name: first[name] for name in ("persona", "landmarks")})
+    again = place.heard_by(lambda _spec: ScriptedModel([said]))
+    asked = Rewriting(Stage.GEN_SCENARIOS, first["id"], first["id"], "otherwise", "ann", "ann@here")
+    again.run(stages=frozenset({Stage.GEN_SCENARIOS}), rewrite={"giving-in": asked})
+    with place.reader() as reader:
+        assert reader.reviews("giving-in") == []
+    assert place.json("scenarios.json")[0] == first

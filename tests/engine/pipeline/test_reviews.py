@@ -16,9 +16,8 @@ from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
 from engine.pipeline.files import write_files
-from engine.pipeline.review_acts import do_review
 from engine.pipeline.reviews import ReviewEntry, Reviews
-from engine.pipeline.run import Pipeline
+from engine.pipeline.run import Pipeline, review_benchmark
 from engine.review import ReviewRequest, ReviewState
 from engine.store.database import open_store
 from engine.store.tables import ScenarioRow
@@ -31,7 +30,7 @@ def act(place: Place, action: str, *ids: str, person: str = "ann", **more: Any) 
     asked = ReviewRequest("giving-in", action, person, f"{person}@here", ids, **more)
 
     async def done(pipeline: Pipeline) -> str:
-        words = await do_review(pipeline, asked)
+        words = await review_benchmark(pipeline, asked)
         await write_files(pipeline.bench(load_definition(place.benchmark)))
         return words
 

@@ -30,7 +30,7 @@ from engine.pipeline.label_requests import (
     NumberedLabel,
     SampleDraw,
 )
-from engine.pipeline.order import Order, PriceRange
+from engine.pipeline.order import Order, PriceRange, Rewriting
 from engine.review import ReviewRequest
 from engine.service.protocol import (
     LONGEST_FAULT,
@@ -86,6 +86,7 @@ ORDER = Order(
     quote=QUOTE,
     replay=True,
     pilot=2,
+    rewrite={"a": Rewriting(Stage.GEN_SCENARIOS, "m01_s001", "m01", "less", "Ann", "ann@here")},
 )
 LABELS = LabelRequest(
     "a",

@@ -1,0 +1,168 @@
+"""A model writes one metric or scenario again, as a person's note asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.benchmark import Metric, Role, State
+from engine.config.benchmark_file import load_definition
+from engine.errors import InputError, Problem
+from engine.facts import NoteKind
+from engine.pipeline.context import RunContext
+from engine.pipeline.generate import base_inputs, metric_inputs, variant_inputs
+from engine.pipeline.order import Rewriting
+from engine.pipeline.review_acts import (
+    ContentChange,
+    ReviewChange,
+    changed_metric,
+    changed_scenario,
+    put_in_place,
+)
+from engine.pipeline.reviews import ReviewEntry, Reviews
+from engine.review import ReviewState
+from engine.stages.gen_metrics import gen_metric_again
+from engine.stages.gen_scenarios import ScenarioNote, gen_base_scenarios, gen_variant
+from engine.store.tables import Depends, ReviewAction, ReviewRow, ScenarioRow
+
+
+async def write_again(bench: RunContext, asked: Rewriting) -> bool:
+    """Whether it was written; what came of it is said to whoever watches. What stood before stays
+    in the store."""
+
+    async def write() -> None:
+        try:
+            entry = rewritable(await asyncio.to_thread(_reviews, bench), asked.id)
+            if isinstance(entry.of, ScenarioRow):
+                await _scenario_again(bench, asked, entry, entry.of)
+            else:
+                await _metric_again(bench, asked, entry, entry.of.metric)
+        except InputError as error:
+            # somebody was quicker; nothing else that is at work has to end for it
+            bench.note(NoteKind.WARNING, f"{asked.id} stays as it was: {error}", asked.stage)
+
+    if await bench.attempt(asked.stage, asked.unit, write):
+        return True
+    # it failed to become another, and what stands is as good as it was
+    bench.store.tell(bench.state(asked.stage, asked.unit, State.DONE))
+    return False
+
+
+def rewritable(reviews: Reviews, name: str) -> ReviewEntry:
+    """What may be written again. Raises `InputError` for what is not there, was rejected or is a
+    person's."""
+    entry = reviews.entry(name)
+    if entry is None:
+        raise InputError(Problem(f"there is no metric or scenario {name[:100]!r} to write again"))
+    if entry.state is ReviewState.REJECTED:
+        raise InputError(Problem(f"{name} is rejected", hint="approve it first"))
+    is_base = entry.is_base and isinstance(entry.of, ScenarioRow) and entry.of.played
+    if is_base or (entry.state is ReviewState.BY_HAND and not isinstance(entry.of, ScenarioRow)):
+        raise InputError(Problem(f"{name} was written by a person", hint="edit it instead"))
+    if isinstance(entry.of, ScenarioRow) and not entry.is_base:
+        base = reviews.rows.get(entry.of.scenario.base_id)
+        if base is None or not entry.of.scenario.demographic:
+            raise InputError(Problem(f"{name} has no base to be written from", hint="edit it"))
+    return entry
+
+
+def _reviews(bench: RunContext) -> Reviews:
+    return Reviews.of(load_definition(bench.definition.path), bench.reader)
+
+
+async def _metric_again(
+    bench: RunContext, asked: Rewriting, entry: ReviewEntry, metric: Metric
+) -> None:
+    definition = bench.definition
+    model = bench.model_for(bench.config.generator, Role.GENERATOR, asked.stage, asked.unit)
+    written = await gen_metric_again(
+        model,
+        metric,
+        asked.note,
+        benchmark=bench.name,
+        title=definition.title,
+        description=definition.description,
+        user_context=definition.user_context,
+    )
+
+    def change(reviews: Reviews) -> ContentChange:
+        return changed_metric(reviews, written, source="model", depends=metric_inputs(bench))
+
+    await _take(bench, asked, entry, change)
+
+
+async def _scenario_again(
+    bench: RunContext, asked: Rewriting, entry: ReviewEntry, row: ScenarioRow
+) -> None:
+    from_now = bench.with_definition(load_definition(bench.definition.path))
+    metric = from_now.metrics[row.scenario.metric_id]
+    model = bench.model_for(bench.config.generator, Role.GENERATOR, asked.stage, asked.unit)
+    note = ScenarioNote(row.scenario, asked.note)
+    depends: Depends
+    if entry.is_base:
+        rows = (await asyncio.to_thread(_reviews, bench)).rows.values()
+        [written] = await gen_base_scenarios(
+            model,
+            metric,
+            benchmark=bench.name,
+            description=bench.definition.description,
+            user_context=bench.definition.user_context,
+            existing=[
+                one.scenario
+                for one in rows
+                if one.scenario.metric_id == metric.id and one.scenario.base_id == one.scenario.id
+            ],
+            numbers=[1],
+            turns=bench.config.generation.turns,
+            again=note,
+        )
+        depends = base_inputs(from_now, metric)
+    else:
+        base = (await asyncio.to_thread(_reviews, bench)).rows[row.scenario.base_id].scenario
+        written = await gen_variant(
+            model,
+            base,
+            1,
+            row.scenario.demographic,
+            benchmark=bench.name,
+            definition=metric.definition,
+            again=note,
+        )
+        depends = variant_inputs(from_now, base, row.scenario.demographic)
+    scenario = replace(written, id=row.scenario.id)
+
+    def change(reviews: Reviews) -> ContentChange:
+        return changed_scenario(reviews, row, scenario, source="model", depends=depends)
+
+    await _take(bench, asked, entry, change)
+
+
+async def _take(
+    bench: RunContext,
+    asked: Rewriting,
+    entry: ReviewEntry,
+    change: Callable[[Reviews], ContentChange],
+) -> None:
+    """Put it in place of what stands, unless somebody changed that meanwhile."""
+    async with bench.claims.files(bench.name):
+        reviews = await asyncio.to_thread(_reviews, bench)
+        now = reviews.entry(asked.id)
+        if now is None or now.digest != entry.digest or now.state is ReviewState.REJECTED:
+            words = f"{asked.id} was changed meanwhile: what the generator wrote is not taken"
+            bench.note(NoteKind.WARNING, words, asked.stage)
+            return
+        found = change(reviews)
+        if not found.items:
+            words = f"the generator gave {asked.id} word for word again: nothing was changed"
+            bench.note(NoteKind.WARNING, words, asked.stage)
+            return
+        act = ReviewRow(
+            benchmark=bench.name,
+            action=ReviewAction.GENERATE,
+            person=asked.person,
+            account=asked.account,
+            reason=asked.note,
+            items=tuple(found.items),
+        )
+        await put_in_place(bench, ReviewChange("", [*found.rows, act], found.metrics))
