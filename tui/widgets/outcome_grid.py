@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from tui.format import UNKNOWN
-from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart
+from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart, shorten, told_apart
 from tui.widgets.cursor import HEAD_ROWS, GridView
 
 CELL: Final = 3
@@ -149,9 +149,16 @@ class OutcomeGrid(GridView):
         return max(least, min(longest, share)) if share >= min(ROOM_FOR_WHO, longest) else least
 
     def _head(self, group: int) -> str:
-        whole = self._groups[group].whole
-        has_room = self._group_width >= min(ROOM_FOR_WHO, cell_len(whole) + BETWEEN)
-        return whole if has_room else self._groups[group].name
+        each = self._groups[group]
+        if self._group_width < min(ROOM_FOR_WHO, cell_len(each.whole) + BETWEEN):
+            return each.name
+        room = max(self._group_width - cell_len(each.name) - BETWEEN, 0)
+        known = dict.fromkeys(one.who for one in self._groups)
+        cut = [shorten(who, room) for who in known]
+        who = shorten(each.who, room)
+        # variants often begin alike
+        who = who if cut.count(who) == 1 else told_apart(tuple(known), room)[each.who]
+        return f"{each.name} {who}".rstrip()
 
     def bring_column_into_view(self) -> None:
         group = self._column // self._cells
