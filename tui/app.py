@@ -415,7 +415,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         board = self._ticker.board
         benchmark = current_benchmark(self._watch)
         phase = status_of(self._watch.progress, board, benchmark).phase
-        if board is None or phase.over:
+        # whoever came for one screen alone has not come for the run
+        if board is None or phase.over or self.navigator.place == NO_PLACE:
             self.exit()
             return
         own = self.engine.is_own(board)
