@@ -174,6 +174,18 @@ def test_one_is_written_again_for_a_note_and_shown_as_what_became_of_it(place: P
     assert states(place)["m01_s001"] == "waits"
 
 
+def test_a_file_that_is_written_after_the_store_is_read_once_more(place: Place) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        text = place.benchmark.read_text()
+        await asyncio.to_thread(place.benchmark.write_text, text.replace("Leaves", "Keeps"))
+        assert isinstance(pilot.app, CrosswindApp)
+        pilot.app.screen._read_at = float("-inf")  # type: ignore[attr-defined]  # long ago
+        await press(pilot, "t", "home", "j")
+        await shown(pilot, "Keeps the decision")
+
+    play(place, script)
+
+
 def test_a_word_diff_can_be_read_without_colours() -> None:
     text, marks = word_diff("You are tired.", "You are old, and tired.")
     assert text == "You are {+old, and +}tired."

@@ -80,8 +80,8 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
         self._fault: str | None = None
         self._loaded = False
         self._reading = False
-        self._written: tuple[int, ...] = ()
-        """Of what may be reviewed, the last `seq`s that were read."""
+        self._written: tuple[object, ...] = ()
+        """Which version was read."""
         self._read_at = float("-inf")
         self._last_in: str | None = None
         """The benchmark in which something was done last."""
@@ -282,10 +282,17 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
 
     # What is read and seen
 
+    def _version(self) -> tuple[object, ...]:
+        """Another one when anything was written that is read here. Of an act the store has it a
+        moment before the file. Raises `StoreError`."""
+        files = [info.definition for info in self.watched.benchmarks if info.definition is not None]
+        times = (path.stat().st_mtime_ns for path in files if path.exists())
+        return (*self.watched.reader.reviewable_seqs(), *times)
+
     def _has_news(self) -> bool:
         try:
-            return self.watched.reader.reviewable_seqs() != self._written
-        except CrosswindError:
+            return self._version() != self._written
+        except (CrosswindError, OSError):
             return False  # whoever reads says so
 
     def _read_anew(self) -> None:
@@ -295,13 +302,13 @@ class ReviewScreen(WatchingScreen, inherit_bindings=False):
     async def _read(self) -> None:
         self._reading = True
         try:
-            self._written = self.watched.reader.reviewable_seqs()
+            self._written = self._version()
             source = self._source
             if source is None:
                 source = self._source = await asyncio.to_thread(self.shell.engine.review)
             self._review.pages = await asyncio.to_thread(source.pages)
             self._fault = None
-        except CrosswindError as error:
+        except (CrosswindError, OSError) as error:
             self._fault = str(error)
         finally:
             self._reading, self._loaded = False, True
