@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
@@ -27,6 +29,7 @@ from tui.bindings import key
 from tui.navigation import MAIN_SCREENS, Navigator, OpenedScreen, preload
 from tui.screens.base import Shell, WatchingScreen
 from tui.screens.dialogs import StarsScreen
+from tui.screens.messages import ShownNotice
 from tui.services.engine_control import Backend, EngineControl, Leaving
 from tui.services.export import Exporter
 from tui.services.preferences import Memory, Preferences, UserSettings
@@ -44,7 +47,8 @@ from tui.services.terminal import (
 from tui.services.textual_internals import TextualApp
 from tui.services.ticker import Ticker, Watching, hertz, now
 from tui.state.run_status import Instant, current_benchmark, status_of
-from tui.text.ink import Ink
+from tui.text.ink import Ink, shorten
+from tui.text.wrap import wrap
 from tui.themes import (
     INKS,
     NO_OWN_THEMES,
@@ -121,6 +125,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             "theme",
             "dark, light, high contrast, blue and orange, the terminal's own, or one of yours",
         ),
+        key("exclamation_mark", "messages", "messages", "what was told last, in full", show=False),
         key("z", "zoom", "zoom", "this pane alone, or all of them again"),
         key("Z", "mouse", "mouse", "leave the mouse to the terminal, to select text, or take it"),
         key("ctrl+l", "repaint", "repaint", "draw the whole screen again", show=False),
@@ -195,6 +200,8 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self._terminal_status = TerminalStatus(self.to_terminal, progress=wants_progress)
         self._slow = slow
         self._themes = themes
+        self._notices: deque[ShownNotice] = deque(maxlen=MOST_NOTICES)
+        """What was told, the newest first."""
         for known in (*THEMES, *themes.themes):
             self.register_theme(known)
         self._dress(theme or self._kept_theme(kept) or theme_for(self.console.color_system))
@@ -522,9 +529,17 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.action_leave()
 
     def tell(self, text: str, *, bad: bool = False) -> None:
-        """Show a notice, whoever its text is from."""
+        """Show a notice, whoever its text is from: in two lines, and in full behind a key."""
         severity: SeverityLevel = "error" if bad else "information"
-        self.notify(clean(text), severity=severity, markup=False)
+        whole = clean(text[:LONGEST_NOTICE])
+        self._notices.appendleft(ShownNotice(whole, bad))
+        self.notify(_in_two_lines(whole, self.size.width - 10), severity=severity, markup=False)
+
+    def action_messages(self) -> None:
+        if self._notices:
+            self.navigator.open_messages(tuple(self._notices))
+        else:
+            self.tell("Nothing was told yet.")
 
     def _leave_as_decided(self, decision: Leaving | None) -> None:
         if decision is Leaving.RUNNING:
@@ -563,10 +578,25 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
         self.fail_with(text)
 
 
+def _in_two_lines(text: str, width: int) -> str:
+    """Cut where it is longer, with the key that shows all of it."""
+    words = " ".join(text.split())
+    rows = wrap(words, width)
+    if len(rows) <= NOTICE_LINES:
+        return words
+    seen = words[: rows[NOTICE_LINES - 1].end]
+    return shorten(seen, cell_len(seen) - len(_MORE)) + _MORE
+
+
 def _known(place: str | None) -> str | None:
     return place if place in {each.name for each in MAIN_SCREENS} else None
 
 
+NOTICE_LINES: Final = 2
+_MORE: Final = " ! shows all"
+MOST_NOTICES: Final = 50
+LONGEST_NOTICE: Final = 4000
+"""Characters that are kept of one."""
 HOME: Final = "Live"
 NO_PLACE: Final = ""
 """What is shown first where that is one screen alone."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.store.browsing import Filter
     from engine.store.reader import Reader
     from tui.bindings import PaletteCommand
+    from tui.screens.messages import ShownNotice
     from tui.services.engine_control import Leaving
     from tui.state.disputes import DisputeSource
     from tui.state.filters import FoundId
@@ -89,6 +90,7 @@ SCREENS: Final = {
     "help": "tui.screens.help:HelpScreen",
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",
+    "messages": "tui.screens.messages:MessagesScreen",
     "play again": "tui.screens.rejudge:play_again",
     "quit": "tui.screens.quit:QuitScreen",
     "scenario": "tui.screens.scenario:ScenarioScreen",
@@ -273,6 +275,10 @@ class Navigator:
         help_screen = load(SCREENS["help"])
         if not isinstance(self._app.screen, help_screen):
             self._app.push_screen(help_screen(self._app.screen))
+
+    def open_messages(self, messages: Sequence[ShownNotice]) -> None:
+        """What was told, in full."""
+        self._app.push_screen(load(SCREENS["messages"])(messages))
 
     def ask_command(self) -> None:
         """What to do, by the name of it."""

@@ -272,6 +272,26 @@ def test_each_screen_of_the_registry_is_there() -> None:
     assert all(callable(load(where)) for where in SCREENS.values())
 
 
+def test_a_long_notice_has_two_lines_and_is_read_whole_behind_a_key(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.tick(pilot)
+        shell(pilot).tell("It failed: " + "why it did, in words. " * 20 + "The end.", bad=True)
+        await pilot.pause()
+        await pilot.pause()
+        lines = [line for line in on_screen(pilot).splitlines() if "in words" in line]
+        assert len(lines) == 2
+        assert lines[1].rstrip().endswith("! shows all")
+        await pilot.press("exclamation_mark")
+        await theatre.tick(pilot)
+        assert "What was told last" in on_screen(pilot)
+        assert "The end." in on_screen(pilot)
+        await pilot.press("q")
+        await theatre.tick(pilot)
+        assert "What was told last" not in on_screen(pilot)
+
+    theatre.perform(script, (80, 24))
+
+
 def test_notices_take_a_line_each_are_two_at_most_and_stay_where_they_were_told(
     theatre: Theatre,
 ) -> None:

@@ -21,7 +21,9 @@ _RUN: Final = frozenset(
     {"pause", "stop", "begin", "begin_all", "concurrency", "unpark", "again", "again_all"}
 )
 _GO: Final = frozenset({"go", "back", "go_to", "search", "stars", "wall"})
-_APP: Final = frozenset({"help", "theme", "mouse", "repaint", "suspend", "leave", "zoom"})
+_APP: Final = frozenset(
+    {"help", "messages", "theme", "mouse", "repaint", "suspend", "leave", "zoom"}
+)
 _LEFT_OUT: Final = frozenset(
     {"command_palette", "focus_next", "focus_previous", "leave_root", "open"}
 )
