@@ -31,6 +31,7 @@ from tests.engine.expressions import LISTED, expressions, seconds, uses, worst_i
 from tests.waiting import assert_quick, slowness
 from tui.state.filters import LONGEST as LONGEST_FILTER
 from tui.text.blocks import LONG_LINE
+from tui.text.word_diff import LONGEST as LONGEST_DIFFED
 from tui.text.wrap import AT_ONCE
 
 MEGABYTE: Final = 1_000_000
@@ -65,6 +66,7 @@ AT_MOST: Final[Mapping[str, int]] = {
     "tui.results.text": NAME_LENGTH,
     "tui.services.export": 150,
     "tui.text.markdown": LONG_LINE,
+    "tui.text.word_diff": LONGEST_DIFFED,
     "tui.text.wrap._UNIT": AT_ONCE,
 }
 """What cuts a text before it is looked through; all else may be given a megabyte. The longer of two

@@ -191,3 +191,10 @@ def test_a_word_diff_can_be_read_without_colours() -> None:
     assert text == "You are {+old, and +}tired."
     assert [text[one.start : one.end] for one in marks] == ["{+old, and +}"]
     assert word_diff("same", "same") == ("same", ())
+
+
+def test_a_text_that_repeats_itself_is_compared_as_quickly() -> None:
+    long = "A person like many others, who wants to hear that it is all right. " * 20
+    assert_quick(
+        lambda: word_diff("." * 1_490, ".," * 745), lambda: word_diff(long, long + "Now."), 20
+    )
