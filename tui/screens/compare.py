@@ -186,7 +186,7 @@ class CompareScreen(WatchingScreen, inherit_bindings=False):
         sides = [self._left] if self._right is None else [self._left, self._right]
         groups = dict.fromkeys(self._groups.get(side, "") for side in sides)
         asked = metric_line(self._metric, [" | ".join(groups)], self.size.width)
-        self._asked.display = bool(asked[0])
+        self._asked.set_class(not asked[0], "-nothing")
         self._asked.show(*asked)
 
     def _titles(self) -> tuple[Line, Line]:

@@ -465,7 +465,7 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         notice = [Piece(words, Ink.WARN), Piece(" ")] if any(parts.values()) else []
         self._header.show(left, notice)
         asked = measured(self._info, dialogue, self.watched.jury, self.size.width)
-        self._metric.display = bool(asked[0])
+        self._metric.set_class(not asked[0], "-nothing")
         self._metric.show(*asked)
         title = [Piece(" "), Piece(one_line(str(self._key)), Ink.STRONG), Piece("  ")]
         if self._verdicts:

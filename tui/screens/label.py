@@ -57,7 +57,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
     def __init__(self, shell: Shell, sample: SampleSource) -> None:
         super().__init__(shell)
         self._sample = sample
-        self._queue = LabelQueue(sample)
+        self._unstored = LabelQueue(sample)
         self._way = BlindLabelling(sample.labelling)
         self._person = one_line(sample.labelling.sample.person)
         self._benchmark = one_line(sample.labelling.sample.benchmark)
@@ -82,12 +82,12 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         """Nothing that was said is lost, however the screen is left."""
-        if self._queue.waiting:
+        if self._unstored.waiting:
             try:
-                self._settle(self._queue.flush())
+                self._settle(self._unstored.flush())
             except CrosswindError as error:
                 self.shell.tell(str(error), bad=True)
-        self._queue.end()
+        self._unstored.end()
 
     def hint(self, action: str) -> str | None:
         form = self._way.form
@@ -195,7 +195,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
     # What is stored and read beside the screen
 
     def _put(self, label: NumberedLabel) -> None:
-        self._queue.put(label)
+        self._unstored.put(label)
         self._flush()
 
     def _flush(self) -> None:
@@ -204,7 +204,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
 
     async def _store(self) -> None:
         try:
-            refused = await asyncio.to_thread(self._queue.flush)
+            refused = await asyncio.to_thread(self._unstored.flush)
         except CrosswindError as error:
             if self._retry_at is None:
                 self.shell.tell(f"Not stored yet, tried again: {error}", bad=True)
@@ -312,7 +312,7 @@ class LabelScreen(WatchingScreen, inherit_bindings=False):
         return found
 
     def _stored_line(self) -> list[Piece]:
-        waiting = self._queue.waiting
+        waiting = self._unstored.waiting
         if self._retry_at is not None and waiting:
             return [Piece(f"{waiting} not stored yet", Ink.WARN)]
         return []

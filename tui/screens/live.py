@@ -153,14 +153,15 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         if feed is not None:
             self._table.replace(feed)
         asks = state.asks(width)
-        self._asks.display = bool(asks)
+        # a class, as what is set by hand would win over what a tiny terminal has no room for
+        self._asks.set_class(not asks, "-nothing")
         self._asks.show(asks)
         self._strip.show(state.stages())
         if state.info is not None:
             self._read_scores(state.info)
             self._targets.show(state.targets(state.info, moment.at), state.spending(state.info))
         happening = state.happening(width, height)
-        self._happening.display = bool(happening[0])
+        self._happening.set_class(not happening[0], "-nothing")
         self._happening.show(*happening)
         self._blockers.show(state.blockers(width, height))
         self._draw_talk()
@@ -182,7 +183,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             *self._state.pane_title(has_focus=pane.has_focus, rows_below=pane.rows_below)
         )
         measured = self._state.measured(pane.line_width)
-        self._talk_metric.display = bool(measured[0])
+        self._talk_metric.set_class(not measured[0], "-nothing")
         self._talk_metric.show(*measured)
 
     def _draw_verdicts(self) -> None:

@@ -227,7 +227,7 @@ class ScenarioScreen(WatchingScreen, inherit_bindings=False):
         here = self._grid.cursor.group
         notes = [f"{one.name}  {one.who}" for one in self._groups[here : here + 1]]
         asked = metric_line(self._metric, notes, self.size.width)
-        self._asked.display = bool(asked[0])
+        self._asked.set_class(not asked[0], "-nothing")
         self._asked.show(*asked)
 
     def _draw_detail(self) -> None:

@@ -511,5 +511,5 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
 
     def _draw_metric(self) -> None:
         line = metric_line(self._metric, self._asked_words, self.size.width)
-        self._asked.display = bool(line[0])
+        self._asked.set_class(not line[0], "-nothing")
         self._asked.show(*line)
