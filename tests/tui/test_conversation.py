@@ -154,6 +154,24 @@ def test_evidence_at_the_end_is_gone_to_without_blank_ground_below(theatre: Thea
     theatre.perform(script, NARROW)
 
 
+def test_evidence_asked_for_before_the_text_is_there_is_gone_to_when_it_is(
+    theatre: Theatre,
+) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.play(reply="I would wait. " * 40)
+        await theatre.judge(take, passed=True, quotes=(Quote("I would wait. (2)", 2),))
+        screen = ConversationScreen(shell(pilot), BENCHMARK, take.key)
+        opening = pilot.app.push_screen(screen)
+        screen.action_next_evidence()  # as the key does that came right behind
+        await opening
+        await theatre.tick(pilot)
+        assert "(2)" in marked(pilot, Ink.EVIDENCE_NOW)
+        assert "No quote" not in on_screen(pilot)
+
+    theatre.perform(script, NARROW)
+
+
 def test_the_setup_is_behind_s_and_thoughts_are_behind_t(theatre: Theatre) -> None:
     async def script(pilot: Pilot[None]) -> None:
         await theatre.prepare()

@@ -121,6 +121,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self._problem: str | None = None
         self._was_wide: bool | None = None
         self._opened = False
+        self._evidence_due = False
+        """Whether it was asked for before there was a text to find it in."""
 
     @property
     def subject(self) -> Subject:
@@ -241,6 +243,10 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         self.app.pop_screen()
 
     def action_next_evidence(self) -> None:
+        if not self._opened:
+            # the key came right behind the one that opened this
+            self._evidence_due = True
+            return
         number = self._story.jump_to_mark(1)
         if number is None:
             self.notify("No quote of a judge was found in this transcript.", markup=False)
@@ -400,7 +406,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         if self._opened or self._dialogue is None:
             self._story.show(blocks)
             return
-        if (self._at is not None or self._among is not None) and not self._story.size:
+        goes = self._at is not None or self._among is not None or self._evidence_due
+        if goes and not self._story.size:
             # there is nowhere to go in a text that has no height yet
             self._reload = True
             return
@@ -411,6 +418,9 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
         elif self._among is not None and what_counts(self._verdicts, self.watched.jury) is False:
             # a failure that was come for: what shows it is what is to be read
             self._story.jump_to_mark(0)
+        if self._evidence_due:
+            self._evidence_due = False
+            self.action_next_evidence()
         if self._verdicts:
             self._note_read()
         if self._needle:
