@@ -107,7 +107,7 @@ def validation_report(
 
 
 def _floor(replay: ValidationReport) -> Floor:
-    return Floor(replay.agreement, replay.tracks)
+    return Floor(replay.after, replay.conversations, replay.agreement, replay.tracks)
 
 
 def _paired(before: Sequence[Result], after: Sequence[Result]) -> Iterator[tuple[Result, Result]]:

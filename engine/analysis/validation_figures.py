@@ -137,6 +137,8 @@ class Floor:
     """What a replay gives: the same model in the same role once more. Chance alone gives no less
     disagreement, so that a swap is held against it."""
 
+    model: str
+    conversations: int
     agreement: Agreement | None
     tracks: Sequence[TrackReport]
 

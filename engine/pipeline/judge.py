@@ -234,7 +234,7 @@ class JudgingPlanner:
         }
 
     def _reason(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
-        return WorkItem(Stage.EVALUATE, str(key), why, detail=detail)
+        return WorkItem(Stage.EVALUATE, str(key), why, target=key.target_id, detail=detail)
 
 
 def _voter(verdict: Verdict) -> Voter:

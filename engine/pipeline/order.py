@@ -120,6 +120,7 @@ class WorkItem:
     stage: Stage
     unit: str
     why: Why
+    target: str | None = None
     detail: str | None = None
     """For a stale row what changed, for one that failed its reason."""
 

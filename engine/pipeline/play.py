@@ -209,7 +209,7 @@ class ConversationPlanner:
         return self._order.asks(self._bench.name, key)
 
     def _work(self, key: ConversationKey, why: Why, detail: str | None = None) -> WorkItem:
-        return WorkItem(Stage.SIMULATE, str(key), why, detail=detail)
+        return WorkItem(Stage.SIMULATE, str(key), why, target=key.target_id, detail=detail)
 
     def _one(self, one: WantedConversation, take: StoredTake | None) -> PlannedConversation | None:
         if take is None:

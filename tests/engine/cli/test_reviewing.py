@@ -78,6 +78,7 @@ def test_what_cannot_be_is_said(place: Place, words: tuple[str, ...], what: str)
     assert (code, what in err) == (2, True)
 
 
+@pytest.mark.process
 def test_an_engine_at_work_takes_it(place: Place) -> None:
     crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
     crosswind(place.root, "review", "--approve", "m01*")

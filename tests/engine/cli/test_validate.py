@@ -217,7 +217,8 @@ def test_a_swap_is_told_beside_its_replay_or_with_the_command_that_makes_one(des
     _, beside, _ = desk.validate("evaluator", "strict")
     assert "the same evaluator once more: agree 1.00 [" in " ".join(beside.split())
     assert "makes one" not in beside
-    assert desk.report("evaluator-strict")["floor"]["agreement"]["things"] == 16
+    floor = desk.report("evaluator-strict")["floor"]
+    assert (floor["conversations"], floor["agreement"]["things"]) == (16, 16)
     _, only, _ = desk.say("validate", NAME, "--report", "--replay", "evaluator")
     assert only.count("once more\n") == 1
     assert "in place of" not in only
