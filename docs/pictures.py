@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 
 from engine.benchmark import Track
 from engine.cli.person_sample import PersonSample
+from engine.cli.reviewing import ReviewDesk
 from engine.cli.running import prepare_demo
 from engine.cli.session import Session, open_session
 from engine.host import EngineThread
@@ -105,6 +106,9 @@ async def draw_finished(session: Session, watch: Watch) -> None:
         await press(pilot, "q", "q")
         await press(pilot, "4")
         await save(pilot, "results")
+        await press(pilot, "6")
+        await press(pilot, "j", "j")  # to a variant: what became of its base
+        await save(pilot, "review")
 
 
 async def draw_label(session: Session, watch: Watch) -> None:
@@ -129,7 +133,7 @@ async def opened(session: Session, watch: Watch) -> AsyncIterator[Pilot[None]]:
     def report(benchmark: str) -> Report:
         return added_up(session.workspace, session.config, session.store_path, benchmark)
 
-    backend = Backend(report=report)
+    backend = Backend(report=report, review=lambda: ReviewDesk(session))
     app = CrosswindApp(watch, place="Benchmarks", theme=THEMES[""], backend=backend)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
