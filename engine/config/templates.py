@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.config.workspace import BENCHMARK_FILE, CONFIG_FILE, Workspace, check_name
 from engine.errors import InputError, Problem
-from engine.files import sync
+from engine.files import read_regular, sync
 
 # By the name each gets. A dot at the beginning would hide them from whoever reads the source.
 _WORKSPACE_FILES: Final = {
@@ -60,7 +60,7 @@ def new_benchmark(workspace: Workspace, name: str) -> list[Path]:
 def is_template(path: Path) -> bool:
     """Whether a benchmark's file says what the starter does, whatever its name."""
     try:
-        text = path.read_text("utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, ValueError):
         return False
     return _described(text) == _described(_starter(BENCHMARK_FILE))

@@ -11,10 +11,12 @@ from typing import Any, Final
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from textual._wait import SLEEP_GRANULARITY
+from textual._wait import SLEEP_GRANULARITY, wait_for_idle
 
 from tests.waiting import PATIENCE_S
 
+_MOST_FRAMES: Final = 100
+"""That are waited for: something that is drawn again and again is never idle."""
 _LOOK_S: Final = 0.01
 """Between two looks at threads, which may come to a gate."""
 
@@ -48,12 +50,19 @@ class Idleness:
         future.add_done_callback(running.discard)
         return future
 
-    async def wait(self, _min_sleep: float = 0, _max_sleep: float = 0) -> None:
-        """Until nothing is left to be done, neither now nor with the next frame."""
+    async def wait(self, min_sleep: float = SLEEP_GRANULARITY, max_sleep: float = 1.0) -> None:
+        """Until nothing is left to be done, neither now nor with the next frame, and then as
+        Textual does it: what is drawn some frames later is on the screen by then, too."""
+        await self._frames()
+        await wait_for_idle(min_sleep, max_sleep)
+        await self._frames()
+
+    async def _frames(self) -> None:
         loop: Any = asyncio.get_running_loop()
-        frame = loop.time() + SLEEP_GRANULARITY
-        while True:
+        for _ in range(_MOST_FRAMES):
             await self._nothing_ready(loop)
+            # from when nothing was left to do: what took longer than a frame may have asked for one
+            frame = loop.time() + SLEEP_GRANULARITY
             due = min((one.when() for one in loop._scheduled if not one.cancelled()), default=frame)
             if due >= frame:
                 return

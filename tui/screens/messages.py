@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from engine.display import drawn
 from tui.screens.dialogs import WIDTH, Overlay
 from tui.text.ink import Ink, Line, Piece
 from tui.text.wrap import wrap
@@ -55,7 +56,7 @@ class MessagesScreen(Overlay[None], inherit_bindings=False):
         lines: list[Line] = [[Piece("What was told last", Ink.ACCENT)]]
         for message in self._messages:
             lines.append([])
-            for part in message.text.splitlines():
+            for part in drawn(message.text).splitlines():
                 rows = wrap(part, width)
                 ink = Ink.BAD if message.bad else Ink.TEXT
                 lines += [[Piece(part[row.start : row.end], ink)] for row in rows]
