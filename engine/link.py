@@ -71,6 +71,22 @@ class ModelLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentStanding:
+    """One worker process, which makes calls for the engine."""
+
+    name: str
+    host: str
+    in_flight: int
+    """Calls that it is making."""
+    capacity: int
+    """As many as it is given at once."""
+    calls_per_s: float
+    """That came to their end, over the last seconds."""
+    heard_s: float
+    """Seconds since it was last heard."""
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     """What the engine is doing now, at a glance."""
 
@@ -110,6 +126,8 @@ class Board:
     workspace_budget_usd: float | None = None
     workspace_spent_usd: float | None = None
     """By all runs together, this one included; None without such a limit."""
+    agents: tuple[AgentStanding, ...] = ()
+    """Who makes the calls where the engine does not make them itself."""
 
 
 class Command(StrEnum):

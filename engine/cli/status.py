@@ -128,6 +128,7 @@ def _engine_json(board: Board | None, holder: Holder | None) -> dict[str, Any] |
         "concurrency": dict(board.concurrency) if board else {},
         "between": dict(board.between) if board else {},
         "notices": list(board.notices) if board else [],
+        "agents": [asdict(one) for one in board.agents] if board else [],
         "quote": board and board.quote and asdict(board.quote),
         "agreed_usd": board and board.agreed_usd,
         "spent_usd": board and board.spent_usd,

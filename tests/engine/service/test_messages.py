@@ -12,6 +12,7 @@ import pytest
 from engine.benchmark import ConversationKey, Speaker, Stage
 from engine.facts import LiveText, Speech
 from engine.link import (
+    AgentStanding,
     Board,
     Command,
     EngineState,
@@ -73,6 +74,7 @@ BOARD = Board(
     "may it cost more?",
     100.0,
     37.5,
+    (AgentStanding("n7-3", "n7", 12, 100, 3.5, 0.25),),
 )
 ORDER = Order(
     ("a", "b"),
@@ -113,7 +115,8 @@ REQUEST = Request(
 
 
 @pytest.mark.parametrize(
-    "value", [BOARD, ORDER, REQUEST, LABELS, REVIEW, SPEECH, BOARD.waits[0], BOARD.engine]
+    "value",
+    [BOARD, ORDER, REQUEST, LABELS, REVIEW, SPEECH, BOARD.waits[0], BOARD.engine, BOARD.agents[0]],
 )
 def test_the_examples_leave_nothing_at_its_default(value: object) -> None:
     """So that a field that is added and forgotten here is noticed by the tests below."""
