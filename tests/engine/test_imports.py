@@ -23,7 +23,7 @@ LAYERS = [
     ["commands"],
     ["link"],
     ["pipeline"],
-    ["stages", "importing", "report"],
+    ["stages", "importing", "report", "cluster"],
     ["analysis"],
     ["store", "providers", "prompts", "config"],
     ["jury"],
@@ -80,7 +80,7 @@ def test_the_http_room_knows_nothing_of_models() -> None:
     }
 
 
-NETWORK = {"httpx", "httpx2", "httptools", "genai_prices"}
+NETWORK = {"httpx", "httpx2", "httptools", "genai_prices", "distributed", "cryptography"}
 
 
 def loaded(code: str) -> set[str]:

@@ -1,0 +1,134 @@
+"""The folder that names everything a cluster needs: its key, and where its scheduler is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from engine.errors import InputError, Problem
+from engine.files import open_regular, replace_file
+
+DEFAULT_FOLDER: Final = Path("crosswind-cluster")
+_MOST_BYTES: Final = 16 << 20
+"""Dask lists every worker in a scheduler file."""
+
+
+class ClusterError(InputError):
+    """A cluster's file or certificate cannot be used, or its scheduler cannot be reached."""
+
+
+class SchedulerGoneError(ClusterError):
+    """Nothing answers where the scheduler file says that the scheduler is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFolder:
+    path: Path
+
+    @property
+    def pem(self) -> Path:
+        """One key and its certificate, which every process of the cluster has."""
+        return self.path / "cluster.pem"
+
+    @property
+    def scheduler_file(self) -> Path:
+        """Written by Dask's scheduler when it starts, or once by hand where no disk is shared."""
+        return self.path / "scheduler.json"
+
+
+def folder_of(named: Path) -> ClusterFolder:
+    """`named` is the folder or a file in it. Raises `ClusterError`."""
+    if named.is_dir():
+        return ClusterFolder(named)
+    if named.is_file():
+        return ClusterFolder(named.parent)
+    raise ClusterError(
+        Problem(
+            "there is no such folder, expected that of a cluster",
+            path=named,
+            hint="`crosswind cluster init` makes one; copy it to machines that share no disk",
+        )
+    )
+
+
+def scheduler_address(folder: ClusterFolder) -> str:
+    """Such as `tls://10.0.0.7:8786`. A scheduler that was started again writes another one, so
+    read it anew for each connection. Raises `ClusterError`."""
+    path = folder.scheduler_file
+    try:
+        with open_regular(path) as file:
+            held = json.loads(file.read(_MOST_BYTES))
+    except FileNotFoundError as error:
+        raise ClusterError(
+            Problem(
+                "there is no scheduler file: no scheduler runs for this cluster",
+                path=path,
+                hint=f"start `crosswind cluster scheduler --cluster {folder.path}`; where no disk "
+                "is shared with it, `crosswind cluster init --address tls://HOST:8786` writes one",
+            )
+        ) from error
+    except OSError as error:
+        raise ClusterError(Problem(f"cannot be read: {error.strerror}", path=path)) from error
+    except (ValueError, RecursionError) as error:
+        raise ClusterError(_no_address(path)) from error
+    address = held.get("address") if isinstance(held, dict) else None
+    if not isinstance(address, str):
+        raise ClusterError(_no_address(path))
+    return checked_address(address, path)
+
+
+def _no_address(path: Path) -> Problem:
+    return Problem(
+        'holds no address, expected JSON with "address": "tls://HOST:PORT"',
+        path=path,
+        hint="start the scheduler again; it writes this file",
+    )
+
+
+def checked_address(address: str, path: Path | None = None) -> str:
+    """Raises `ClusterError` where it is no address of an encrypted scheduler."""
+    parts = _parts(address)
+    if parts is not None and parts.scheme == "tcp":
+        raise ClusterError(
+            Problem(
+                f"{address!r} is not encrypted: whoever reaches such a scheduler runs code as you",
+                path=path,
+                hint="expected tls://HOST:PORT, as `crosswind cluster scheduler` has it",
+            )
+        )
+    if parts is None or parts.scheme != "tls" or not parts.hostname or not parts.port:
+        raise ClusterError(Problem(f"{address[:80]!r} is no tls://HOST:PORT", path=path))
+    return address
+
+
+def _parts(address: str) -> SplitResult | None:
+    """None where it is no address; a port out of range is none either."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def make_folder(path: Path) -> ClusterFolder:
+    """A new one is this user's alone. Raises `ClusterError`."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ClusterError(Problem(f"cannot be made: {error.strerror}", path=path)) from error
+    return ClusterFolder(path)
+
+
+def write_address(folder: ClusterFolder, address: str) -> None:
+    """In place of what is there. Raises `ClusterError`."""
+    content = json.dumps({"address": checked_address(address)}) + "\n"
+    try:
+        replace_file(folder.scheduler_file, content.encode(), mode=0o600)
+    except OSError as error:
+        raise ClusterError(
+            Problem(f"cannot be written: {error.strerror}", path=folder.scheduler_file)
+        ) from error
