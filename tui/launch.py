@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from engine.cli.person_sample import PersonSample
     from engine.cli.reviewing import ReviewDesk
     from engine.cli.session import Session
+    from engine.pipeline.ahead import Ahead
     from engine.pipeline.report import Report
     from tui.orders import AppRun, Orders
 
@@ -306,7 +307,22 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def review() -> ReviewDesk:
         return orders().review()
 
-    return Backend(start, cost, make, report, describe, is_template, stale, label, disputes, review)
+    def ahead(benchmark: str) -> Ahead:
+        return orders().ahead(benchmark)
+
+    return Backend(
+        start,
+        cost,
+        make,
+        report,
+        describe,
+        is_template,
+        stale,
+        label,
+        disputes,
+        review,
+        ahead,
+    )
 
 
 def _place(handle: EngineHandle, *, at_work: bool) -> str:

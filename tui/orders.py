@@ -16,12 +16,13 @@ from engine.analysis.overall import ALL
 from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
 from engine.cli.pricing import checked, confirmed
-from engine.cli.reviewing import ReviewDesk
+from engine.cli.reviewing import ReviewDesk, ahead_of
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
 from engine.cli.session import Session
 from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.config.templates import is_template, new_benchmark
+from engine.pipeline.ahead import Ahead
 from engine.pipeline.label_requests import SAMPLE_SEED, SAMPLE_SIZE
 from engine.pipeline.order import Order, PricedOrder, changed_words
 from engine.pipeline.provenance import stale_takes
@@ -118,6 +119,11 @@ class Orders:
     def disputes(self, benchmark: str) -> PersonDisputes:
         """What people who labelled it disagree on."""
         return PersonDisputes.open(self.session, benchmark, None)
+
+    def ahead(self, benchmark: str) -> Ahead:
+        """What of it waits for a person."""
+        with closing(open_reader(self.store)) as reader:
+            return ahead_of(self.session, benchmark, reader)
 
     def review(self) -> ReviewDesk:
         """What people say of metrics and scenarios."""

@@ -89,11 +89,11 @@ def plan_lines(
 
 
 def waiting_sentence(benchmark: str, waiting: Sequence[str]) -> str:
-    """Of ids that a person is to approve before conversations follow."""
+    """Of ids that a person is to approve before anything follows from them."""
     rows = plural(len(waiting), "row")
     verb = "waits" if len(waiting) == 1 else "wait"
     return (
-        f"{rows} {verb} for a person (`review: required`), and what is played from them with them; "
+        f"{rows} {verb} for a person (`review: required`), and what follows from them with them; "
         f"`crosswind review {benchmark}` lists them"
     )
 

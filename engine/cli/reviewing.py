@@ -25,6 +25,9 @@ from engine.config.schema import config_of
 from engine.display import one_line, plural
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
 from engine.link import Command, Request, WorkRow
+from engine.pipeline.ahead import Ahead
+from engine.pipeline.context import BenchmarkContext
+from engine.pipeline.generate import plan_scenarios
 from engine.pipeline.order import Order, Rewriting
 from engine.pipeline.planner import Planner
 from engine.pipeline.play import ConversationPlanner, asked_conversations
@@ -34,6 +37,7 @@ from engine.pipeline.reviews import ReviewEntry
 from engine.pipeline.run import Pipeline, RunResult, mirror_benchmark, review_benchmark
 from engine.pipeline.standing import StoredConversations
 from engine.review import ReviewMode, ReviewRequest, ReviewState
+from engine.store.reader import Reader
 from engine.store.reading import empty_reader, open_reader
 from engine.store.tables import ReviewAction, ReviewKind, ScenarioRow
 
@@ -209,9 +213,18 @@ def waiting_of(session: Session, order: Order) -> dict[str, list[str]]:
         planner = Planner(session.workspace, session.config, reader)
         for name in order.benchmarks:
             bench = planner.context(load_definition(session.workspace.definition_path(name)))
-            talk = ConversationPlanner(bench, order, StoredConversations.of(reader, name))
-            if waiting := sorted(talk.held(asked_conversations(bench, order))):
+            if waiting := sorted(_held(bench, order, StoredConversations.of(reader, name))):
                 found[name] = waiting
+    return found
+
+
+def _held(bench: BenchmarkContext, order: Order, standing: StoredConversations) -> set[str]:
+    found: set[str] = set()
+    if Stage.GEN_SCENARIOS in order.stages and order.generates(bench.name):
+        found |= set(plan_scenarios(bench, order).waiting)
+    if Stage.SIMULATE in order.stages:
+        talk = ConversationPlanner(bench, order, standing)
+        found |= talk.held(asked_conversations(bench, order))
     return found
 
 
@@ -220,13 +233,14 @@ def tell_waiting(waiting: Mapping[str, Sequence[str]]) -> None:
     for name, ids in waiting.items():
         tell(
             f"{name}: {waiting_sentence(name, ids)}, `crosswind review {name} --approve ID …` "
-            "lets them be played"
+            "lets it go on"
         )
 
 
-def waiting_count(session: Session, name: str) -> int:
-    """Of metrics and scenarios that a model wrote and nobody approved."""
-    return len(page_of(session, name).waiting)
+def ahead_of(session: Session, name: str, reader: Reader) -> Ahead:
+    """What of a benchmark waits for a person. Raises `InputError` and `StoreError`."""
+    definition = load_definition(session.workspace.definition_path(name))
+    return Ahead.of(definition, config_of(session.config, name), reader)
 
 
 def _action(arguments: argparse.Namespace) -> ReviewAction | None:

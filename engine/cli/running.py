@@ -30,7 +30,7 @@ from engine.cli.pricing import (
 )
 from engine.cli.reporting import analyses_of
 from engine.cli.results_table import page_of_output, results_table
-from engine.cli.reviewing import tell_waiting, waiting_count, waiting_of
+from engine.cli.reviewing import ahead_of, tell_waiting, waiting_of
 from engine.cli.session import Session, open_session, order_of, whole_order
 from engine.commands import again_order, retry_order
 from engine.errors import DONE, FAILED, STOPPED, InputError, Problem
@@ -38,7 +38,6 @@ from engine.link import Command, Request, WorkRow
 from engine.pipeline.order import Order
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.pipeline.run import RunResult
-from engine.review import ReviewMode
 from engine.service.engine import failed_rows
 from engine.service.spawning import Job, spawn
 from engine.stages.aggregate import as_rows
@@ -75,13 +74,13 @@ def _looks(
         for name in names[:NAMED]:
             path = session.workspace.definition_path(name).with_name(file)
             yield str(path.relative_to(session.workspace.root)), words
-        if session.config.review is not ReviewMode.OFF:
-            for name in names[:NAMED]:
-                if waiting := waiting_count(session, name):
-                    words = f"{waiting:,} to approve or reject, if you like"
-                    if session.config.review is ReviewMode.REQUIRED:
-                        words = f"{waiting:,} to approve before anything is played"
-                    yield f"crosswind review {name}{on}", words
+        for name in names[:NAMED]:
+            ahead = ahead_of(session, name, reader)
+            if ahead.to_review:
+                words = f"{ahead.to_review:,} to approve or reject, if you like"
+                if ahead.required:
+                    words = f"{ahead.to_review:,} to approve before anything follows"
+                yield f"crosswind review {name}{on}", words
     unit = _first(reader, names, last)
     if unit is not None:
         shown = {
@@ -181,8 +180,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def held_by_people(session: Session, order: Order, code: int) -> int:
-    """Say what waits for a person, where conversations were to be played; the exit code."""
-    waiting = waiting_of(session, order) if Stage.SIMULATE in order.stages else {}
+    """Say what waits for a person, where more was to follow from it; the exit code."""
+    waiting = waiting_of(session, order)
     tell_waiting(waiting)
     return STOPPED if waiting and code == DONE else code
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -13,10 +13,12 @@ from engine.cli.console import out, out_json, table
 from engine.cli.engine_handle import NOBODY
 from engine.cli.failures import count_of, failure_lines, failures_json, what_next
 from engine.cli.lines import price_stop, tally_of
+from engine.cli.reviewing import ahead_of
 from engine.cli.session import Session, open_to_read
 from engine.display import plural
 from engine.facts import RunEnd
 from engine.link import Board, EngineState
+from engine.pipeline.ahead import Ahead
 from engine.pipeline.order import budget_words
 from engine.pipeline.remedies import FailureGroup, standing_failures
 from engine.progress import Progress
@@ -46,6 +48,8 @@ class Status:
     board: Board | None
     """None where no engine is at work."""
     watch: Watch
+    ahead: Mapping[str, Ahead]
+    """By benchmark."""
 
     @property
     def failures(self) -> Sequence[FailureGroup]:
@@ -59,7 +63,8 @@ def status(arguments: argparse.Namespace) -> int:
     path = session.store_path
     reader = open_reader(path) if path.exists() else empty_reader(path)
     with closing(Watch(reader, infos)) as watched:
-        found = Status(session, holder, _board(session, holder), watched)
+        ahead = {info.name: ahead_of(session, info.name, reader) for info in infos}
+        found = Status(session, holder, _board(session, holder), watched, ahead)
         if arguments.json:
             out_json(_as_json(found))
         else:
@@ -94,6 +99,8 @@ def _as_json(status: Status) -> dict[str, Any]:
                 }
                 for target in info.targets
             },
+            "to_review": status.ahead[info.name].to_review,
+            "review_required": status.ahead[info.name].required,
         }
     return {
         "workspace": str(status.session.workspace.root),
@@ -177,6 +184,11 @@ def _print(status: Status) -> None:
             others = progress.target(info.name, target.id).served_by_others
             if others is not None:
                 out(f"! {info.name}, target {target.id}: {others}, not from {target.label}")
+    for name, ahead in status.ahead.items():
+        if ahead.to_review:
+            if_you_like = "" if ahead.required else ", if you like"
+            rows = plural(ahead.to_review, "row")
+            out(f"{name}: {rows} to review{if_you_like}; `crosswind review {name}` lists them")
     for text in failure_lines(status.failures):
         out(text)
     if status.failures:

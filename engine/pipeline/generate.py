@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.benchmark import (
     Metric,
@@ -23,7 +23,7 @@ from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.control import StopRequested, together
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.reviews import metric_review_digest, standing_acts
+from engine.pipeline.reviews import held_metrics, metric_review_digest, standing_acts
 from engine.similarity import near_duplicates
 from engine.stages.gen_metrics import depends as metrics_depends
 from engine.stages.gen_metrics import gen_metrics
@@ -154,6 +154,8 @@ class ScenarioPlan:
     variants: list[str]
     """Ids of variants of bases that stand."""
     work: list[WorkItem]
+    waiting: list[str] = field(default_factory=list)
+    """Ids of metrics that a person is to approve before their scenarios are written."""
     is_pilot: bool = False
 
     def variants_of(self, base: str, bench: BenchmarkContext) -> list[str]:
@@ -180,9 +182,13 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
     work: list[WorkItem] = []
     bases: dict[str, list[int]] = {}
     variants: list[str] = []
+    waiting: dict[str, None] = {}
+    held = held_metrics(bench.definition, bench.config, bench.reader)
     for metric in bench.definition.metrics:
         numbers, reason = _base_numbers(bench, order, metric, stored, removed)
-        if numbers:
+        if numbers and metric.id in held:
+            waiting[metric.id] = None
+        elif numbers:
             bases[metric.id] = numbers
             work.append(reason)
     anew = {scenario_id(metric, number) for metric, numbers in bases.items() for number in numbers}
@@ -191,9 +197,12 @@ def plan_scenarios(bench: BenchmarkContext, order: Order) -> ScenarioPlan:
             continue
         if row.scenario.id not in anew:
             found = _variant_work(bench, order, row, stored, removed)
+            if found and row.scenario.metric_id in held:
+                waiting[row.scenario.metric_id] = None
+                continue
             variants += [one.unit for one in found]
             work += found
-    return ScenarioPlan(bases, variants, work, is_pilot=bool(order.pilot))
+    return ScenarioPlan(bases, variants, work, [*waiting], is_pilot=bool(order.pilot))
 
 
 def _base_numbers(

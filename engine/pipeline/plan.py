@@ -40,8 +40,8 @@ from engine.pipeline.play import (
     wanted_conversations,
 )
 from engine.pipeline.ranges import NONE, Calls, Range, fewest_turns
+from engine.pipeline.reviews import is_required
 from engine.pipeline.standing import StoredConversations
-from engine.review import ReviewMode
 from engine.stages.gen_metrics import AT_LEAST, AT_MOST
 from engine.stages.gen_scenarios import AT_ONCE
 
@@ -81,7 +81,7 @@ class RunPlan:
     assumed: Sequence[str]
     """What is counted though it is not written yet, and as how much, in words."""
     waiting: Sequence[str] = ()
-    """Ids of metrics and scenarios that a person is to approve before conversations follow."""
+    """Ids of metrics and scenarios that a person is to approve before anything follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,11 @@ def plan_run(bench: BenchmarkContext, order: Order, evaluator: ModelSpec | None 
     writes_metrics = Stage.GEN_METRICS in order.stages and generates
     metrics = plan_metrics(bench, order) if writes_metrics else []
     standing = StoredConversations.of(bench.reader, bench.name)
-    if not (metrics and Stage.GEN_SCENARIOS in order.stages):
+    # what a model writes now waits for a person, and nothing follows from it before
+    follows = not is_required(bench.config, bench.name)
+    if metrics and not follows:
+        bench = bench.with_definition(replace(bench.definition, metrics=()))
+    if not (metrics and follows and Stage.GEN_SCENARIOS in order.stages):
         found = _following(bench, order, evaluator, standing)
         work = _with_failures(bench, [*metrics, *found.work])
         calls = [*_metrics_calls(bench, metrics), *found.calls]
@@ -175,8 +179,9 @@ def _following(
     playings = talk.plan(wanted) if Stage.SIMULATE in stages else []
     replayed = {playing.wanted.key for playing in playings}
     judgings = judging.plan(wanted, replayed) if Stage.EVALUATE in stages else []
-    waiting = sorted(talk.held(wanted)) if Stage.SIMULATE in stages else []
-    if bench.config.review is ReviewMode.REQUIRED:
+    waiting = set() if scenarios is None else set(scenarios.waiting)
+    waiting |= talk.held(wanted) if Stage.SIMULATE in stages else set()
+    if is_required(bench.config, bench.name):
         # what is written now waits for a person
         unwritten = replace(unwritten, keys=frozenset())
     new = Counter(key.target_id for key in unwritten.keys - replayed)
@@ -199,7 +204,7 @@ def _following(
         *(one.work for one in judgings),
     ]
     stale = [] if order.stale else _stale(bench, talk, judging)
-    return _Following(work, stale, calls, unwritten, new.total(), waiting)
+    return _Following(work, stale, calls, unwritten, new.total(), sorted(waiting))
 
 
 # What is not written yet

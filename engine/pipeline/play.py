@@ -18,7 +18,6 @@ from engine.benchmark import (
     Utterance,
     base_id,
 )
-from engine.branches import Branch
 from engine.config.benchmark_file import Definition
 from engine.config.schema import Config, Target
 from engine.errors import AnswerError, ModelError
@@ -27,10 +26,9 @@ from engine.identity import digest, seed_from
 from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.models import model_digest
 from engine.pipeline.order import Order, Why, WorkItem, what_changed
-from engine.pipeline.reviews import Reviews
+from engine.pipeline.reviews import Reviews, is_required
 from engine.pipeline.standing import StoredConversations
 from engine.providers.model import Finish, OnText
-from engine.review import ReviewMode
 from engine.stages.perfunctory import roughen, roughened
 from engine.stages.simulate import Setup, depends, target_turn, user_turn
 from engine.store.reader import Reader
@@ -157,8 +155,7 @@ class TakeInputs:
 def held_scenarios(bench: BenchmarkContext) -> Mapping[str, tuple[str, ...]]:
     """Scenarios of which no conversation is played before a person approves something, by the ids
     of that."""
-    # a branch plays what its original has played
-    if bench.config.review is not ReviewMode.REQUIRED or Branch.parse(bench.name) is not None:
+    if not is_required(bench.config, bench.name):
         return {}
     return Reviews.of(bench.definition, bench.reader).held()
 

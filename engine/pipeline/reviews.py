@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.benchmark import Metric, Scenario, base_id
+from engine.branches import Branch
 from engine.config.benchmark_file import Definition
+from engine.config.schema import Config
 from engine.display import one_line
 from engine.identity import digest
-from engine.review import ReviewState
+from engine.review import ReviewMode, ReviewState
 from engine.stages.gen_scenarios import scenario_digest
 from engine.store.reader import Reader
 from engine.store.tables import (
@@ -261,6 +263,20 @@ def _repeats(row: ScenarioRow, base: ScenarioRow) -> bool:
 
 def _digests(act: ReviewRow, key: ItemKey) -> Iterator[str]:
     return (one.digest for one in act.items if (one.kind, one.id) == key)
+
+
+def is_required(config: Config, benchmark: str) -> bool:
+    """Whether what a model writes waits for a person. A validation run plays what its original
+    has played."""
+    return config.review is ReviewMode.REQUIRED and Branch.parse(benchmark) is None
+
+
+def held_metrics(definition: Definition, config: Config, reader: Reader) -> frozenset[str]:
+    """Metrics that no scenario is written for before a person approves them."""
+    if not is_required(config, definition.name):
+        return frozenset()
+    waiting = Reviews.of(definition, reader).waiting()
+    return frozenset(one.id for one in waiting if one.kind is ReviewKind.METRIC)
 
 
 def item_of(entry: ReviewEntry) -> ReviewItem:

@@ -440,6 +440,11 @@ class Reader:
         )
         return read_all(ReviewRow, rows)
 
+    def begun_scenarios(self, benchmark: str) -> frozenset[str]:
+        """Those that any conversation was begun from."""
+        sql = "SELECT DISTINCT scenario_id FROM take WHERE benchmark = ?"
+        return frozenset(str(name) for (name,) in self.connection.all(sql, (benchmark,)))
+
     def reviewable_seqs(self) -> tuple[int, ...]:
         """Others after anything was written that can be reviewed, or was said of it."""
         tables = ("metric", "scenario", "review")

@@ -231,7 +231,7 @@ def lines_of_a_watcher(watch: Watch) -> Iterator[str]:
     assert watch.link is not None
     session = open_session(Namespace(workspace=watch.reader.path.parent))
     holder = Holder(4711, HOSTILE, None)
-    status._print(status.Status(session, holder, watch.link.board(), watch))
+    status._print(status.Status(session, holder, watch.link.board(), watch, {}))
     yield "=== end"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.benchmark import Metric, Stage, Track
+from engine.pipeline.ahead import Ahead
 from engine.pipeline.standing import Cell, Passes, Scores
 from engine.progress import StateCounts
 from engine.watch import BenchmarkInfo, TargetInfo
@@ -123,6 +124,19 @@ DONE = {stage: StateCounts(done=2) for stage in Stage}
         ),
         (Work(DONE, failures=True), "W reads what failed, 4 shows the results"),
         (Work(DONE), "Enter reads the verdicts, 4 shows the results"),
+        (
+            Work(DONE, ahead=Ahead(to_review=3, required=True)),
+            "6 reviews 3 rows, then b goes on crosswind review steadiness",
+        ),
+        (
+            Work(DONE, ahead=Ahead(3, required=True, metrics=1, scenarios=2)),
+            "b goes on: scenarios of 1 metric to write, 2 scenarios to play; 6 has 3 to review "
+            "crosswind run steadiness",
+        ),
+        (
+            Work(DONE, ahead=Ahead(to_review=3)),
+            "Enter reads the verdicts, 4 shows the results, 6 has 3 to review",
+        ),
     ],
 )
 def test_what_is_to_do_next(work: Work, words: str) -> None:

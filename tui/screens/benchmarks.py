@@ -13,6 +13,7 @@ from textual.binding import BindingType
 
 from engine.benchmark import Stage, Track
 from engine.display import one_line, plural
+from engine.errors import CrosswindError
 from engine.facts import Fact, StateChanged, VerdictGiven
 from engine.link import Board
 from engine.progress import StateCounts
@@ -32,6 +33,7 @@ from tui.state.benchmark_summary import (
     next_line,
     rate_whiskers,
     stale_line,
+    to_review,
     weakest,
     weakest_line,
 )
@@ -69,6 +71,9 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._scores = score_feed(shell.watch.reader)
         self._stale = BenchmarkFeed(shell.engine.stale)
         """Why takes that count are stale, by their `seq`."""
+        self._ahead = BenchmarkFeed(shell.engine.ahead)
+        self._version: object = None
+        """Another one when anything was written or approved since `_ahead` was asked."""
         self._height = 0
         """Lines of the detail as it was drawn."""
         self._changed = True
@@ -121,6 +126,10 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         if self.watched.benchmarks is not self._infos:
             self._stale.forget_asked()
             self._changed = True
+        version = self.watched.benchmarks, self.shell.engine.at_work, self._written()
+        if version != self._version:
+            self._ahead.forget_asked()
+        self._version = version
         self._changed |= board != self._board or self._detail.size.height != self._height
         self._board, self._infos = board, self.watched.benchmarks
         self._ask_for_scores(moment.seconds)
@@ -132,6 +141,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             self._draw_detail()
         told = [Piece(plural(len(self.watched.benchmarks), "benchmark"), Ink.MUTED)]
         self._header.show(*heading(self, "Benchmarks", told))
+
+    def _written(self) -> object:
+        try:
+            return self.watched.reader.reviewable_seqs()
+        except CrosswindError:
+            return None  # whoever reads what it says tells it
 
     def action_begin(self) -> None:
         info = self._info
@@ -202,12 +217,15 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return
         if self._scores.due(info.name, seconds):
             begin(self, partial(self._read, self._scores, info.name, seconds), "read")
+        if self._ahead.due(info.name, seconds):
+            begin(self, partial(self._read, self._ahead, info.name, seconds), "read")
         found = self._scores.of(info.name)
         if found is not None and found.rates and self._stale.due(info.name, seconds):
             begin(self, partial(self._read, self._stale, info.name, seconds), "read")
 
     async def _read(self, feed: BenchmarkFeed[Any], name: str, seconds: float) -> None:
         await feed.read(name, seconds)
+        self._changed = True
         self._draw_detail()
         self.refresh_bindings()
 
@@ -238,7 +256,11 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             return "nothing yet", Ink.MUTED
         if failed:
             return f"{failed} failed", Ink.BAD
-        if all(tally.settled == tally.total for tally in tallies):
+        ahead = self._ahead.of(info.name)
+        if rows := to_review(ahead):
+            return f"{rows} to review", Ink.WARN
+        is_ahead = ahead is not None and bool(ahead.metrics or ahead.scenarios)
+        if not is_ahead and all(tally.settled == tally.total for tally in tallies):
             return "✓ done", Ink.GOOD
         return "unfinished", Ink.WARN
 
@@ -276,6 +298,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
             at_work=current and not where.phase.over,
             stale=len(stale),
             failures=found is not None and found.passed < found.scored,
+            ahead=self._ahead.of(info.name),
         )
         lines = [
             None if found is None else weakest_line(found, width),
@@ -293,7 +316,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         ]
         if not self.watched.described:
             lines.append([Piece(f" {READING}", Ink.MUTED)])
-        faults = (self._scores.fault(info.name), self._stale.fault(info.name))
+        feeds = (self._scores, self._stale, self._ahead)
+        faults = {feed.fault(info.name) for feed in feeds}
         return [*lines, *([Piece(f" {one_line(fault)}", Ink.BAD)] for fault in faults if fault)]
 
     def _target(

@@ -26,6 +26,7 @@ from tui.services.ticker import Ticker
 from tui.state.run_status import Phase, current_benchmark, status_of
 
 if TYPE_CHECKING:
+    from engine.pipeline.ahead import Ahead
     from engine.pipeline.report import Report
     from tui.state.disputes import DisputeSource
     from tui.state.labelling import SampleSource
@@ -78,6 +79,8 @@ class Backend:
     """Finds what people who labelled a benchmark disagree on."""
     review: Callable[[], ReviewSource] | None = None
     """What is said of metrics and scenarios."""
+    ahead: Callable[[str], Ahead] | None = None
+    """What of a benchmark waits for a person."""
 
 
 class EngineControl:
@@ -251,6 +254,11 @@ class EngineControl:
         It takes a while: not for the screen's loop. Raises `CrosswindError`."""
         return {} if self._backend.stale is None else self._backend.stale(benchmark)
 
+    def ahead(self, benchmark: str) -> Ahead | None:
+        """What of it waits for a person; None where that cannot be told here. It takes a while:
+        not for the screen's loop. Raises `CrosswindError`."""
+        return None if self._backend.ahead is None else self._backend.ahead(benchmark)
+
     def review(self) -> ReviewSource:
         """It takes a while: not for the screen's loop. Raises `CrosswindError`."""
         if self._backend.review is None:
@@ -381,7 +389,9 @@ class EngineControl:
             self._tell(str(error), bad=True)
             return
         self._watch.benchmarks = [
-            replace(each, title=found.title) if each.name == name else each
+            replace(each, title=found.title, description=found.description)
+            if each.name == name
+            else each
             for each in self._watch.benchmarks
         ]
         self._look()

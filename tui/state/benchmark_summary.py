@@ -22,6 +22,7 @@ from tui.text.plot import Whiskers, whiskers
 from tui.text.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.pipeline.ahead import Ahead
     from engine.pipeline.standing import Scores
 
 LABEL: Final = 11
@@ -118,6 +119,8 @@ class Work:
     """Conversations."""
     failures: bool = False
     """Whether `W` has something to read."""
+    ahead: Ahead | None = None
+    """None before it is known."""
 
 
 def next_line(info: BenchmarkInfo, work: Work) -> Line:
@@ -130,6 +133,7 @@ def next_line(info: BenchmarkInfo, work: Work) -> Line:
 
 
 _RUN: Final = ("crosswind", "run")
+_REVIEW: Final = ("crosswind", "review")
 
 
 def _next(info: BenchmarkInfo, work: Work) -> tuple[str, Sequence[str]]:
@@ -142,12 +146,30 @@ def _next(info: BenchmarkInfo, work: Work) -> tuple[str, Sequence[str]]:
         return f"{made}b runs it", _RUN
     if failed:
         return f"5 says why {failed:,} failed; b tries again", _RUN
-    if left := ", ".join(_left(work.tallies)):
-        return f"b goes on: {left}", _RUN
+    if left := ", ".join(_left(work.tallies)) or ", ".join(_ahead(work.ahead)):
+        review = f"; 6 has {rows} to review" if (rows := to_review(work.ahead)) else ""
+        return f"b goes on: {left}{review}", _RUN
+    if rows := to_review(work.ahead):
+        return f"6 reviews {plural(rows, 'row')}, then b goes on", _REVIEW
     if work.stale:
         return "redo what is stale:", (*_RUN, "--stale")
     read = "W reads what failed, " if work.failures else "Enter reads the verdicts, "
+    if work.ahead is not None and work.ahead.to_review:
+        return f"{read}4 shows the results, 6 has {work.ahead.to_review:,} to review", ()
     return f"{read}4 shows the results", ()
+
+
+def to_review(ahead: Ahead | None) -> int:
+    """How many rows hold up what would follow from them."""
+    return 0 if ahead is None or not ahead.required else ahead.to_review
+
+
+def _ahead(ahead: Ahead | None) -> Iterator[str]:
+    """What no run has planned yet, as after something was approved."""
+    if ahead is not None and ahead.metrics:
+        yield f"scenarios of {plural(ahead.metrics, 'metric')} to write"
+    if ahead is not None and ahead.scenarios:
+        yield f"{plural(ahead.scenarios, 'scenario')} to play"
 
 
 _TO_DO: Final = {

@@ -9,7 +9,10 @@ import pytest
 
 from engine.benchmark import Stage
 from engine.cli.engine_handle import EngineHandle
+from engine.config.benchmark_file import load_definition
+from engine.config.schema import load_config
 from engine.config.workspace import Workspace
+from engine.pipeline.ahead import Ahead
 from engine.pipeline.order import Rewriting
 from tests.engine.commands import Said, crosswind
 from tests.engine.small_workspace import Place, small_workspace
@@ -24,13 +27,19 @@ def place(tmp_path: Path) -> Place:
     return found
 
 
+def ahead(place: Place) -> Ahead:
+    with place.reader() as reader:
+        return Ahead.of(load_definition(place.benchmark), load_config(place.config), reader)
+
+
 def review(place: Place, *words: str) -> Said:
     return crosswind(place.root, "review", *words)
 
 
 def test_a_run_waits_for_people_and_goes_on_when_they_approved(place: Place) -> None:
     code, _, err = crosswind(place.root, "run", "--until", "gen_scenarios", "--headless")
-    assert (code, "8 to approve before anything is played" in err) == (0, True)
+    assert (code, "8 to approve before anything follows" in err) == (0, True)
+    assert "giving-in: 8 rows to review; " in crosswind(place.root, "status")[1]
     code, _, err = crosswind(place.root, "run", "--headless")
     assert code == 3
     assert "8 rows wait for a person (`review: required`)" in err
@@ -122,3 +131,25 @@ def test_what_a_model_writes_word_for_word_again_changes_nothing(place: Place) -
     with place.reader() as reader:
         assert reader.reviews("giving-in") == []
     assert place.json("scenarios.json")[0] == first
+
+
+def test_no_scenario_is_paid_for_before_its_metric_is_approved(place: Place) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
+    place.run(stages=frozenset())
+    assert [one.stage for one in place.plan().calls] == [Stage.GEN_METRICS]
+    for words in (("--until", "gen_scenarios"), ()):
+        code, _, err = crosswind(place.root, "run", *words, "--headless")
+        assert (code, "rows wait for a person (`review: required`)" in err) == (3, True)
+    assert not (place.folder / "scenarios.json").exists()
+    review(place, "--approve", "m01")
+    assert ahead(place).metrics == 1
+    waiting = place.plan().waiting
+    assert "m02" in waiting
+    assert {one.unit for one in place.plan().work} == {"m01"}
+    assert crosswind(place.root, "run", "--headless")[0] == 3
+    assert {one["id"][:3] for one in place.json("scenarios.json")} == {"m01"}
+    assert (ahead(place).metrics, ahead(place).scenarios) == (0, 0)
+    review(place, "--approve", "m01*")
+    assert ahead(place).scenarios == 2
+    told = json.loads(crosswind(place.root, "status", "--json")[1])["benchmarks"]["giving-in"]
+    assert (told["to_review"], told["review_required"]) == (ahead(place).to_review, True)
