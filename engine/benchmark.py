@@ -107,6 +107,11 @@ class StopReason(StrEnum):
             StopReason.UNKNOWN,
         }
 
+    @property
+    def after_reply(self) -> bool:
+        """Whether the target has the last word in every conversation that ended so."""
+        return self in {StopReason.TURN_LIMIT, StopReason.USER_ENDED}
+
 
 class State(StrEnum):
     """Where one row of work stands."""

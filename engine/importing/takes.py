@@ -154,6 +154,13 @@ def stop_reason(value: object) -> StopReason | None:
     return _STOP_REASONS.get(value) if isinstance(value, str) else None
 
 
+def _reason(told: Mapping[str, Any], transcript: ParsedTranscript) -> StopReason | None:
+    """Not one that a person's hand in the transcript made impossible."""
+    reason = stop_reason(told.get("stop_reason"))
+    is_unanswered = len(transcript.messages) % 2 == 1
+    return StopReason.UNKNOWN if reason and reason.after_reply and is_unanswered else reason
+
+
 @dataclass(frozen=True, slots=True)
 class FileTake:
     """One take as a file tells it."""
@@ -246,7 +253,7 @@ def _counting(
     transcript = read_transcript(row.get("transcript"), ours=told, secrets=secrets)
     label = text(told, "model") or target_model(row).model or model
     user = text(told, "user_model") or text(row, "user_model") or UNKNOWN
-    reason = stop_reason(told.get("stop_reason")) if told else StopReason.UNKNOWN
+    reason = _reason(told, transcript) if told else StopReason.UNKNOWN
     if row.get(PARTIAL) is True or not transcript.messages:
         reason = None
     return FileTake(
@@ -268,10 +275,11 @@ def listed_takes(
 ) -> Iterator[FileTake]:
     """Takes that our own files tell whole, each by itself. Raises `UnfitError`."""
     for one in objects(listed):
+        transcript = read_transcript(one.get("transcript"), ours=one, secrets=secrets)
         take = FileTake(
             number=_number(one),
-            transcript=read_transcript(one.get("transcript"), ours=one, secrets=secrets),
-            stop_reason=stop_reason(one.get("stop_reason")),
+            transcript=transcript,
+            stop_reason=_reason(one, transcript),
             detail=_detail(one, secrets),
             user_model=text(one, "user_model") or UNKNOWN,
             model=text(one, "model") or UNKNOWN,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,7 +37,8 @@ from engine.store.tables import NoteRow
 EDITED: Final = "{} was edited since this run began: the change counts from the next run on"
 
 LOOK_SECONDS: Final = 0.25
-"""For so long an engine looks at its store before it begins; `crosswind doctor` takes longer."""
+"""Of CPU, for which an engine looks at its store before it begins, so that what it finds does not
+hang on what else the machine does; `crosswind doctor` takes longer."""
 
 MOVED: Final = "the engine is reached at {}: {}"
 
@@ -65,11 +67,15 @@ class _Edits:
         return found.st_mtime_ns, found.st_size
 
 
+def _look(path: Path) -> list[str] | None:
+    return quick_check(path, longest_s=LOOK_SECONDS, clock=time.thread_time)
+
+
 def _sound_store(path: Path) -> Store:
     """Raises `StoreError` for one that is seen to be damaged in the time that an engine has for
     it, before anything is asked or written on its ground."""
     with suppress(OlderStoreError):  # it is brought up to date first
-        if path.is_file() and (damage := quick_check(path, longest_s=LOOK_SECONDS)):
+        if path.is_file() and (damage := _look(path)):
             raise damaged(path, "; ".join(damage))
     return open_store(path)
 

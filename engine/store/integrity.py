@@ -25,6 +25,7 @@ from engine.store.rowcheck import fault, implausible_rows, plausible
 from engine.store.schema import (
     CHANGES,
     STEPS,
+    WITHOUT_LAST_REPLY,
     DamagedStoreError,
     check_header,
     damage_in,
@@ -192,6 +193,8 @@ def _references(connection: sqlite3.Connection) -> Iterator[str]:
             "WHERE take NOT IN (SELECT take FROM take_end WHERE finished = 1)"
         ):
             yield f"{table} {seq} is of a conversation whose end is gone"
+    for [take] in connection.execute(WITHOUT_LAST_REPLY):
+        yield f"what was said last in take {take} is missing"
 
 
 LONGEST_S: Final = 10.0

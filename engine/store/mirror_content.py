@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import Final, TextIO
 
-from engine.benchmark import ConversationKey, Role, Scenario, Stage, State
+from engine.benchmark import ConversationKey, Role, Scenario, Speaker, Stage, State
 from engine.files import open_regular
 from engine.jury import Jury
 from engine.scripted import CHECKER, EVALUATOR, GENERATOR, TARGET, USER, is_script
@@ -39,7 +39,16 @@ from engine.store.mirror_rows import (
     take_row,
 )
 from engine.store.reader import Reader
-from engine.store.tables import MetricRow, ReviewRow, ScenarioRow, StoredTake
+from engine.store.schema import part_is_damaged
+from engine.store.tables import (
+    CheckRow,
+    MessageRow,
+    MetricRow,
+    ReviewRow,
+    ScenarioRow,
+    StoredTake,
+    Verdict,
+)
 
 _SETTLED: Final = (State.DONE.value, State.FAILED.value, State.DROPPED.value)
 """What waits or is under way is so for an engine that runs, and begins anew with another."""
@@ -286,12 +295,26 @@ class MirrorContent:
                 yield (
                     takes,
                     {
-                        take.seq: PlayedTake(
+                        take.seq: self._whole(
                             take, messages[take.seq], verdicts[take.seq], checks[take.seq]
                         )
                         for take in takes
                     },
                 )
+
+    def _whole(
+        self,
+        take: StoredTake,
+        messages: Sequence[MessageRow],
+        verdicts: Sequence[Verdict],
+        checks: Sequence[CheckRow],
+    ) -> PlayedTake:
+        """Raises `DamagedError` rather than to have less written over a file that holds more."""
+        ended = take.stop_reason is not None and take.stop_reason.after_reply
+        if ended and not (messages and messages[-1].speaker is Speaker.TARGET):
+            how = f"what was said last in take {take.seq} is missing"
+            raise part_is_damaged(self._reader.connection.path, how)
+        return PlayedTake(take, messages, verdicts, checks)
 
     def _by_conversation(self, target: str) -> Iterator[list[StoredTake]]:
         """Takes come in the order of their conversations."""
@@ -349,7 +372,7 @@ class MirrorContent:
         messages, verdicts = self._reader.messages_of(seqs), self._reader.verdicts_of(seqs)
         checks = self._reader.checks_of(seqs)
         return [
-            take_row(PlayedTake(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
+            take_row(self._whole(one, messages[one.seq], verdicts[one.seq], checks[one.seq]))
             for one in takes
         ]
 

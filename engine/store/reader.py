@@ -39,6 +39,7 @@ from engine.store.schema import (
     TAKES_WITH_ENDS,
     TURNS,
     outcome,
+    part_is_damaged,
 )
 from engine.store.tables import (
     AttemptRow,
@@ -95,6 +96,9 @@ USED_CALLS: Final = 5_000
 """So many tell what the next ones will use, and are read in a moment."""
 ATTEMPTS_WITHIN: Final = 20_000
 """Takes whose messages are read in one question: few enough to be light, enough to be quick."""
+
+_SPEAKERS: Final = (Speaker.USER, Speaker.TARGET)
+"""In the order in which they take turns."""
 
 
 class Reader:
@@ -290,7 +294,19 @@ class Reader:
 
     def messages_of(self, take_seqs: Iterable[int]) -> dict[int, list[MessageRow]]:
         """The same for many takes, by their `seq`."""
-        return self._by_take(take_seqs, "message", "take, turn, speaker = 'assistant'", _message)
+        order = "take, turn, speaker = 'assistant'"
+        found = self._by_take(take_seqs, "message", order, _message)
+        for messages in found.values():
+            self._refuse_gap(messages)
+        return found
+
+    def _refuse_gap(self, messages: Sequence[MessageRow]) -> None:
+        """Raises `DamagedError` where something of one take is missing."""
+        for place, one in enumerate(messages):
+            if one.turn != (place >> 1) + 1 or one.speaker is not _SPEAKERS[place & 1]:
+                where = f"turn {one.turn}, {one.speaker}, of take {one.take}"
+                how = f"what was said before {where} is missing"
+                raise part_is_damaged(self.connection.path, how)
 
     def messages_by_others(self, benchmark: str) -> dict[tuple[int, Speaker], dict[str, int]]:
         """How many messages of each take and side came from which other model than was asked."""

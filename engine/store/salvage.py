@@ -29,7 +29,7 @@ from engine.store.integrity import page_fault
 from engine.store.left_out import DAMAGED, LeftOutRows
 from engine.store.pages import PAGE, fold_blindly, has_log, log_fault, log_of, rows_in_pages
 from engine.store.rowcheck import forget_implausible, is_readable_but_other, mended
-from engine.store.schema import STEPS, take_step
+from engine.store.schema import STEPS, WITHOUT_LAST_REPLY, take_step
 from engine.store.tables import TABLES
 
 RowValues = tuple[object, ...]
@@ -573,8 +573,9 @@ class _Saving:
                 "SELECT take, max(seq) FROM take_end WHERE finished = 1 GROUP BY take"
             )
         )
+        unanswered = {take for (take,) in self._new.execute(WITHOUT_LAST_REPLY)}
         for [take] in self._new.execute("SELECT seq FROM take").fetchall():
-            keep = self._sound_part(take, ends.get(take))
+            keep = self._sound_part(take, ends.get(take), cut=take in unanswered)
             if keep is None:
                 continue
             self._drop("message", "take = ? AND seq > ?", _CUT, (take, keep))
@@ -596,8 +597,9 @@ class _Saving:
                 (seq, at, take, StopReason.UNKNOWN.value),
             )
 
-    def _sound_part(self, take: int, end: int | None) -> int | None:
-        """The `seq` of the last message before something that is missing; None where nothing is."""
+    def _sound_part(self, take: int, end: int | None, *, cut: bool) -> int | None:
+        """The `seq` of the last message before something that is missing; None where nothing is.
+        Where `cut`, what was said last is."""
         rows = self._new.execute(
             "SELECT seq, turn, speaker FROM message WHERE take = ? ORDER BY seq", (take,)
         ).fetchall()
@@ -607,7 +609,7 @@ class _Saving:
             if (turn, speaker) != expected or (bad is not None and seq > bad):
                 return last
             last = seq
-        if bad is not None or (end is not None and self._may_miss(last, end)):
+        if cut or bad is not None or (end is not None and self._may_miss(last, end)):
             return last
         return None
 

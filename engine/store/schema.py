@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.benchmark import StopReason
 from engine.checks import CheckKind
 from engine.errors import DamagedError, StoreError
 from engine.jury import TIED
@@ -54,6 +55,15 @@ TAKES_WITH_ENDS: Final = (
 CHECKED_LANDMARKS: Final = f"kind = '{CheckKind.LANDMARKS}' AND unusable IS NULL"
 """Of a check of landmarks that can be used."""
 TURNS: Final = "(SELECT count(*) FROM message m WHERE m.take = t.seq AND m.speaker = 'assistant')"
+
+_AFTER_REPLY: Final = ", ".join(f"'{one}'" for one in StopReason if one.after_reply)
+WITHOUT_LAST_REPLY: Final = (
+    f"SELECT e.take FROM take_end e WHERE e.stop_reason IN ({_AFTER_REPLY}) "
+    "AND e.seq = (SELECT max(seq) FROM take_end WHERE take = e.take) "
+    "AND 'assistant' IS NOT (SELECT speaker FROM message WHERE take = e.take "
+    "ORDER BY turn DESC, speaker = 'assistant' DESC LIMIT 1)"
+)
+"""Takes that came to an end at which the target has the last word, and do not have it."""
 
 # with `IS`, a verdict that is unscored finds those that are unscored
 SPEAKS: Final = (
@@ -191,6 +201,11 @@ def row_is_damaged(row: sqlite3.Row) -> DamagedError:
     that does not know its file."""
     seq = f"row {row['seq']}" if "seq" in row.keys() else "a row"  # noqa: SIM118  (not a mapping)
     return DamagedError(_damage(getattr(row, "store", None), f"{seq} cannot be read"))
+
+
+def part_is_damaged(path: Path, how: str) -> DamagedError:
+    """What to say of rows that are not all there."""
+    return DamagedError(_damage(path, how))
 
 
 def _damage(path: Path | None, how: str) -> str:

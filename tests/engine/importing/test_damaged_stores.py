@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.service import hosting
 from engine.store.tables import TABLES
 from tests.damaged import kinds
 from tests.damaged.kinds import Damage
@@ -61,6 +62,36 @@ def test_a_damaged_store_is_noticed_and_mended(
 ) -> None:
     trial = tried(sound, kind, seed, tmp_path / "place", with_files=with_files)
     assert trial.outcome in expected, str(trial)
+
+
+def _gone(turn: int) -> Damage:
+    """The target's message of this turn of three, in some conversation."""
+
+    def gone(path: Path, chance: object) -> str:
+        del chance
+        with closing(sqlite3.connect(path)) as connection:
+            where = "turn = ? AND speaker = 'assistant'"
+            last = f"SELECT max(seq) FROM message WHERE {where}"
+            connection.execute(f"DELETE FROM message WHERE seq = ({last})", (turn,))
+            connection.commit()
+        return f"what was answered in turn {turn} is gone"
+
+    return gone
+
+
+@pytest.mark.parametrize("turn", [1, 3])
+@pytest.mark.parametrize("look_s", [0.0, 0.25])
+def test_a_message_that_is_gone_is_not_taken_out_of_the_files_too(
+    sound: Sound,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    turn: int,
+    look_s: float,
+) -> None:
+    """Nor by a run whose first look at the store had no time to come so far."""
+    monkeypatch.setattr(hosting, "LOOK_SECONDS", look_s)
+    trial = tried(sound, _gone(turn), 0, tmp_path / "place")
+    assert trial.outcome is Outcome.MENDED, str(trial)
 
 
 @pytest.mark.parametrize("length", [0, 100, 16383])
