@@ -107,11 +107,14 @@ class Scores:
     passes: Mapping[Cell, Passes]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """As the store has them, by id."""
+    through: int = 0
+    """The seq of the newest verdict that is in it."""
 
 
 def scores(reader: Reader, benchmark: str) -> Scores:
     """Of every target and metric that the store holds verdicts on. Raises `StoreError`."""
-    cells = _clusters(reader.verdict_rows(benchmark))
+    rows = reader.verdict_rows(benchmark)
+    cells = _clusters(rows)
     correlation = intraclass_correlation(cells.values())
     strata: dict[tuple[str, Track], list[list[Cluster]]] = defaultdict(list)
     for (target, track, _metric), clusters in cells.items():
@@ -124,7 +127,8 @@ def scores(reader: Reader, benchmark: str) -> Scores:
     known = {key: rate for key, rate in rates.items() if rate is not None}
     metrics = {metric.id: metric for metric, _, _ in reader.metrics(benchmark)}
     unsure = {key for key, rate in known.items() if rate.clusters < ENOUGH_SCENARIOS}
-    return Scores(known, unsure, passes, metrics)
+    through = max((row.seq for row in rows), default=0)
+    return Scores(known, unsure, passes, metrics, through)
 
 
 def _clusters(rows: Iterable[VerdictRow]) -> dict[Cell, list[Cluster]]:

@@ -13,7 +13,7 @@ one cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, hypot, sqrt
 from typing import Final
 
@@ -58,6 +58,15 @@ class Rate:
         """What misses the truth with probability `level`, however small that is."""
         quantile = student_quantile(1 - level / 2, max(1.0, self.freedom))
         return wilson(self.rate, self.effective, quantile)
+
+    def with_counts(self, passed: int, scored: int) -> Rate:
+        """What it is about to be with some rows more or fewer, `scored` not 0: the rate is exact,
+        the interval takes rows to be as much alike as they were."""
+        rate, effective = passed / scored, self.effective * scored / self.scored
+        interval = wilson(rate, effective, critical(self.freedom))
+        return replace(
+            self, rate=rate, interval=interval, passed=passed, scored=scored, effective=effective
+        )
 
 
 def metric_rate(clusters: Stratum, correlation: float | None) -> Rate | None:

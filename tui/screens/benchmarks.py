@@ -37,7 +37,7 @@ from tui.state.benchmark_summary import (
     weakest,
     weakest_line,
 )
-from tui.state.feeds import BenchmarkFeed, Standings, score_feed
+from tui.state.feeds import BenchmarkFeed, ScoreFeed, Standings
 from tui.state.run_status import Instant, current_benchmark, status_of
 from tui.text.ink import Ink, Line, Piece, fitted, pad, pad_apart, spread
 from tui.widgets.key_line import KeyLine
@@ -68,7 +68,7 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         self._board: Board | None = None
         self._infos: Sequence[BenchmarkInfo] | None = None
         """As they were drawn."""
-        self._scores = score_feed(shell.watch.reader)
+        self._scores = ScoreFeed(shell.watch.reader)
         self._stale = BenchmarkFeed(shell.engine.stale)
         """Why takes that count are stale, by their `seq`."""
         self._ahead = BenchmarkFeed(shell.engine.ahead)

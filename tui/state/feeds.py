@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeGuard, TypeVar
 from engine.benchmark import ConversationKey, Track
 from engine.errors import CrosswindError
 from engine.facts import Fact, TakeEnded, VerdictGiven
+from engine.progress import TrackScore
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
 from engine.store.records import VerdictRow
@@ -178,9 +180,46 @@ class BenchmarkFeed(Generic[_Found]):
             self._took = monotonic() - began
 
 
-def score_feed(reader: Reader) -> BenchmarkFeed[Scores]:
-    """How targets and metrics stand in its store."""
-    return BenchmarkFeed(partial(_read, reader.path))
+class ScoreFeed(BenchmarkFeed["Scores"]):
+    """How targets and metrics stand in a store; rates also by the verdicts that came since that was
+    worked out, so that they agree with whatever else is counted."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__(partial(_read, reader.path))
+        self._later: defaultdict[str, list[VerdictGiven]] = defaultdict(list)
+        """By benchmark: those that change what counts and may not be in what was worked out."""
+
+    def receive(self, facts: Sequence[Fact]) -> None:
+        super().receive(facts)
+        for fact in facts:
+            if isinstance(fact, VerdictGiven) and fact.counted is not fact.counted_before:
+                self._later[fact.benchmark].append(fact)
+
+    def rates(self, benchmark: str) -> Standings:
+        """By now; nothing where none was worked out yet."""
+        known = self.of(benchmark)
+        if known is None:
+            return {}
+        later = [fact for fact in self._later[benchmark] if fact.seq > known.through]
+        self._later[benchmark] = later
+        counts = {
+            place: TrackScore(rate.passed, rate.scored) for place, rate in known.rates.items()
+        }
+        for fact in later:
+            count = counts.get((fact.key.target_id, fact.track))
+            if count is not None:
+                count.replace(fact.counted_before, fact.counted)
+        return {
+            place: _moved(rate, counts[place])
+            for place, rate in known.rates.items()
+            if counts[place].scored > 0
+        }
+
+
+def _moved(rate: Rate, count: TrackScore) -> Rate:
+    if (count.passed, count.scored) == (rate.passed, rate.scored):
+        return rate
+    return rate.with_counts(min(max(count.passed, 0), count.scored), count.scored)
 
 
 def _read(store: Path, benchmark: str) -> Scores:

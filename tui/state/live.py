@@ -23,7 +23,7 @@ from tui.state.board import (
     target_views,
 )
 from tui.state.explanations import awaits_verdict, end_words, explain, left_above, stamp
-from tui.state.feeds import Standings, VerdictFeed, score_feed
+from tui.state.feeds import ScoreFeed, Standings, VerdictFeed
 from tui.state.follower import Follower
 from tui.state.headline import measured, metric_behind
 from tui.state.related import Subject, TakeRef
@@ -85,7 +85,7 @@ class LiveState:
         self.dialogue: Dialogue | None = None
         """What the pane shows; None where it explains something instead."""
         self.feed = VerdictFeed(watch.reader, benchmark)
-        self.scores = score_feed(watch.reader)
+        self.scores = ScoreFeed(watch.reader)
         self._clock = RunClock()
         self._clock.receive(list(watch.progress.notes))
         self._stalls = StallDetector()
@@ -231,8 +231,7 @@ class LiveState:
         return take is not None and take.stop_reason is not None
 
     def _rates(self, info: BenchmarkInfo) -> Standings:
-        found = self.scores.of(info.name)
-        return {} if found is None else found.rates
+        return self.scores.rates(info.name)
 
     @property
     def _verdict_is_awaited(self) -> bool:
