@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from textual.pilot import Pilot
@@ -14,6 +15,7 @@ from engine.link import Command, EngineState, ModelLimit, Wait
 from engine.pipeline.standing import scores
 from engine.store.tables import AttemptRow
 from tests.tui.theatre import BENCHMARK, METRIC, TARGETS, Theatre, on_screen, told
+from tui.app import CrosswindApp
 from tui.format import interval_rate
 from tui.screens.conversation import ConversationScreen
 from tui.screens.verdicts import VerdictsScreen
@@ -385,6 +387,53 @@ def test_space_holds_the_display_and_says_how_far_behind_it_is(theatre: Theatre)
         await pilot.press("space")
         await theatre.tick(pilot)
         assert "before and after▍" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_the_footer_keeps_its_keys_while_nobody_speaks_for_a_moment(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        await theatre.tick(pilot)
+        silent = on_screen(pilot).splitlines()[-1]
+        theatre.speak(await theatre.begin(), 1, Speaker.USER, "so it is")
+        await theatre.tick(pilot)
+        assert on_screen(pilot).splitlines()[-1] == silent
+        assert "] next" in silent
+
+    theatre.perform(script, (200, 40))
+
+
+def test_thoughts_are_opened_while_the_display_stands_still(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare()
+        take = await theatre.begin()
+        theatre.speak(take, 1, Speaker.USER, "so it is")
+        await theatre.finish(take, thought="now to insist")
+        theatre.speak(take, 1, Speaker.TARGET, "is it")
+        await theatre.tick(pilot)
+        await pilot.press("space", "t")
+        theatre.speak(take, 1, Speaker.TARGET, " really so")
+        await theatre.tick(pilot)
+        assert "now to insist" in on_screen(pilot)
+        assert "is it▍" in on_screen(pilot)
+
+    theatre.perform(script)
+
+
+def test_rates_count_what_was_judged_at_once(theatre: Theatre) -> None:
+    async def script(pilot: Pilot[None]) -> None:
+        await theatre.prepare(3)
+        await theatre.judge(await theatre.play(1), passed=True)
+        await theatre.tick(pilot, AGAIN_AFTER)
+        await theatre.tick(pilot)
+        await theatre.judge(await theatre.play(2), passed=False)
+        theatre.at += timedelta(seconds=0.1)
+        assert isinstance(pilot.app, CrosswindApp)
+        pilot.app.tick()
+        await pilot.pause()
+        assert "judged 2/3" in on_screen(pilot)
+        assert "1/2" in on_screen(pilot)
 
     theatre.perform(script)
 

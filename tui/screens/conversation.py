@@ -289,11 +289,11 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
 
     def action_toggle_setup(self) -> None:
         self._setup = not self._setup
-        self._reload = True
+        self._draw_sheets(wide=self._is_wide)
 
     def action_toggle_thoughts(self) -> None:
         self._thoughts = not self._thoughts
-        self._reload = True
+        self._draw_sheets(wide=self._is_wide)
 
     def action_freeze(self) -> None:
         self._missed = Missed() if self._missed is None else None

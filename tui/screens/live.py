@@ -119,12 +119,12 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
     def hint(self, action: str) -> str | None:
         state = self._state
         match action:
-            case "open":
-                return "" if state.subject is None else None
+            # while the run goes on there is something to speak of in a moment: the footer, where
+            # keys are looked for, does not lose and find them again with each silence
+            case "open" | "next_conversation" | "previous_conversation" | "wall":
+                return None if state.is_spoken or (action == "open" and state.subject) else ""
             case "pin":
-                return "" if state.subject is None else state.follower.mode.next.hint
-            case "next_conversation" | "previous_conversation" | "wall":
-                return None if state.board is not None and state.board.speaking else ""
+                return state.follower.mode.next.hint if state.is_spoken or state.subject else ""
             case "freeze":
                 return None if state.missed is None else FROZEN
             case "concurrency":
@@ -132,7 +132,7 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
             case "toggle_thoughts":
                 return "no thoughts" if state.thoughts else None
             case "definition":
-                return "" if self.subject is None else None
+                return None if state.is_spoken or self.subject is not None else ""
             case _:
                 return None
 
@@ -223,6 +223,9 @@ class LiveScreen(WatchingScreen, inherit_bindings=False):
         self.shell.preferences.choose(
             replace(self.shell.preferences.choices, thoughts=self._state.thoughts)
         )
+        held = None if self._state.missed is None else self._state.as_held()
+        if held is not None:
+            self._talk.show(held)
 
     def action_concurrency(self, step: int) -> None:
         now = self._state.at_once

@@ -138,6 +138,13 @@ class LiveState:
         return None if shown is None else Subject(shown.benchmark, shown.key)
 
     @property
+    def is_spoken(self) -> bool:
+        """Whether somebody speaks, or will in a moment."""
+        if self.board is None:
+            return False
+        return bool(self.board.speaking) or self.status.phase in _SPOKEN
+
+    @property
     def parked(self) -> Mapping[str, str]:
         """Targets that are not called for now, each with the reason."""
         return {} if self.board is None else self.board.parked
@@ -223,6 +230,12 @@ class LiveState:
         if shown is None or self._may_explain:
             return self._explanation()
         return self._conversation(shown)
+
+    def as_held(self) -> Sequence[Block] | None:
+        """What stands still in the pane, drawn as is wanted by now; None of what it explains."""
+        if self.dialogue is None:
+            return None
+        return [*self._above, *self._blocks(self.dialogue)]
 
     @property
     def has_ended(self) -> bool:
