@@ -75,6 +75,12 @@ def test_many_rows_are_folded_and_each_group_says_how_many_and_whose(theatre: Th
         await theatre.tick(pilot)
         assert f"▾ {FOLDED_FROM} the provider" in on_screen(pilot)
 
+        await pilot.press("down", "m", "m", "home", "enter")
+        await theatre.tick(pilot)
+        lines = [" ".join(line.split()) for line in on_screen(pilot).splitlines()]
+        assert "2 marked" in lines[0]
+        assert f"▸ {FOLDED_FROM} the provider has too much to do 2 marked {whose}" in lines
+
     theatre.perform(script)
 
 

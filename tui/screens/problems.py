@@ -133,6 +133,7 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         elif rows:
             self._list.marked.clear()
             self._list.redraw()
+            self._show()
             self.shell.engine.ask(Request(Command.RETRY, rows=tuple(map(_row, rows))))
 
     def action_again_all(self) -> None:
@@ -181,6 +182,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         finally:
             self._reading = False
         self._failed = {_key(unit): unit for units in self._groups.values() for unit in units}
+        # those of rows that are folded away stay
+        self._list.marked &= set(self._failed)
         self._loaded = True
         if self._open is None and self._failed:
             self._open = set(self._groups) if len(self._failed) < FOLDED_FROM else set()
@@ -190,7 +193,8 @@ class ProblemsScreen(WatchingScreen, inherit_bindings=False):
         entries = [_parked_entry(target, why) for target, why in self._parked.items()]
         for ailment, units in self._groups.items():
             opened = self._open is not None and ailment in self._open
-            entries.append(_group_entry(ailment, units, opened=opened))
+            marked = sum(_key(unit) in self._list.marked for unit in units)
+            entries.append(_group_entry(ailment, units, 0 if opened else marked, opened=opened))
             if opened:
                 entries += map(_unit_entry, units)
         self._list.show(entries)
@@ -271,11 +275,15 @@ def _parked_entry(target: str, why: str) -> Entry:
     return Entry(name, left)
 
 
-def _group_entry(ailment: KnownFailure, units: Sequence[StateRow], *, opened: bool) -> Entry:
+def _group_entry(
+    ailment: KnownFailure, units: Sequence[StateRow], marked: int, *, opened: bool
+) -> Entry:
+    """`marked` of its rows are, and not seen to be."""
     left = [
         Piece("▾ " if opened else "▸ ", Ink.ACCENT),
         Piece(f"{len(units):,} ", Ink.BAD),
         Piece(ailment.name_in_words, Ink.STRONG),
+        Piece(f"  {marked} marked" if marked else "", Ink.ACCENT),
     ]
     whose = Counter(one_line(unit.target or unit.benchmark) for unit in units).most_common(MOST)
     right = "  ".join(f"{name} {number:,}" for name, number in whose)

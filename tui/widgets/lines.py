@@ -233,7 +233,6 @@ class Entries(CursorView):
         before, cursor = self._entries, self.cursor
         self._entries = entries
         places = {entry.key: index for index, entry in enumerate(entries)}
-        self.marked &= set(places)
         nearest = max(min(self._item or 0, len(entries) - 1), 0) if entries else None
         self._item = nearest if cursor is None else places.get(cursor, nearest)
         if self.cursor != cursor:
