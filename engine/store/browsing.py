@@ -247,6 +247,11 @@ class Browser:
             through,
         )
 
+    def finds_any(self, wanted: Filter) -> bool:
+        """Whether a filter holds anything. Raises `StoreError`."""
+        where, parameters = _where(wanted, self.stale)
+        return bool(self._store.all(f"SELECT 1 {_COUNTING}{where} LIMIT 1", parameters))
+
     def judged_since(self, wanted: Filter, after: int) -> tuple[list[int], int]:
         """The takes of what a filter holds with a verdict beyond `after`, and the last verdict."""
         where, parameters = _where(wanted, self.stale)

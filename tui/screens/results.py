@@ -19,6 +19,7 @@ from engine.display import one_line
 from engine.errors import CrosswindError, StoreError
 from engine.facts import Fact, StateChanged, TakeEnded, VerdictGiven
 from engine.link import Board
+from engine.store.browsing import Browser
 from tui.bindings import key
 from tui.results.differences import pairs_rows, people_rows
 from tui.results.labels import label_rows
@@ -29,6 +30,7 @@ from tui.results.text import VerdictScope, line_of
 from tui.results.validation import agreement_rows, validation_rows
 from tui.screens.base import Shell, WatchingScreen, heading
 from tui.services.shell_commands import ShellCommand
+from tui.state.filters import parse
 from tui.state.related import MessageRef
 from tui.state.run_status import Instant
 from tui.text import plot
@@ -206,8 +208,19 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
 
     def action_failures(self) -> None:
         behind = self._behind
-        if behind is not None:
-            self._open(behind._replace(failed=True))
+        if behind is None:
+            return
+        line = self._line_of(behind._replace(failed=True))
+        try:
+            # at once, so that the next key is for what is opened
+            any_failed = Browser(self.watched.reader).finds_any(parse(line))
+        except StoreError as error:
+            self.shell.tell(str(error), bad=True)
+            return
+        if any_failed:
+            self.shell.navigator.open_verdicts(line)
+        else:
+            self.shell.tell("Nothing of this has failed: Enter shows all of it.")
 
     def on_section_strip_chosen(self, message: SectionStrip.Chosen) -> None:
         if message.name is not None:
@@ -299,12 +312,15 @@ class ResultsScreen(WatchingScreen, inherit_bindings=False):
             self._show()
 
     def _open(self, behind: VerdictScope) -> None:
+        self.shell.navigator.open_verdicts(self._line_of(behind))
+
+    def _line_of(self, behind: VerdictScope) -> str:
+        """The filter that finds these verdicts; everything while nothing was added up."""
         report = self._report
         if report is None:
-            return
+            return ""
         branches = [one.played for one in report.validations]
-        known = [*self._names, *branches]
-        self.shell.navigator.open_verdicts(line_of(behind, report.analysis, known))
+        return line_of(behind, report.analysis, [*self._names, *branches])
 
     # What is drawn
 
