@@ -352,12 +352,13 @@ class Browser:
                     found[conversation] = row["seq"]
         return found
 
-    def takes_of(self, wanted: Iterable[tuple[str, ConversationKey]]) -> set[int]:
-        """Every playing of these conversations."""
-        names = json.dumps([(benchmark, str(key)) for benchmark, key in wanted])
+    def takes_of(self, wanted: Iterable[tuple[str, ConversationKey, int]]) -> set[int]:
+        """The playings with these numbers of these conversations."""
+        names = json.dumps([(benchmark, str(key), take) for benchmark, key, take in wanted])
         rows = self._store.all(
-            f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}) IN "
-            "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))",
+            f"SELECT t.seq FROM take t WHERE (t.benchmark, {_CONV_ID}, t.number) IN "
+            "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), "
+            "json_extract(value, '$[2]') FROM json_each(?))",
             (names,),
         )
         return {row[0] for row in rows}

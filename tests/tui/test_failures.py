@@ -75,8 +75,15 @@ def test_failures_open_at_their_evidence_and_are_gone_on_with_the_next_time(
         await settled(theatre, pilot)
         assert "the last of what was filtered: 3 of 3 read" in on_screen(pilot)
 
+    async def third(pilot: Pilot[None]) -> None:
+        await theatre.judge(await theatre.play(1, number=1, reply=REPLY), passed=False)
+        await pilot.press("3")
+        await settled(theatre, pilot)
+        assert "2 of 4 read" in on_screen(pilot)  # what was played again was not read yet
+
     theatre.perform(first, (80, 24), app=app())
     theatre.perform(second, (120, 40), app=app())
+    theatre.perform(third, (120, 40), app=app())
 
 
 def test_what_passed_begins_at_its_beginning(theatre: Theatre) -> None:

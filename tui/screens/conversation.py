@@ -427,7 +427,8 @@ class ConversationScreen(WatchingScreen, inherit_bindings=False):
             begin_instead(self, self._find_again, "find")
 
     def _note_read(self) -> None:
-        self.shell.preferences.note_read(self.subject)
+        if self._dialogue is not None:
+            self.shell.preferences.note_read(self._dialogue.shown)
         if self._among is not None:
             self._among.note_read()
 

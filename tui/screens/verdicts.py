@@ -90,7 +90,7 @@ class VerdictsScreen(WatchingScreen, inherit_bindings=False):
         """What there is to say beside the metric of the row under the cursor."""
         self._stars: Sequence[Subject] = ()
         """As they were drawn last."""
-        self._read_before: Sequence[Subject] = ()
+        self._read_before: Sequence[TakeRef] = ()
         """What was read, as it was drawn last."""
         self._goes_on = bool(typed)
         """Whether the cursor is yet to go to the first that was not read."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engine.benchmark import ConversationKey
 from engine.files import read_regular, replace_file
-from tui.state.related import Subject
+from tui.state.related import Subject, TakeRef
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -79,8 +79,8 @@ class Views:
     backwards: bool = False
     stars: tuple[Subject, ...] = ()
     """Conversations to come back to, the last one first."""
-    read: tuple[Subject, ...] = ()
-    """Conversations that were opened, the last one first."""
+    read: tuple[TakeRef, ...] = ()
+    """Playings that were opened, of each conversation one, the last one first."""
     place: str | None = None
     """The one that was shown last."""
     place_at_work: str | None = None
@@ -98,10 +98,10 @@ class Views:
         others = tuple(each for each in self.stars if each != subject)
         return others if subject in self.stars else (subject, *others)[:MOST_STARS]
 
-    def with_read(self, subject: Subject) -> tuple[Subject, ...]:
+    def with_read(self, shown: TakeRef) -> tuple[TakeRef, ...]:
         """What was read with this one first; at most `MOST_READ`."""
-        others = (each for each in self.read if each != subject)
-        return (subject, *others)[:MOST_READ]
+        others = (each for each in self.read if each[:2] != shown[:2])
+        return (shown, *others)[:MOST_READ]
 
 
 class ViewMemory:
@@ -132,7 +132,7 @@ class ViewMemory:
             "column": views.column,
             "backwards": views.backwards,
             "stars": [_written(subject) for subject in views.stars],
-            "read": [_written(subject) for subject in views.read],
+            "read": [[*_written(Subject(*each[:2])), each.take] for each in views.read],
             "place": views.place,
             "place_at_work": views.place_at_work,
             "row": None if views.row is None else _written(views.row),
@@ -161,7 +161,7 @@ class ViewMemory:
             column,
             found.get("backwards") is True,
             tuple(_subjects(found.get("stars"))[:MOST_STARS]),
-            tuple(_subjects(found.get("read"))[:MOST_READ]),
+            tuple(_takes(found.get("read"))[:MOST_READ]),
             place,
             place_at_work,
             next(iter(_subjects([found.get("row")])), None),
@@ -191,6 +191,15 @@ def _subjects(value: Any) -> list[Subject]:
                 found.append(Subject(words[0], ConversationKey.parse(words[1])))
             except ValueError:
                 continue
+    return found
+
+
+def _takes(value: Any) -> list[TakeRef]:
+    """Those of files that were written without its number were of the first playing."""
+    found = []
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, list) and all(isinstance(one, int) for one in each[2:]):
+            found += [TakeRef(*subject, *(each[2:3] or [0])) for subject in _subjects([each[:2]])]
     return found
 
 
@@ -326,10 +335,10 @@ class Preferences:
         self.keep_views(replace(self.views, stars=stars))
         return subject in stars
 
-    def note_read(self, subject: Subject) -> None:
-        """A conversation was opened."""
-        if subject not in self.views.read[:1]:
-            self.keep_views(replace(self.views, read=self.views.with_read(subject)))
+    def note_read(self, shown: TakeRef) -> None:
+        """A playing of a conversation was opened."""
+        if shown not in self.views.read[:1]:
+            self.keep_views(replace(self.views, read=self.views.with_read(shown)))
 
     def tell_notices(self) -> None:
         """Of the file that choices are kept in."""
