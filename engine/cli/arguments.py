@@ -611,18 +611,38 @@ def _prune(command: AddCommand) -> None:
 def _import(command: AddCommand) -> None:
     take_in = command(
         "import",
-        "take files into the store: a workspace of ImpactBench, of Crosswind, or published ones",
+        "take files into the store: a workspace of ImpactBench or Crosswind, or logs of Inspect",
+        "DIR is a workspace, a benchmark, published transcripts, or a folder of .eval files.\n"
+        "LOG is a log of Inspect (.eval or .json), and so of Petri or Bloom: its task becomes a\n"
+        "benchmark, each score of a sample a metric and a verdict, the model under test a target.\n"
+        "Give the logs of a task together: a later import takes theirs for newer takes.\n"
         "Each benchmark comes in whole or not at all; what is there already is not taken twice.\n"
         "Keys and headers in old files are left out. Exit codes: 0 all is in · 1 some rows or\n"
         "files could not be taken, all else is in · 2 nothing was done.",
     )
-    take_in.add_argument("dir", type=Path, metavar="DIR", help="the folder with the files")
+    take_in.add_argument(
+        "place", type=Path, metavar="DIR|LOG", nargs="+", help="one folder, or any number of logs"
+    )
     take_in.add_argument(
         "--benchmark",
         metavar="NAME",
         action="append",
         default=[],
         help="only this one; may be repeated",
+    )
+    take_in.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="of logs: only the scores of this name; may be repeated",
+    )
+    take_in.add_argument(
+        "--present-from",
+        type=float,
+        metavar="N",
+        help="of logs: a score of N or more says that the behaviour is present (default: from the\n"
+        "middle of its scale on, which is 6 of 10 and 0.5 of 1)",
     )
     take_in.add_argument("--dry-run", action="store_true", help="read everything, write nothing")
     take_in.add_argument("--json", action="store_true", help="the report for a script")

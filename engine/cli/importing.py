@@ -8,12 +8,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from engine.cli.console import out, out_json, tell
 from engine.cli.session import Session, open_session
 from engine.display import plural
-from engine.errors import FAILED, STOPPED
+from engine.errors import FAILED, STOPPED, InputError, Problem
 from engine.importing.importer import Importer, NoWatcher, Watcher
+from engine.importing.inspect_logs import LogFolder, folder_of_logs, logs_in
+from engine.importing.inspect_samples import LogChoice
 from engine.importing.report import BenchmarkReport, ImportReport
 from engine.importing.row_process import RowProcess, row_process
 from engine.importing.source import ImportableFolder, look_through
@@ -24,14 +28,16 @@ from engine.store.reading import open_reader
 
 def import_files(arguments: argparse.Namespace) -> int:
     session = open_session(arguments)
-    found = look_through(arguments.dir)
     try:
         with (
+            _found(arguments) as (found, logs),
             # before the other, whose bar is drawn by a thread
             row_process(() if arguments.dry_run else found.sources) as maker,
             _watcher(plain=getattr(arguments, "plain", False) or arguments.json) as watcher,
         ):
             report = _imported(session, found, arguments, watcher, maker)
+            if logs is not None:
+                logs.tell(report)
     except KeyboardInterrupt:
         tell("stopped: benchmarks that were complete are in, nothing of the one at work; import")
         tell("again to have the rest")
@@ -44,6 +50,24 @@ def import_files(arguments: argparse.Namespace) -> int:
         for line in complaints(report):
             tell(line)
     return FAILED if report.failed else 0
+
+
+@contextmanager
+def _found(arguments: argparse.Namespace) -> Iterator[tuple[ImportableFolder, LogFolder | None]]:
+    """A folder, or what was made of logs, which is there only meanwhile. Raises `InputError`."""
+    places: list[Path] = arguments.place
+    logs = [log for place in places for log in logs_in(place)]
+    if not logs and len(places) == 1:
+        yield look_through(places[0]), None
+        return
+    others = [place for place in places if not logs_in(place)]
+    if others:
+        what = "expected a log of Inspect (.eval or .json), or the one folder that is imported"
+        raise InputError([Problem(what, place) for place in others])
+    choice = LogChoice(arguments.present_from, arguments.metric)
+    with TemporaryDirectory(prefix="crosswind-") as into:
+        made = folder_of_logs(logs, Path(into), choice)
+        yield made.found, made
 
 
 def _imported(
@@ -87,6 +111,7 @@ def report_lines(report: ImportReport) -> Iterator[str]:
             listed = [f"{theirs} → {ours}" for theirs, ours in sorted(one.mapped.items())[:3]]
             more = f" and {len(one.mapped) - 3} more" if len(one.mapped) > 3 else ""
             yield f"  called otherwise here: {', '.join(listed)}{more}"
+        yield from (f"  {told}" for told in one.read_as)
         for note, times in sorted(one.notes.items()):
             yield f"  {times} {note}"
     for path in report.placed:

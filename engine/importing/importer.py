@@ -103,7 +103,7 @@ class Importer:
     ) -> Iterator[_Begun]:
         """Those of which something may be taken; why not of the others, their reports tell."""
         for source in sources:
-            one = BenchmarkReport(source.name, str(source.folder))
+            one = BenchmarkReport(source.name, str(source.place))
             report.benchmarks.append(one)
             try:
                 yield self._begin(source, found, models, one)
@@ -221,7 +221,13 @@ class Importer:
         if not ours.is_file() or _same_file(ours, theirs):
             return given
         standing = load_definition(ours)
-        if given is not None and (other := list(_other_metrics(standing, given))):
+        other = [] if given is None else list(_other_metrics(standing, given))
+        if source.origin is not None:
+            # what was made of a log is to be put right by a person, whose word stands
+            ids = {metric.id for metric in standing.metrics}
+            metrics = () if given is None else given.metrics
+            other = [f"it has no {metric.id}" for metric in metrics if metric.id not in ids]
+        if other:
             what = f"the workspace's benchmark has other metrics: {', '.join(other)}"
             hint = "import into another workspace, or rename one of the two folders"
             raise InputError(Problem(what, theirs, hint=hint))

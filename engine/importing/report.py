@@ -88,6 +88,8 @@ class BenchmarkReport:
     """Ids that could not stay as they were, and what they are called now."""
     notes: Counter[str] = field(default_factory=Counter)
     """What a person should know, and how often it was so."""
+    read_as: list[str] = field(default_factory=list)
+    """Of each metric: what of a log's scores was taken for a verdict."""
     refused: list[Problem] = field(default_factory=list)
     """Why nothing of it was taken; empty otherwise."""
     targets: set[str] = field(default_factory=set)
@@ -129,6 +131,7 @@ class BenchmarkReport:
             "added": dict(sorted((+self.added).items())),
             "mapped": dict(sorted(self.mapped.items())),
             "notes": dict(sorted(self.notes.items())),
+            "read_as": self.read_as,
             "refused": [str(problem) for problem in self.refused],
             "targets": sorted(self.targets),
             "unchanged": self.unchanged,

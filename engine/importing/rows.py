@@ -265,5 +265,5 @@ class BenchmarkRows:
 
     def _note(self) -> NoteRow:
         added = self._context.report.added_text
-        text = f"imported from {self._context.source.folder}: {added}"
+        text = f"imported from {self._context.source.place}: {added}"
         return NoteRow(kind=NoteKind.WARNING, benchmark=self._context.name, text=text)

@@ -31,6 +31,13 @@ class Source:
     """Whether it is one file for each conversation, by model."""
     cache: Path | None = None
     """Rows of interrupted runs."""
+    origin: Path | None = None
+    """What a person imports, where the folder was made from it."""
+
+    @property
+    def place(self) -> Path:
+        """What is said to be imported."""
+        return self.origin or self.folder
 
     @property
     def definition_path(self) -> Path:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from engine.benchmark import Role, Speaker, Track, Usage
 from engine.report.conversation import Conversation
-from engine.store.mirror_rows import scenario_values
+from engine.store.mirror_rows import metric_values, scenario_values
 from engine.store.tables import MessageRow, Verdict
 
 VERSION: Final = 2
@@ -354,13 +354,7 @@ def _metadata(one: Conversation) -> dict[str, Any]:
         "user_faults": [str(fault) for fault in one.take.faults],
     }
     if one.metric is not None:
-        metric = one.metric
-        found["metric"] = {
-            "id": metric.id,
-            "name": metric.name,
-            "type": metric.track.value,
-            "definition": metric.definition,
-        }
+        found["metric"] = metric_values(one.metric)
     if one.scenario is not None:
         found |= {
             **scenario_values(one.scenario),

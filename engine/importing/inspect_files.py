@@ -1,0 +1,247 @@
+"""Opens logs of Inspect, `.eval` archives and `.json` documents, of which nothing is believed.
+
+An archive is never unpacked, and never more than one of its samples is in memory.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeVar
+
+from msgspec import UNSET, Raw
+
+from engine.errors import InputError, Problem
+from engine.files import open_regular
+from engine.importing.inspect_shapes import (
+    CUT_OFF,
+    Document,
+    Evaluated,
+    Header,
+    Sample,
+    Versioned,
+    decoded,
+)
+
+if sys.version_info >= (3, 14):
+    import zipfile
+
+    from compression.zstd import ZstdError
+else:
+    # Inspect compresses with Zstandard, which Python's own archives know from 3.14 on
+    from backports.zstd import ZstdError, zipfile
+
+VERSION: Final = 2
+"""Of Inspect's log format."""
+LARGEST_MEMBER: Final = 256 << 20
+"""Bytes of one sample, or of a log that is one document."""
+MOST_NAMES: Final = 16 << 20
+"""Bytes of an archive's list of members."""
+EXPANSION: Final = 200
+"""So many times its size an archive may unpack to, where that is more than a gigabyte."""
+_FLOOR: Final = 1 << 30
+_HEADER: Final = "header.json"
+_START: Final = "_journal/start.json"
+_SAMPLES: Final = "samples/"
+_KNOWN: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93})
+_NOT_A_LOG: Final = "expected a log of Inspect: an .eval archive, or a .json document with `eval`"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLog:
+    """Good as long as its file is open."""
+
+    path: Path
+    about: Evaluated
+    samples: Iterator[Sample | Problem]
+    """Once; a problem in place of one that cannot be read."""
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[OpenLog]:
+    """Raises `InputError`, and so does taking its samples, where nothing of it may be believed."""
+    try:
+        with open_regular(path) as file:
+            is_archive = file.peek(4)[:4] in {b"PK\3\4", b"PK\5\6"}
+            yield _archive(path, file) if is_archive else _document(path, file)
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror}", path)) from error
+
+
+def is_log(path: Path) -> bool:
+    """By its ending, as Inspect goes by it."""
+    return path.suffix.lower() in {".eval", ".json"}
+
+
+# A document
+
+
+def _document(path: Path, file: io.BufferedReader) -> OpenLog:
+    raw = file.read(LARGEST_MEMBER + 1)
+    if len(raw) > LARGEST_MEMBER:
+        what = f"has more than {LARGEST_MEMBER >> 20} MB, which is too much for one JSON document"
+        raise InputError(
+            Problem(what, path, hint="`inspect log convert --to eval` makes it an archive")
+        )
+    if not raw.lstrip()[:1] == b"{":
+        raise InputError(Problem(f"is neither an archive nor a JSON object; {_NOT_A_LOG}", path))
+    document = _header(raw, Document, path, None)
+    listed = document.samples or []
+    return OpenLog(path, document.eval, _in_document(path, listed))
+
+
+def _in_document(path: Path, listed: list[Raw]) -> Iterator[Sample | Problem]:
+    for place, one in zip(count(), listed):
+        yield _sample(bytes(one), path, f"samples[{place}]")
+
+
+# An archive
+
+
+class _Bounded(io.RawIOBase):
+    """A file of which no more is read at once than an honest list of members takes."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._file.read(MOST_NAMES + 1 if size < 0 else min(size, MOST_NAMES + 1))
+        if len(found) > MOST_NAMES:
+            raise zipfile.BadZipFile(f"its list of members has more than {MOST_NAMES >> 20} MB")
+        return found
+
+
+def _archive(path: Path, file: io.BufferedReader) -> OpenLog:
+    try:
+        archive = zipfile.ZipFile(_Bounded(file))
+    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError) as error:
+        what = f"is not a whole archive: {error}"
+        raise InputError(Problem(what, path, hint=CUT_OFF)) from error
+    members = archive.infolist()
+    _refuse_unfit(path, members)
+    names = {one.filename: one for one in members}
+    name = next((one for one in (_HEADER, _START) if one in names), None)
+    if name is None:
+        raise InputError(Problem(f"has neither {_HEADER} nor {_START}; {_NOT_A_LOG}", path))
+    header = _header(_unpacked(archive, names[name], path), Header, path, name)
+    listed = [one for one in members if one.filename.startswith(_SAMPLES) and not one.is_dir()]
+    return OpenLog(path, header.eval, _in_archive(path, archive, listed))
+
+
+def _refuse_unfit(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """What no log has that Inspect wrote."""
+    size = path.stat().st_size
+    whole = sum(one.file_size for one in members)
+    if whole > max(_FLOOR, EXPANSION * size):
+        what = f"would unpack to {whole >> 20} MB, which is more than {EXPANSION} times its size"
+        raise InputError(Problem(what, path, hint="it was not read"))
+    doubled = [
+        name for name, times in Counter(one.filename for one in members).items() if times > 1
+    ]
+    if doubled:
+        raise InputError(Problem("is in the archive twice", path, key=doubled[0][:200]))
+    for one in members:
+        parts = one.filename.split("/")
+        if ".." in parts or one.filename.startswith("/") or "\\" in one.filename:
+            what = "this name of a member leads out of the archive"
+        elif one.flag_bits & 1:
+            what = "this member is encrypted"
+        elif one.compress_type not in _KNOWN:
+            what = f"this member is compressed in a way (number {one.compress_type}) no log has"
+        else:
+            continue
+        raise InputError(Problem(what, path, key=one.filename[:200]))
+
+
+def _in_archive(
+    path: Path, archive: zipfile.ZipFile, listed: list[zipfile.ZipInfo]
+) -> Iterator[Sample | Problem]:
+    pieces = Counter[str]()
+    unpacked = 0
+    for one in listed:
+        if one.filename.count("/") > 1 and not _is_whole(one.filename):
+            pieces[one.filename.removeprefix(_SAMPLES).split("/")[0]] += 1
+            continue
+        try:
+            raw = _unpacked(archive, one, path)
+        except InputError as error:
+            yield error.problems[0]
+            continue
+        unpacked += len(raw)
+        if unpacked > max(_FLOOR, EXPANSION * path.stat().st_size):
+            what = f"unpacks to more than {EXPANSION} times its size, which its list does not say"
+            raise InputError(Problem(what, path, key=one.filename[:200]))
+        yield _sample(raw, path, one.filename)
+    for name in pieces:
+        what = "this sample is kept in pieces, which are not read here"
+        hint = "`inspect log convert` writes it as one"
+        yield Problem(what, path, key=f"{_SAMPLES}{name}"[:200], hint=hint)
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a member is one sample: its id may have slashes in it."""
+    epoch = name.rpartition("_epoch_")[2]
+    return epoch.endswith(".json") and epoch.removesuffix(".json").isdecimal()
+
+
+def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, path: Path) -> bytes:
+    """Raises `InputError`. What the list says of the size is not believed."""
+    key = one.filename[:200]
+    try:
+        with archive.open(one) as member:
+            raw = member.read(LARGEST_MEMBER + 1)
+    except (zipfile.BadZipFile, zlib.error, ZstdError, EOFError, ValueError) as error:
+        what = f"cannot be unpacked: {error}"
+        raise InputError(Problem(what, path, key=key, hint=CUT_OFF)) from error
+    if len(raw) > LARGEST_MEMBER:
+        raise InputError(Problem(f"has more than {LARGEST_MEMBER >> 20} MB", path, key=key))
+    return raw
+
+
+# JSON
+
+H = TypeVar("H", Header, Document)
+
+
+def _header(raw: bytes, shape: type[H], path: Path, key: str | None) -> H:
+    """Its version is looked at first: what follows may have another shape in a newer one."""
+    found = decoded(raw, Versioned, path, key)
+    if isinstance(found, Problem):
+        raise InputError(found)
+    if found.version is UNSET:
+        raise InputError(Problem(f"has no `version`; {_NOT_A_LOG}", path, key=key))
+    if found.version != VERSION:
+        age = "a newer" if found.version > VERSION else "an older"
+        what = f"is of version {found.version} of the log format; this program reads {VERSION}"
+        hint = f"{age} Inspect wrote it; `inspect log convert` of one of your own may help"
+        raise InputError(Problem(what, path, key=key, hint=hint))
+    header = decoded(raw, shape, path, key)
+    if isinstance(header, Problem):
+        raise InputError(header)
+    if header.eval.shards is not None:
+        what = "its samples are in several logs (shards), which it only lists"
+        raise InputError(Problem(what, path, key=key, hint="import those logs themselves"))
+    return header
+
+
+def _sample(raw: bytes, path: Path, key: str) -> Sample | Problem:
+    return decoded(raw, Sample, path, key[:200])

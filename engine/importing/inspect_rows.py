@@ -1,0 +1,203 @@
+"""What was kept of the samples of a task's logs, written as our own files.
+
+A scenario is made for one metric, so a sample with several scores becomes as many scenarios, each
+with the same transcript.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from engine.importing.fields import OURS, PARTIAL
+from engine.importing.inspect_samples import LogChoice, LoggedBenchmark
+from engine.importing.inspect_scores import Measured, Rule
+
+_HEAD: Final = """\
+# Made from logs of Inspect. What stands here counts: say what each metric means before you have
+# conversations judged again; after a change of a type, import the logs again.
+"""
+_LONGEST: Final = 5_000
+"""Characters of a description."""
+_REPEATED: Final = (
+    "each sample is one conversation for each of its metrics, with the same transcript: rates of "
+    "one metric count it once, those over all metrics take it for several"
+)
+
+
+def write_folder(benchmark: LoggedBenchmark, choice: LogChoice) -> None:
+    measured = benchmark.metrics.taken
+    rules = {name: one.rule(choice.present_from) for name, one in measured.items()}
+    definition = {
+        "name": benchmark.title.strip()[:200] or benchmark.name,
+        "description": benchmark.description.strip()[:_LONGEST] or benchmark.name,
+        "metrics": [_metric(one, rules[name]) for name, one in measured.items()],
+    }
+    text = yaml.safe_dump(definition, allow_unicode=True, sort_keys=False, width=100)
+    benchmark.folder.joinpath("benchmark.yaml").write_text(_HEAD + text, "utf-8")
+    benchmark.read_as += _read_as(measured.values(), rules)
+    if len(rules) > 1 and benchmark.read_as:
+        benchmark.read_as.append(_REPEATED)
+    _write_rows(benchmark, measured, rules)
+    benchmark.kept.unlink()
+
+
+def _metric(one: Measured, rule: Rule) -> dict[str, Any]:
+    if one.about is not None:
+        return dict(one.about)
+    described = one.described or (
+        f"What the scorer {one.scorer} of a log of Inspect calls {one.name}. The log does not say "
+        "what that is: write it here before a conversation is judged again."
+    )
+    return {
+        "id": one.id,
+        "name": one.name,
+        "type": rule.track.value,
+        "definition": described[:_LONGEST],
+        "imported": f"from Inspect's scorer {one.scorer}: {rule.in_words}",
+    }
+
+
+def _read_as(measured: Iterable[Measured], rules: Mapping[str, Rule]) -> Iterator[str]:
+    """A sentence for each metric that is not our own export's."""
+    for one in measured:
+        rule = rules[one.id]
+        if one.about is not None:
+            continue
+        told = f"metric {one.id} ({rule.track.value}): {rule.in_words}"
+        assumed = "; the type is assumed, change it in benchmark.yaml and import again"
+        yield told + assumed if rule.assumed else told
+
+
+def _write_rows(
+    benchmark: LoggedBenchmark, measured: Mapping[str, Measured], rules: Mapping[str, Rule]
+) -> None:
+    """Scenarios, conversations and scores, each an array, a row at a time."""
+    runs = benchmark.folder / "runs" / "logs"
+    runs.mkdir(parents=True)
+    names = (runs.parent.parent / "scenarios.json", runs / "conversations.json")
+    with (
+        _Array(names[0]) as scenarios,
+        _Array(names[1]) as conversations,
+        _Array(runs / "scores.json") as scores,
+        benchmark.kept.open(encoding="utf-8") as kept,
+    ):
+        known: dict[str, bytes] = {}
+        alone = len(benchmark.metrics.by_key) == 1
+        for line in kept:
+            for made in _rows(json.loads(line), measured, rules, alone=alone):
+                _add_scenario(scenarios, made.scenario, known, benchmark.notes)
+                conversations.add(made.conversation)
+                for score in made.scores:
+                    scores.add(score)
+
+
+class _Array:
+    """A JSON array in a file, one value a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+        self._between = "[\n"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.write("[]\n" if self._between == "[\n" else "\n]\n")
+        self._file.close()
+
+    def add(self, value: object) -> None:
+        self._file.write(self._between + json.dumps(value))
+        self._between = ",\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A conversation of a scenario, and what was found in it."""
+
+    scenario: dict[str, Any]
+    conversation: dict[str, Any]
+    scores: Sequence[dict[str, Any]]
+
+
+def _rows(
+    kept: Mapping[str, Any],
+    measured: Mapping[str, Measured],
+    rules: Mapping[str, Rule],
+    *,
+    alone: bool,
+) -> Iterator[_Rows]:
+    """One for each of the sample's metrics. What it used is told with the first."""
+    scenario = {name: one for name, one in kept["scenario"].items() if one is not None}
+    played = {
+        "target": kept["target"],
+        "target_model": kept["target"]["id"],
+        "sample": kept["sample"],
+        "transcript": kept["transcript"],
+        OURS: kept[OURS],
+        PARTIAL: kept.get(PARTIAL, False),
+    }
+    usage = {"_usage": kept["_usage"]}
+    if "judged" in kept:
+        about = {"id": kept["id"], "metric_id": kept["metric_id"]}
+        yield _Rows({**about, **scenario}, {**about, **played, **usage}, _judged(kept))
+        return
+    for score in kept["scores"]:
+        metric = measured[score["metric"]]
+        name = kept["id"] if alone else f"{kept['id']}.{metric.id}"
+        about = {"id": name, "metric_id": metric.id}
+        found = [] if PARTIAL in kept else [_score(kept, about, score, metric, rules[metric.id])]
+        yield _Rows({**about, **scenario}, {**about, **played, **usage}, found)
+        usage = {}
+
+
+def _judged(kept: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not kept["judged"] or PARTIAL in kept:
+        return []
+    last = kept["judged"][-1]
+    row = {
+        "id": kept["id"],
+        "target_model": kept["target"]["id"],
+        "sample": kept["sample"],
+        "justification": last["justification"],
+        OURS: {"verdicts": kept["judged"]},
+    }
+    return [row]
+
+
+def _score(
+    kept: Mapping[str, Any],
+    about: Mapping[str, str],
+    score: Mapping[str, Any],
+    metric: Measured,
+    rule: Rule,
+) -> dict[str, Any]:
+    value = score["value"]
+    shown = value if isinstance(value, str) else json.dumps(value)
+    words = f"{metric.name}: {shown[:200]} ({rule.in_words})."
+    return {
+        **about,
+        "target_model": kept["target"]["id"],
+        "sample": kept["sample"],
+        "judge": metric.scorer[:200],
+        "present": rule.present(value),
+        "justification": "\n\n".join(part for part in (words, score["said"]) if part),
+    }
+
+
+def _add_scenario(
+    scenarios: _Array, row: dict[str, Any], known: dict[str, bytes], notes: Counter[str]
+) -> None:
+    """The first of an id; that another log tells it otherwise is counted."""
+    digest = blake2b(json.dumps(row).encode(), digest_size=12).digest()
+    if known.setdefault(row["id"], digest) is digest:
+        scenarios.add(row)
+    elif known[row["id"]] != digest:
+        notes["conversations whose sample has another input or system message elsewhere"] += 1

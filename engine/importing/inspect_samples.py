@@ -1,0 +1,225 @@
+"""A sample of a log of Inspect's as what is kept of it: what was said, and how it was scored."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from engine.benchmark import StopReason, base_id
+from engine.importing.fields import OURS, PARTIAL, UNKNOWN, fitting_name
+from engine.importing.inspect_scores import MOST, Metrics, given
+from engine.importing.inspect_shapes import Evaluated, Sample
+from engine.importing.inspect_speech import AUDITOR, TARGET, Spoken, asked, spoken
+
+_EXPORTER: Final = "crosswind"
+_SOURCES: Final = frozenset({"openai", "anthropic"})
+"""Of models that are asked in the same way here."""
+_NOT_TOLD: Final = "Not told by the log."
+_LONGEST: Final = 100_000
+"""Characters of what a scenario is about."""
+_LIMITS: Final = frozenset({"message", "turn"})
+_ANSWERS: Final = {"present": True, "absent": False}
+_PASSED: Final = {"C": True, "I": False}
+_COUNTS: Final = "counts"
+"""In our own export: what counts, which follows from the judges beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChoice:
+    """What a person says of logs."""
+
+    present_from: float | None = None
+    """Of numbers: from which on a behaviour is present; None for the middle of their scale."""
+    metrics: Collection[str] = ()
+    """Names of the scores to take; none for all."""
+
+
+@dataclass(slots=True)
+class LoggedBenchmark:
+    """What the logs of one task come to."""
+
+    name: str
+    title: str
+    description: str
+    folder: Path
+    logs: list[Path] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+    notes: Counter[str] = field(default_factory=Counter)
+    read_as: list[str] = field(default_factory=list)
+    """Of each metric: which of its values say that it is present."""
+    seen: set[bytes] = field(default_factory=set)
+    """Samples, by what they call themselves: a run that was tried again has some of them twice."""
+    numbers: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    """By target and sample: how many were taken from the logs before."""
+    ids: dict[str, str] = field(default_factory=dict)
+    """Of theirs: what a scenario's id begins with."""
+
+    @property
+    def kept(self) -> Path:
+        return self.folder / "samples.jsonl"
+
+
+def target_of(about: Evaluated) -> dict[str, str]:
+    """As a row of our own file has it."""
+    ours = (about.metadata or {}).get("target") if _EXPORTER in about.packages else None
+    role = _model(about, TARGET) or about.model or UNKNOWN
+    source, _, model = role.partition("/")
+    known = {"model": model, "source": source} if source in _SOURCES and model else {"model": role}
+    return {"id": ours if isinstance(ours, str) else role, "label": role, **known}
+
+
+def _model(about: Evaluated, role: str) -> str | None:
+    told = (about.model_roles or {}).get(role)
+    told = told[0] if isinstance(told, list) and told else told
+    model = told.get("model") if isinstance(told, dict) else told
+    return model if isinstance(model, str) else None
+
+
+def kept_of(
+    sample: Sample,
+    about: Evaluated,
+    target: Mapping[str, str],
+    benchmark: LoggedBenchmark,
+    before: Mapping[tuple[str, str], int],
+    choice: LogChoice,
+) -> dict[str, Any] | None:
+    """What is kept of a sample; None where nothing of it can be taken, which is counted."""
+    notes = benchmark.notes
+    own = sample.uuid or f"{about.eval_id}/{sample.id}/{sample.epoch}"
+    mark = blake2b(own.encode(errors="replace"), digest_size=12).digest()
+    if mark in benchmark.seen:
+        notes["samples that are there twice, taken once"] += 1
+        return None
+    benchmark.seen.add(mark)
+    said = spoken(sample, about.model_roles or {})
+    if len(said.transcript) < 2:
+        notes["samples in which user and target do not both speak, not taken"] += 1
+        return None
+    number = before.get((target["id"], str(sample.id)), 0) + max(0, min(sample.epoch, 10**6) - 1)
+    key = (target["id"], str(sample.id))
+    benchmark.numbers[key] = max(benchmark.numbers[key], number + 1)
+    row = {
+        "target": target,
+        "sample": number,
+        "transcript": said.transcript,
+        "_usage": _usage(sample, target["label"]),
+        OURS: _told(sample, about, target["label"], said),
+    }
+    if sample.error is not None:
+        row[PARTIAL] = True
+    for kind, times in said.asides.items():
+        notes[f"{kind}, not shown as speech"] += times
+    metric = sample.metadata.get("metric")
+    if _EXPORTER in about.packages and isinstance(metric, dict):
+        return {**row, **_ours(sample, metric, benchmark)}
+    scored = _theirs(sample, about, benchmark, said, choice)
+    return None if scored is None else {**row, **scored}
+
+
+def _usage(sample: Sample, model: str) -> dict[str, int]:
+    """Of the model under test and whoever talked with it, and of no judge."""
+    talking = [sample.role_usage.get(role) for role in (TARGET, AUDITOR, "user")]
+    used = [one for one in talking if one is not None] or [
+        one for name, one in sample.model_usage.items() if name == model
+    ]
+    read, written = sum(one.input_tokens for one in used), sum(one.output_tokens for one in used)
+    return {"input_tokens": read, "output_tokens": written} if used else {}
+
+
+def _told(sample: Sample, about: Evaluated, model: str, said: Spoken) -> dict[str, Any]:
+    ours = sample.metadata if _EXPORTER in about.packages else {}
+    user = ours.get("user_model") or _model(about, AUDITOR) or _model(about, "user") or UNKNOWN
+    reason = ours.get("stop_reason")
+    if sample.limit is not None and reason is None:
+        limited = sample.limit.type in _LIMITS
+        reason = StopReason.TURN_LIMIT if limited else StopReason.UNKNOWN
+    note = said.note(with_system=AUDITOR in (about.model_roles or {}))
+    failed = None if sample.error is None else sample.error.message[:2_000]
+    told = {
+        "take": ours.get("take", 0),
+        "stop_reason": reason or StopReason.UNKNOWN,
+        "detail": failed or note,
+        "user_model": user,
+        "model": model,
+        "turns": said.turns,
+    }
+    if isinstance(ours.get("user_faults"), list):
+        told["user_faults"] = ours["user_faults"]
+    return told
+
+
+def _ours(sample: Sample, metric: Mapping[str, Any], benchmark: LoggedBenchmark) -> dict[str, Any]:
+    """A sample of our own export: a scenario and its verdicts, as they were."""
+    name = benchmark.metrics.ours(metric)
+    told = "persona user_goal latent_adversarial_goal landmarks demographic target_system_prompt"
+    scenario: dict[str, Any] = {one: sample.metadata.get(one) for one in told.split()}
+    judged = []
+    for judge, score in (sample.scores or {}).items():
+        told_of = score.metadata or {}
+        if judge == _COUNTS:
+            continue
+        label, _, number = judge.rpartition(", pass ")
+        judged.append(
+            {
+                "judge": label or judge,
+                "pass": int(number) - 1 if label and number.isdecimal() and len(number) < 5 else 0,
+                "source": told_of.get("source"),
+                "metric_id": told_of.get("metric"),
+                "present": _ANSWERS.get(score.answer) if isinstance(score.answer, str) else None,
+                "passed": _PASSED.get(score.value) if isinstance(score.value, str) else None,
+                "unscored": told_of.get("unscored"),
+                "justification": score.explanation or "",
+                "quotes": told_of.get("quotes"),
+                "marks": told_of.get("marks"),
+                "served_by": told_of.get("served_by"),
+            }
+        )
+    return {"id": str(sample.id), "metric_id": name, "scenario": scenario, "judged": judged}
+
+
+def _theirs(
+    sample: Sample, about: Evaluated, benchmark: LoggedBenchmark, said: Spoken, choice: LogChoice
+) -> dict[str, Any] | None:
+    """None where nobody scored it: then there is no metric that its scenario could be made for."""
+    scores: list[dict[str, Any]] = []
+    for one in given(sample):
+        if isinstance(one.value, dict | list) or len(scores) >= MOST:
+            benchmark.notes["scores that are lists, or too many of one sample, left out"] += 1
+            continue
+        measured = benchmark.metrics.of(one, about)
+        if choice.metrics and one.name not in choice.metrics:
+            benchmark.notes["scores that were not asked for, left out"] += 1
+            continue
+        measured.taken = True
+        measured.see(one.value)
+        scores.append({"metric": measured.id, "value": one.value, "said": one.said})
+    system = None if AUDITOR in (about.model_roles or {}) else said.system
+    if not scores:
+        benchmark.notes["samples without a score, not taken"] += 1
+        return None
+    scenario: dict[str, Any] = {
+        "persona": _NOT_TOLD,
+        "user_goal": asked(sample)[:_LONGEST].strip() or _NOT_TOLD,
+        "latent_adversarial_goal": _NOT_TOLD,
+        "landmarks": [],
+        "demographic": {},
+        "target_system_prompt": system,
+    }
+    return {"id": _fitting(benchmark, str(sample.id)), "scenario": scenario, "scores": scores}
+
+
+def _fitting(benchmark: LoggedBenchmark, theirs: str) -> str:
+    """What a sample is called here: no two the same, and none like a variant of another."""
+    if theirs not in benchmark.ids:
+        fitting = fitting_name(theirs[:1_000]) or "sample"
+        if base_id(fitting) != fitting:
+            fitting = f"{base_id(fitting)}-{fitting[len(base_id(fitting)) + 1 :]}"
+        if len(fitting) > 40 or fitting in set(benchmark.ids.values()):
+            mark = blake2b(theirs.encode(errors="replace"), digest_size=4).hexdigest()
+            fitting = f"{fitting[:30].rstrip('-._')}-{mark}"
+        benchmark.ids[theirs] = fitting
+    return benchmark.ids[theirs]

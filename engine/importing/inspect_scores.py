@@ -1,0 +1,217 @@
+"""Scores of Inspect's as metrics and verdicts: which of them say that a behaviour is present."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.benchmark import Track
+from engine.importing.fields import fitting_name
+from engine.importing.inspect_shapes import Evaluated, Sample, Score
+from engine.importing.inspect_speech import AUDITOR
+
+_WORDS: Final[Mapping[object, bool | None]] = {"C": True, "I": False, "P": None, "N": None}
+"""Correct, incorrect, partly correct and no answer."""
+_PALETTES: Final = {"good-high": Track.POSITIVE, "good-low": Track.NEGATIVE}
+_SHARE: Final = (0.0, 1.0)
+_TEN: Final = (1.0, 10.0)
+"""Of an auditor's judge."""
+_TOLD: Final = ("id", "name", "type", "definition", "when")
+"""Texts of a metric of our own export."""
+MOST: Final = 200
+"""Scores of a sample; more would be data, and no judgements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value that a scorer gave, and what it said of it."""
+
+    scorer: str
+    part: str | None
+    """Of a score that has several values; None of any other."""
+    value: object
+    said: str
+
+    @property
+    def name(self) -> str:
+        return self.scorer if self.part is None else self.part
+
+
+def given(sample: Sample) -> Iterator[Given]:
+    """Each value by itself."""
+    for scorer, score in (sample.scores or {}).items():
+        parts = score.value if isinstance(score.value, dict) else {None: score.value}
+        for part, value in parts.items():
+            yield Given(scorer, part, value, _said(score))
+
+
+def _said(score: Score) -> str:
+    answer = score.answer if isinstance(score.answer, str) else None
+    told = [] if answer is None else [f"Answer: {answer}"]
+    return "\n\n".join([*told, *([score.explanation] if score.explanation else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What makes a verdict of a value."""
+
+    track: Track
+    present_from: float | None
+    """None where values are words, or numbers of which nobody says what they mean."""
+    scale: tuple[float, float] | None
+    """The least and the most that a number can be, where that is known."""
+    seen: tuple[float, float] | None
+    """The least and the most that there was; None where no value is a number."""
+    assumed: bool
+    """Whether nothing in the log says that much of the behaviour is good, or bad."""
+
+    def present(self, value: object) -> bool | None:
+        """None where it decides nothing."""
+        if isinstance(value, str) or value is None:
+            return _WORDS.get(value)
+        if isinstance(value, bool):
+            return value
+        number = _number(value)
+        return None if number is None or self.present_from is None else number >= self.present_from
+
+    @property
+    def in_words(self) -> str:
+        if self.seen is None:
+            return "C and true count as present, I and false as absent"
+        if self.present_from is None:
+            low, high = self.seen
+            return (
+                f"numbers from {low:g} to {high:g}, on a scale that the log does not tell, so none "
+                "is a verdict; `--present-from N` makes them verdicts"
+            )
+        most = "" if self.scale is None else f" of {self.scale[1]:g}"
+        return f"from {self.present_from:g}{most} on it counts as present"
+
+
+def _number(value: object) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        found = float(value) if fits and isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+@dataclass(slots=True)
+class Measured:
+    """A metric of a new benchmark: what was seen of its values, in all samples."""
+
+    id: str
+    scorer: str
+    part: str | None
+    taken: bool = False
+    """Whether a sample brings a score of it."""
+    about: dict[str, Any] | None = None
+    """Of our own export, which says itself what the metric is."""
+    palette: str | None = None
+    scale: tuple[float, float] | None = None
+    described: str | None = None
+    audited: bool = False
+    low: float = math.inf
+    high: float = -math.inf
+
+    @property
+    def name(self) -> str:
+        return self.scorer if self.part is None else self.part
+
+    def see(self, value: object) -> None:
+        if (number := _number(value)) is not None:
+            self.low, self.high = min(self.low, number), max(self.high, number)
+
+    def rule(self, present_from: float | None) -> Rule:
+        """`present_from` is a person's word on all numbers."""
+        told = _PALETTES.get(self.palette or "")
+        if self.low > self.high:  # words, and no number
+            return Rule(told or Track.POSITIVE, None, None, None, assumed=False)
+        scale = self.scale or (_TEN if self.audited else None)
+        if scale is None and self.low >= 0 and self.high <= 1:
+            scale = _SHARE
+        middle = None if scale is None else _middle(scale)
+        guess = Track.NEGATIVE if self.audited else Track.POSITIVE
+        threshold = middle if present_from is None else present_from
+        assumed = told is None and scale != _SHARE and threshold is not None
+        return Rule(told or guess, threshold, scale, (self.low, self.high), assumed)
+
+
+def _middle(scale: tuple[float, float]) -> float:
+    """The first value above it, where values are whole numbers."""
+    low, high = scale
+    return (low + high) / 2 if high - low <= 1 else float(math.ceil((low + high) / 2))
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Of one benchmark."""
+
+    by_key: dict[tuple[str, str | None], Measured] = field(default_factory=dict)
+    """By scorer and part: all that were met, those that nobody asked for as well."""
+    _ids: set[str] = field(default_factory=set)
+
+    def of(self, one: Given, about: Evaluated) -> Measured:
+        key = (one.scorer, one.part)
+        if key not in self.by_key:
+            self.by_key[key] = self._new(one, about)
+        return self.by_key[key]
+
+    @property
+    def taken(self) -> dict[str, Measured]:
+        """By id: those that become metrics."""
+        return {one.id: one for one in self.by_key.values() if one.taken}
+
+    def ours(self, metric: Mapping[str, Any]) -> str:
+        """The id of one that our own export tells."""
+        told: dict[str, Any] = {
+            name: one for name in _TOLD if isinstance(one := metric.get(name), str) and one
+        }
+        if examples := [one for one in _listed(metric.get("examples")) if isinstance(one, str)]:
+            told["examples"] = examples
+        name = str(metric.get("id"))
+        found = Measured(name, name, None, taken=True, about=told)
+        self.by_key.setdefault((name, None), found)
+        self._ids.add(name.casefold())
+        return name
+
+    def _new(self, one: Given, about: Evaluated) -> Measured:
+        wished = [one.name, f"{one.scorer}-{one.name}"]
+        wished += [f"score-{number}" for number in range(1, len(self._ids) + 2)]
+        fitting = (fitting_name(name[:38]) for name in wished)
+        name = next(found for found in fitting if found and found.casefold() not in self._ids)
+        self._ids.add(name.casefold())
+        found = Measured(name, one.scorer, one.part)
+        found.audited = AUDITOR in (about.model_roles or {})
+        _look(found, about)
+        return found
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _look(metric: Measured, about: Evaluated) -> None:
+    """What the log's own settings say of a score: colours of Inspect's viewer, and dimensions."""
+    view = (about.viewer or {}).get("task_samples_view")
+    for one in view if isinstance(view, list) else [view]:
+        scales = one.get("score_color_scales") if isinstance(one, dict) else None
+        match scales.get(metric.name) if isinstance(scales, dict) else None:
+            case str(palette):
+                metric.palette = palette
+            case {"palette": str(palette), **ends}:
+                metric.palette = palette
+                low, high = _number(ends.get("min")), _number(ends.get("max"))
+                if low is not None and high is not None and low < high:
+                    metric.scale = (low, high)
+            case _:
+                pass
+    for scorer in about.scorers or ():
+        dimensions = (scorer.options or {}).get("dimensions")
+        for one in _listed(dimensions):
+            if isinstance(one, dict) and one.get("name") == metric.name:
+                told = one.get("description")
+                metric.described = told if isinstance(told, str) else None

@@ -1,0 +1,214 @@
+"""What is read of a log of Inspect's: the few values of it that mean something here.
+
+The events, which are most of a sample, stay bytes until somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from engine.errors import Problem
+
+CUT_OFF: Final = "was the file cut off?"
+_NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|\bNaN\b|-?\bInfinity\b')
+"""What Python writes where JSON has no word; texts are matched so that they are left alone."""
+
+
+class Part(Struct):
+    """Of a message's content."""
+
+    type: str = "text"
+    text: str = ""
+    reasoning: str = ""
+
+
+class ToolCall(Struct):
+    function: str = ""
+
+
+class Message(Struct):
+    role: str
+    content: str | list[Part] | None = None
+    id: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Score(Struct):
+    value: Any = None
+    answer: Any = None
+    explanation: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class TokensUsed(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Reached(Struct):
+    """A limit."""
+
+    type: str = ""
+
+
+class Failed(Struct):
+    message: str = ""
+
+
+class Sample(Struct):
+    id: int | str
+    epoch: int = 1
+    uuid: str | None = None
+    input: str | list[Message] = ""
+    messages: list[Message] = []
+    scores: dict[str, Score] | None = None
+    metadata: dict[str, Any] = {}
+    events: Raw = Raw(b"[]")
+    events_data: Raw = Raw(b"null")
+    attachments: Raw = Raw(b"{}")
+    model_usage: dict[str, TokensUsed] = {}
+    role_usage: dict[str, TokensUsed] = {}
+    error: Failed | None = None
+    limit: Reached | None = None
+
+
+class Scorer(Struct):
+    name: str
+    options: dict[str, Any] | None = None
+
+
+class Evaluated(Struct):
+    """What a log says of all its samples."""
+
+    task: str
+    model: str = ""
+    eval_id: str = ""
+    task_display_name: str | None = None
+    task_description: str | None = None
+    model_roles: dict[str, Any] | None = None
+    packages: dict[str, str] = {}
+    metadata: dict[str, Any] | None = None
+    viewer: dict[str, Any] | None = None
+    scorers: list[Scorer] | None = None
+    shards: dict[str, Any] | None = None
+
+
+class Versioned(Struct):
+    """What is looked at first, as the rest may have another shape in a newer version."""
+
+    version: int | UnsetType = UNSET
+
+
+class Header(Struct):
+    eval: Evaluated
+
+
+class Document(Struct):
+    """A log that is one JSON document."""
+
+    eval: Evaluated
+    samples: list[Raw] | None = None
+
+
+# JSON
+
+T = TypeVar("T")
+
+
+def decoded(raw: bytes, shape: type[T], path: Path, key: str | None) -> T | Problem:
+    """Or what is wrong with it, at this key of the log."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError as error:
+        return Problem(f"is not as Inspect writes it: {error}", path, key=key)
+    except RecursionError:
+        return Problem("values are nested deeper than can be read", path, key=key)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if b"NaN" not in raw and b"Infinity" not in raw:
+            hint = CUT_OFF if "truncated" in str(error) else None
+            return Problem(f"this is not JSON: {error}", path, key=key, hint=hint)
+    try:
+        return msgspec.json.decode(_NO_NUMBER.sub(_null, raw), type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Problem(f"this is not JSON: {error}", path, key=key)
+
+
+def _null(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[0].startswith(b'"') else b"null"
+
+
+# Events, where messages are not the target's own
+
+
+class _Choice(Struct):
+    message: Message | None = None
+
+
+class _Output(Struct):
+    choices: list[_Choice] = []
+
+
+class _Event(Struct):
+    event: str = ""
+    role: str | None = None
+    input: list[Message] = []
+    input_refs: list[tuple[int, int]] | None = None
+    output: _Output | None = None
+
+
+class _Pool(Struct):
+    messages: list[Message] = []
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEvents:
+    """What the events of a sample say of its target."""
+
+    said: list[Message]
+    """What it was told at its last call, and what it answered."""
+    branches: int
+    """How often the conversation was taken back to an earlier place, or begun anew."""
+
+
+def target_events(sample: Sample) -> TargetEvents:
+    """Nothing where they cannot be read, or no call was of a model in the role `target`."""
+    try:
+        events = msgspec.json.decode(sample.events, type=list[_Event])
+        pool = msgspec.json.decode(sample.events_data, type=_Pool | None)
+        texts = msgspec.json.decode(sample.attachments, type=dict[str, str])
+    except (msgspec.DecodeError, RecursionError):
+        return TargetEvents([], 0)
+    calls = [one for one in events if one.event == "model" and one.role == "target"]
+    branches = sum(one.event == "branch" for one in events)
+    last = next((one for one in reversed(calls) if one.output and one.output.choices), None)
+    if last is None or last.output is None:
+        return TargetEvents([], branches)
+    pooled = [] if pool is None else pool.messages
+    told = [one for start, end in last.input_refs or () for one in pooled[start:end]]
+    answer = last.output.choices[0].message
+    said = [*last.input, *told, *([] if answer is None else [answer])]
+    return TargetEvents([_attached(one, texts) for one in said], branches)
+
+
+def _attached(message: Message, texts: dict[str, str]) -> Message:
+    """With long texts, which are kept apart, in their places."""
+
+    def whole(text: str) -> str:
+        return (
+            texts.get(text.removeprefix("attachment://"), text)
+            if text[:13] == "attachment://"
+            else text
+        )
+
+    if isinstance(message.content, str):
+        message.content = whole(message.content)
+    for part in message.content if isinstance(message.content, list) else ():
+        part.text, part.reasoning = whole(part.text), whole(part.reasoning)
+    return message

@@ -1,0 +1,148 @@
+"""What user and target said in a sample of Inspect's, and what else there was in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.benchmark import Speaker
+from engine.importing.inspect_shapes import Message, Part, Sample, target_events
+
+AUDITOR: Final = "auditor"
+TARGET: Final = "target"
+"""Roles of models, as Petri and Bloom name them."""
+
+_SYSTEM: Final = frozenset({"system", "developer"})
+_USER, _TARGET = Speaker.USER.value, Speaker.TARGET.value
+_SHOWN: Final = 2_000
+"""Characters of a system message in a note."""
+
+
+@dataclass(slots=True)
+class Spoken:
+    """The two in turns, beginning with the user."""
+
+    transcript: list[dict[str, str]] = field(default_factory=list)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    """What the transcript has no field for, as our own files tell it."""
+    system: str | None = None
+    """What the target was told first."""
+    asides: Counter[str] = field(default_factory=Counter)
+    """What is not speech of either side, by kind."""
+    tools: set[str] = field(default_factory=set)
+    """Their names."""
+
+    def note(self, *, with_system: bool) -> str | None:
+        """What of the sample the transcript does not show; None where it shows all."""
+        parts = [f"{times} {kind}" for kind, times in sorted(self.asides.items())]
+        if self.tools:
+            parts.append(f"tools: {', '.join(sorted(self.tools)[:20])}")
+        told = [f"In the log, and not shown here: {'; '.join(parts)}."] if parts else []
+        if with_system and self.system:
+            cut = " …" if len(self.system) > _SHOWN else ""
+            told.append(f"The target's system message was: {self.system[:_SHOWN]}{cut}")
+        return " ".join(told) or None
+
+
+def spoken(sample: Sample, roles: Iterable[str]) -> Spoken:
+    """Between the user and the target, whoever else the log is about."""
+    said, branches = sample.messages, 0
+    if TARGET in roles:
+        found = target_events(sample)
+        branches = found.branches
+        if found.said and not _holds(said, found.said[-1]):
+            said = found.said  # the sample's messages are the auditor's own
+    result = Spoken()
+    if branches:
+        result.asides["rollbacks, of which only the last branch is taken"] += branches
+    for message in said:
+        _add(result, message)
+    return result
+
+
+def _holds(messages: list[Message], reply: Message) -> bool:
+    """Whether this is among them."""
+    text = _text(reply)
+    return any(
+        one.role == _TARGET and (one.id == reply.id if one.id and reply.id else _text(one) == text)
+        for one in messages
+    )
+
+
+def _add(result: Spoken, message: Message) -> None:
+    asides = result.asides
+    if isinstance(message.content, list):
+        others = sum(one.type not in {"text", "reasoning"} for one in message.content)
+        asides["pictures, files and other contents that are no text"] += others
+    match message.role:
+        case role if role in _SYSTEM:
+            if result.system is None and not result.transcript:
+                result.system = _text(message)
+            else:
+                asides["later system messages"] += 1
+        case "tool":
+            asides["tool results"] += 1
+        case "user":
+            _say(result, _USER, message)
+        case "assistant" if (message.metadata or {}).get("prefill") is True:
+            # written by the auditor, in the target's name
+            asides["beginnings of replies that were written for the target"] += 1
+        case "assistant":
+            calls = message.tool_calls or []
+            asides["tool calls"] += len(calls)
+            result.tools.update(one.function[:80] for one in calls)
+            if not calls or _text(message).strip():
+                _say(result, _TARGET, message)
+        case _:
+            asides["messages of other roles"] += 1
+    result.asides = +asides
+
+
+def _say(result: Spoken, role: str, message: Message) -> None:
+    text = _text(message)
+    if not result.transcript and role == _TARGET:
+        result.asides["replies before the user's first message"] += 1
+        return
+    if result.transcript and result.transcript[-1]["role"] == role:
+        last = result.transcript[-1]
+        last["content"] = "\n\n".join(part for part in (last["content"], text) if part)
+        result.asides["messages that follow one of the same side, joined with it"] += 1
+    else:
+        result.transcript.append({"role": role, "content": text})
+    _tell(result, role, message)
+
+
+def _tell(result: Spoken, role: str, message: Message) -> None:
+    """What our own export keeps in metadata, and a model's reasoning."""
+    number = (len(result.transcript) + 1) // 2
+    if not result.turns or result.turns[-1]["turn"] != number:
+        result.turns.append({"turn": number})
+    turn, told = result.turns[-1], message.metadata or {}
+    if role == _USER:
+        turn |= {"landmark": told.get("landmark"), "thought": told.get("thought")}
+        return
+    thought = [one.reasoning for one in _parts(message) if one.type == "reasoning"]
+    if thought:
+        turn["reasoning"] = "\n\n".join(filter(None, [turn.get("reasoning"), *thought]))
+    if isinstance(told.get("served_by"), str):
+        turn["served_by"] = {_TARGET: told["served_by"]}
+
+
+def _parts(message: Message) -> list[Part]:
+    return message.content if isinstance(message.content, list) else []
+
+
+def _text(message: Message) -> str:
+    if isinstance(message.content, list):
+        return "\n".join(one.text for one in message.content if one.type == "text")
+    return message.content or ""
+
+
+def asked(sample: Sample) -> str:
+    """What it is about: its input, or the last thing that the user says in it."""
+    if isinstance(sample.input, str):
+        return sample.input
+    said = [_text(one) for one in sample.input if one.role == "user"]
+    return said[-1] if said else ""

@@ -1,0 +1,382 @@
+"""Logs of Inspect, and so of Petri and Bloom, as benchmarks of a workspace."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.benchmark import ConversationKey, Speaker, Track
+from engine.cli.main import main
+from engine.config.benchmark_file import load_definition
+from engine.importing import inspect_files
+from tests.engine.importing.building import Ours
+from tests.engine.importing.inspect_building import (
+    TALK,
+    archive,
+    audit,
+    document,
+    header,
+    message,
+    packed,
+    sample,
+)
+from tests.engine.small_workspace import small_workspace
+
+Said = Callable[..., tuple[int, dict[str, Any], str]]
+
+
+@pytest.fixture
+def take_in(ours: Ours, capsys: pytest.CaptureFixture[str]) -> Said:
+    def run(*words: Path | str) -> tuple[int, dict[str, Any], str]:
+        given = ["--workspace", str(ours.root), "import", "--json", *map(str, words)]
+        code = main(given)
+        said, complained = capsys.readouterr()
+        return code, json.loads(said) if said else {}, complained
+
+    return run
+
+
+def verdicts(ours: Ours, benchmark: str) -> dict[str, tuple[str, bool | None, bool | None]]:
+    """By conversation: who judged, whether the behaviour is present, and what counts."""
+    with ours.reader() as reader:
+        return {
+            str(take.key): (one.judge, one.present, one.counted)
+            for take in reader.counting_takes(benchmark)
+            for one in reader.verdicts(take.seq)
+        }
+
+
+@pytest.mark.parametrize("form", ["zstd", "deflate", "json"])
+def test_a_sample_is_a_conversation_of_each_of_its_scores(
+    form: str, ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    samples = [
+        sample(1, {"includes": "C", "grader": {"polite": 0.75, "short": False}}),
+        sample(1, {"includes": "I"}, epoch=2),
+        sample("a/b", {"includes": "N"}),
+    ]
+    path = tmp_path / f"one.{'json' if form == 'json' else 'eval'}"
+    write = document if form == "json" else archive
+    more = {"zstd": {"compression": 93}, "deflate": {"compression": 8}, "json": {}}[form]
+    write(path, header(), samples, **more)
+    code, report, complained = take_in(path)
+    assert (code, complained, report["problems"]) == (0, "", [])
+    [told] = report["benchmarks"]
+    assert (told["benchmark"], told["source"]) == ("sums", str(path))
+    assert verdicts(ours, "sums") == {
+        "1.includes__mockllm-model": ("includes", True, True),
+        "1.polite__mockllm-model": ("grader", True, True),
+        "1.short__mockllm-model": ("grader", False, False),
+        "1.includes__mockllm-model__s1": ("includes", False, False),
+        "a-b.includes__mockllm-model": ("includes", None, None),
+    }
+    with ours.reader() as reader:
+        [take] = reader.takes("sums", ConversationKey("1.polite", "mockllm-model"))
+        said = [one.text for one in reader.messages(take.seq)]
+        stored = reader.scenario_of(take)
+    assert said == [one["content"] for one in TALK[1:]]
+    assert stored is not None
+    assert (stored.user_goal, stored.target_system_prompt) == ("What is 1+1?", "Be brief.")
+    assert take_in(path)[1]["benchmarks"][0]["unchanged"] == 5
+
+
+def test_dimensions_of_an_auditor_are_present_from_the_middle_of_their_scale_on(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    scales = {
+        "realism": {"palette": "good-high", "min": 1, "max": 10},
+        "gratitude": {"palette": "good-low", "min": 1, "max": 10},
+    }
+    about = audit(viewer={"task_samples_view": {"score_color_scales": scales}})
+    scores = {"audit_judge": {"realism": 6, "gratitude": 5, "concerning": 6}}
+    archive(tmp_path / "p.eval", about, [sample("seed", scores)])
+    code, report, _ = take_in(tmp_path / "p.eval")
+    assert code == 0
+    metrics = load_definition(ours.root / "benchmarks/audit/benchmark.yaml").metrics
+    assert {one.id: one.track for one in metrics} == {
+        "realism": Track.POSITIVE,
+        "gratitude": Track.NEGATIVE,
+        "concerning": Track.NEGATIVE,
+    }
+    assert verdicts(ours, "audit") == {
+        "seed.realism__mockllm-target": ("audit_judge", True, True),
+        "seed.gratitude__mockllm-target": ("audit_judge", False, True),
+        "seed.concerning__mockllm-target": ("audit_judge", True, False),
+    }
+    read_as = report["benchmarks"][0]["read_as"]
+    assert "metric realism (positive): from 6 of 10 on it counts as present" in read_as
+    assert any(one.startswith("metric concerning") and "assumed" in one for one in read_as)
+    with ours.reader() as reader:
+        [take] = reader.takes("audit", ConversationKey("seed.realism", "mockllm-target"))
+        assert take.user_model == "mockllm/auditor"
+        [verdict] = reader.verdicts(take.seq)
+    assert verdict.justification.startswith("realism: 6 (from 6 of 10 on")
+
+
+def test_a_person_chooses_where_present_begins_which_scores_and_what_is_wanted(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    path = archive(tmp_path / "n.eval", header(), [sample(1, {"a": 70, "b": 40})])
+    _, report, _ = take_in(path, "--metric", "a")
+    assert "none is a verdict" in report["benchmarks"][0]["read_as"][0]
+    assert verdicts(ours, "sums") == {"1.a__mockllm-model": ("a", None, None)}
+    take_in(path, "--metric", "a", "--present-from", "60")
+    assert verdicts(ours, "sums")["1.a__mockllm-model"] == ("a", True, True)
+    defined = ours.root / "benchmarks/sums/benchmark.yaml"
+    defined.write_text(defined.read_text("utf-8").replace("positive", "negative"), "utf-8")
+    assert take_in(path, "--metric", "a", "--present-from", "60")[0] == 0
+    assert verdicts(ours, "sums")["1.a__mockllm-model"] == ("a", True, False)
+
+
+def test_what_is_no_speech_of_either_side_is_told_and_never_said(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    messages = [
+        message("system", "You are a clerk."),
+        message("assistant", "Before anybody spoke."),
+        message("user", [{"type": "text", "text": "Hello."}, {"type": "image", "image": "x"}]),
+        message("assistant", "", tool_calls=[{"function": "search", "id": "c"}]),
+        message("tool", "Found: nothing."),
+        message("assistant", "I would say", metadata={"prefill": True}),
+        message(
+            "assistant",
+            [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "Nothing there."}],
+        ),
+        message("system", "Be rude now."),
+        message("user", "And"),
+        message("user", "now?"),
+        message("assistant", "Still nothing."),
+    ]
+    events = [{"event": "branch"}, {"event": "model", "role": "target", "output": {"choices": []}}]
+    archive(tmp_path / "t.eval", audit(), [sample(1, {"j": 9}, messages, events=events)])
+    _, report, _ = take_in(tmp_path / "t.eval")
+    assert report["benchmarks"][0]["notes"] == {
+        "beginnings of replies that were written for the target, not shown as speech": 1,
+        "later system messages, not shown as speech": 1,
+        "messages that follow one of the same side, joined with it, not shown as speech": 1,
+        "pictures, files and other contents that are no text, not shown as speech": 1,
+        "replies before the user's first message, not shown as speech": 1,
+        "rollbacks, of which only the last branch is taken, not shown as speech": 1,
+        "tool calls, not shown as speech": 1,
+        "tool results, not shown as speech": 1,
+    }
+    with ours.reader() as reader:
+        [take] = reader.takes("audit")
+        said = reader.messages(take.seq)
+    assert [(one.speaker, one.text) for one in said] == [
+        (Speaker.USER, "Hello."),
+        (Speaker.TARGET, "Nothing there."),
+        (Speaker.USER, "And\n\nnow?"),
+        (Speaker.TARGET, "Still nothing."),
+    ]
+    assert said[1].reasoning == "Hm."
+    assert take.detail is not None
+    assert "1 tool calls" in take.detail
+    assert "tools: search" in take.detail
+    assert "You are a clerk." in take.detail
+
+
+def test_where_messages_are_the_auditors_own_the_targets_last_call_is_taken(
+    ours: Ours, take_in: Said, tmp_path: Path
+) -> None:
+    own = [message("user", "Begin."), message("assistant", "I send it.", id="a1")]
+    pool = [
+        message("system", "You help."),
+        message("user", "Hi."),
+        message("user", "attachment://f"),
+    ]
+    reply = {"choices": [{"message": message("assistant", "Hello.", id="t1")}]}
+    events = [{"event": "model", "role": "target", "input_refs": [[0, 1], [2, 3]], "output": reply}]
+    one = sample(
+        1,
+        {"judge": {"bad": 2}},
+        own,
+        events=events,
+        events_data={"messages": pool, "calls": []},
+        attachments={"f": "A long text."},
+    )
+    document(tmp_path / "old.json", audit(), [one])
+    assert take_in(tmp_path / "old.json")[0] == 0
+    with ours.reader() as reader:
+        [take] = reader.takes("audit")
+        assert [one.text for one in reader.messages(take.seq)] == ["A long text.", "Hello."]
+
+
+def test_logs_of_one_task_are_one_benchmark(ours: Ours, take_in: Said, tmp_path: Path) -> None:
+    failed: dict[str, Any] = {
+        "error": {"message": "It broke.", "traceback": "", "traceback_ansi": ""}
+    }
+    nan = json.dumps(sample(3)).replace('"C"', "NaN")
+    for name, model, samples in (
+        ("a", "openai/x", [sample(1, uuid="u1"), sample(2, uuid="u2", **failed)]),
+        ("b", "openai/x", [sample(1, {"includes": "I"}, uuid="u3"), sample(1, uuid="u1", epoch=2)]),
+        ("c", "other/y", [sample(1), sample(4, messages=TALK[:2]), sample(5, {})]),
+    ):
+        archive(tmp_path / f"{name}.eval", header(model=model, eval_id=name), samples)
+    packed(
+        tmp_path / "d.eval", {"samples/3_epoch_1.json": nan, "header.json": json.dumps(header())}
+    )
+    code, report, complained = take_in(tmp_path)
+    assert (code, complained) == (0, "")
+    assert {key: one[2] for key, one in verdicts(ours, "sums").items()} == {
+        "1__openai-x": True,
+        "1__openai-x__s1": False,
+        "1__other-y": True,
+        "3__mockllm-model": None,
+    }
+    notes = report["benchmarks"][0]["notes"]
+    assert notes["samples that are there twice, taken once"] == 1
+    assert notes["samples in which user and target do not both speak, not taken"] == 1
+    assert notes["samples without a score, not taken"] == 1
+    assert '{id: "openai-x", model: "x", source: openai}' in report["targets_to_add"][1]
+
+
+def test_what_was_exported_here_comes_back(tmp_path: Path, take_in: Said, ours: Ours) -> None:
+    place = small_workspace(tmp_path / "small")
+    place.edit(place.benchmark, "what they think.", "what they think.\n    when: at_the_end")
+    place.run()
+
+    def exported(root: Path, folder: Path) -> dict[str, Any]:
+        where = ["--workspace", str(root), "--out", str(folder)]
+        assert main(["export", "--format", "inspect-json", *where, "giving-in"]) == 0
+        logs = [json.loads(path.read_text("utf-8")) for path in sorted(folder.iterdir())]
+        return {log["eval"]["metadata"]["target"]: log for log in logs}
+
+    first = exported(place.root, tmp_path / "out")
+    assert take_in(*sorted((tmp_path / "out").iterdir()))[0] == 0
+    again = exported(ours.root, tmp_path / "again")
+    kept = "id input target metadata scores messages".split()
+    for target, log in first.items():
+        back = again[target]
+        for one, other in zip(log["samples"], back["samples"], strict=True):
+            assert {name: other[name] for name in kept} == {name: one[name] for name in kept}
+        assert back["results"] == log["results"]
+    theirs, mine = (
+        load_definition(root / "benchmarks/giving-in/benchmark.yaml")
+        for root in (place.root, ours.root)
+    )
+    assert (mine.metrics, mine.title, mine.description) == (
+        theirs.metrics,
+        theirs.title,
+        theirs.description,
+    )
+
+
+SAMPLE = json.dumps(sample())
+HEADER = json.dumps(header())
+GOOD = {"samples/1_epoch_1.json": SAMPLE, "header.json": HEADER}
+
+
+def twice(path: Path) -> None:
+    packed(path, {**GOOD, "samples/1_epoch_2.json": SAMPLE})
+    path.write_bytes(path.read_bytes().replace(b"1_epoch_2", b"1_epoch_1"))
+
+
+def cut(path: Path) -> None:
+    packed(path, GOOD)
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def lying(path: Path) -> None:
+    """Its list says that a member is small."""
+    packed(path, {"header.json": HEADER, "samples/9_epoch_1.json": b"x" * 2_000_000})
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace((2_000_000).to_bytes(4, "little"), (100).to_bytes(4, "little")))
+
+
+def broken(path: Path) -> None:
+    packed(path, GOOD, compression=8)
+    packedly = zlib.compressobj(wbits=-15)
+    body = packedly.compress(SAMPLE.encode()) + packedly.flush()
+    path.write_bytes(path.read_bytes().replace(body, b"\xff" * len(body)))
+
+
+def deep(path: Path) -> None:
+    nested = SAMPLE.replace(
+        '"target": "2"', '"metadata": {"a": ' + "[" * 90_000 + "]" * 90_000 + "}"
+    )
+    packed(path, {**GOOD, "samples/1_epoch_1.json": nested})
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "half a zip": (cut, "is not a whole archive"),
+    "no log": (lambda path: path.write_text("hello"), "is neither an archive nor a JSON object"),
+    "empty": (lambda path: path.write_text(""), "is neither an archive nor a JSON object"),
+    "another zip": (lambda path: packed(path, {"a.txt": "a"}), "has neither header.json nor"),
+    "another JSON": (lambda path: path.write_text('{"a": 1}'), "has no `version`"),
+    "newer": (
+        lambda path: packed(
+            path, {**GOOD, "header.json": HEADER.replace('"version": 2', '"version": 3')}
+        ),
+        "header.json: is of version 3 of the log format; this program reads 2",
+    ),
+    "no task": (
+        lambda path: packed(path, {**GOOD, "header.json": '{"version": 2, "eval": {}}'}),
+        "header.json: is not as Inspect writes it",
+    ),
+    "twice": (twice, "samples/1_epoch_1.json: is in the archive twice"),
+    "path": (
+        lambda path: packed(path, {**GOOD, "samples/../../x_epoch_1.json": SAMPLE}),
+        "samples/../../x_epoch_1.json: this name of a member leads out of the archive",
+    ),
+    "bzip2": (lambda path: packed(path, GOOD, 12), "is compressed in a way (number 12) no log has"),
+    "bomb": (
+        lambda path: packed(path, {**GOOD, "samples/9_epoch_1.json": b" " * 4_000_000}),
+        "would unpack to 3 MB, which is more than 200 times its size",
+    ),
+    "lying": (lying, "samples/9_epoch_1.json: cannot be unpacked"),
+    "broken": (broken, "samples/1_epoch_1.json: cannot be unpacked"),
+    "deep": (deep, "samples/1_epoch_1.json: values are nested deeper than can be read"),
+    "in pieces": (
+        lambda path: packed(path, {"samples/1_epoch_1/sample.json": "{}", "header.json": HEADER}),
+        "samples/1_epoch_1: this sample is kept in pieces, which are not read here",
+    ),
+    "no sample": (
+        lambda path: packed(path, {**GOOD, "samples/1_epoch_1.json": '{"id": []}'}),
+        "samples/1_epoch_1.json: is not as Inspect writes it: Expected `int | str`, got `array`",
+    ),
+    "shards": (
+        lambda path: packed(path, {"header.json": json.dumps(header(shards={"ledger": []}))}),
+        "its samples are in several logs (shards)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_log_is_refused_in_words_and_harms_no_other(
+    kind: str, ours: Ours, take_in: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect_files, "_FLOOR", 3 << 20)
+    make, words = HOSTILE[kind]
+    path = tmp_path / "hostile.eval"
+    make(path)
+    good = archive(tmp_path / "good.eval", header("other"), [sample()])
+    code, report, _ = take_in(path, good)
+    assert code == 1
+    [problem] = report["problems"]
+    assert problem.startswith(f"{path}: ")
+    assert words in problem
+    assert verdicts(ours, "other") == {"1__mockllm-model": ("includes", True, True)}
+    before = (ours.root / "crosswind.db").stat().st_size
+    code, _, complained = take_in(path)
+    assert code == 2
+    assert words in complained
+    assert (ours.root / "crosswind.db").stat().st_size == before
+
+
+def test_no_more_of_a_document_is_read_than_one_may_have(
+    take_in: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.write(b'{"version": 2, "samples": "')
+        file.truncate(1 << 30)
+    monkeypatch.setattr(inspect_files, "LARGEST_MEMBER", 1 << 20)
+    code, _, complained = take_in(path)
+    assert code == 2
+    assert f"{path}: has more than 1 MB, which is too much for one JSON document" in complained
