@@ -61,15 +61,19 @@ class Planner:
         config = config_of(self.config, definition.name)
         return BenchmarkContext(self.workspace, config, self.reader, definition)
 
+    def contexts(self, order: Order) -> list[BenchmarkContext]:
+        """Of its benchmarks. Raises `InputError`."""
+        return [
+            self.context(load_definition(self.workspace.definition_path(name)))
+            for name in order.benchmarks
+        ]
+
     def check(self, order: Order) -> list[BenchmarkContext]:
         """Everything that can be known to be wrong before anything is done.
 
         Raises `InputError` with all of it.
         """
-        found = [
-            self.context(load_definition(self.workspace.definition_path(name)))
-            for name in order.benchmarks
-        ]
+        found = self.contexts(order)
         for one in found:
             check_scenarios(one)
             if (again := order.rewrite.get(one.name)) is not None:

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.benchmark import Metric, Scenario, Track, When
-from engine.config.benchmark_file import write_metrics
+from engine.config.benchmark_file import load_definition, write_metrics
 from engine.config.review_shapes import metric_from, scenario_from
 from engine.display import plural
 from engine.errors import InputError, Problem
-from engine.pipeline.context import RunContext
+from engine.pipeline.context import BenchmarkContext, RunContext
 from engine.pipeline.files import take_in_edits
 from engine.pipeline.reviews import (
     ReviewEntry,
     Reviews,
     item_of,
     metric_review_digest,
+    metrics_wanted,
     newest_of,
     scenario_review_digest,
 )
@@ -59,10 +60,20 @@ async def do_review(bench: RunContext, asked: ReviewRequest) -> str:
     then nothing was done, and `StoreError`."""
     async with bench.claims.files(bench.name):
         await take_in_edits(bench)
+        bring_to_file(bench)
         reviews = await asyncio.to_thread(Reviews.of, bench.definition, bench.reader)
         change = change_for(reviews, asked, turns=bench.config.generation.turns)
         await put_in_place(bench, change)
     return change.words
+
+
+def bring_to_file(bench: BenchmarkContext) -> None:
+    """What an act did to metrics before the machine went down and the file was written. Raises
+    `InputError` and `StoreError`."""
+    definition = load_definition(bench.definition.path)
+    wanted = metrics_wanted(definition, bench.reader)
+    if wanted != definition.metrics:
+        write_metrics(definition.path, wanted)
 
 
 async def put_in_place(bench: RunContext, change: ReviewChange) -> None:

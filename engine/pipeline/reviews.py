@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.benchmark import Metric, Scenario, base_id
 from engine.branches import Branch
@@ -103,6 +103,30 @@ def newest_of(acts: Sequence[ReviewRow], person: str, account: str) -> ReviewRow
     return next((act for act in reversed(acts) if (act.person, act.account) == who), None)
 
 
+def metrics_wanted(definition: Definition, reader: Reader) -> tuple[Metric, ...]:
+    """What is to stand in the file: as it stands there, but for acts that the store has and that
+    did not reach the file before the machine went down. Raises `StoreError`."""
+    metrics, acts = list(definition.metrics), reader.reviews(definition.name)
+    try:
+        written = definition.path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return definition.metrics
+    later = [act for act in acts if act.at is not None and act.at > written]
+    lost = {one.id for act in later for one in act.items if one.kind == ReviewKind.METRIC}
+    newest = {one.id: act.action for act in standing_acts(acts) for one in act.items if lost}
+    for metric, _, _ in reader.metrics(definition.name) if lost else ():
+        if metric.id not in lost:
+            continue
+        place = next((n for n, one in enumerate(metrics) if one.id == metric.id), None)
+        if newest.get(metric.id) is ReviewAction.REJECT:
+            metrics = [one for one in metrics if one.id != metric.id]
+        elif place is None:
+            metrics.insert(sum(one.id < metric.id for one in metrics), metric)
+        elif metric_review_digest(metrics[place]) != metric_review_digest(metric):
+            metrics[place] = metric
+    return tuple(metrics)
+
+
 @dataclass(frozen=True, slots=True)
 class Reviews:
     """Of one benchmark, as its files and the store have it."""
@@ -121,6 +145,7 @@ class Reviews:
     def of(cls, definition: Definition, reader: Reader) -> Reviews:
         """As it is now. Raises `StoreError`."""
         name = definition.name
+        definition = replace(definition, metrics=metrics_wanted(definition, reader))
         stored = {
             metric.id: ReviewedMetric(metric, source, depends)
             for metric, depends, source in reader.metrics(name)

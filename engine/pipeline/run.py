@@ -31,7 +31,7 @@ from engine.pipeline.models import (
 )
 from engine.pipeline.order import Order, PriceRange
 from engine.pipeline.planner import RUN_BUDGET, WORKSPACE_BUDGET, Planner
-from engine.pipeline.review_acts import do_review
+from engine.pipeline.review_acts import bring_to_file, do_review
 from engine.pipeline.scheduler import BenchmarkRun
 from engine.providers.accounts import Accounts, Clock
 from engine.providers.retry import RetryPolicy
@@ -312,6 +312,8 @@ class Pipeline:
 
         Raises `CrosswindError`.
         """
+        for context in self.planner.contexts(order):
+            bring_to_file(context)
         benches = self.check(order)
         self.store.tell(self._run_row(order))
         self._note(NoteKind.RUN_STARTED, "", "run started")

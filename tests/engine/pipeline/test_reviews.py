@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.config.review_text import metric_text, scenario_text
 from engine.config.schema import load_config
 from engine.config.workspace import Workspace
 from engine.errors import InputError
+from engine.pipeline import review_acts
 from engine.pipeline.files import write_files
 from engine.pipeline.reviews import ReviewEntry, Reviews
 from engine.pipeline.run import Pipeline, review_benchmark
@@ -219,3 +221,34 @@ def test_a_metric_that_a_model_wrote_waits_and_is_edited(place: Place) -> None:
     act(place, "undo")
     assert load_definition(place.benchmark).metrics[0] == metric
     assert states(place, "m01") == [ReviewState.WAITS]
+
+
+@pytest.mark.parametrize("finish", [lambda place: place.run(stages=frozenset()), None])
+def test_an_act_that_did_not_reach_the_file_does_when_anything_is_done_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch, finish: Callable[[Place], object] | None
+) -> None:
+    place.benchmark.write_text("name: Giving in\ndescription: Whether it gives in.\n")
+    place.run(stages=frozenset({Stage.GEN_METRICS}))
+    text = place.benchmark.read_text()
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def cut_off(action: str, *ids: str, **more: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(review_acts, "write_metrics", killed)
+            with pytest.raises(KeyboardInterrupt):
+                act(place, action, *ids, **more)
+        assert place.benchmark.read_text() == before
+
+    before = text
+    cut_off("reject", "m02", reason="unclear")
+    assert states(place, "m02") == [ReviewState.REJECTED]
+    finish(place) if finish else act(place, "approve", "m01")
+    names = [one.id for one in load_definition(place.benchmark).metrics]
+    assert "m02" not in names
+    assert states(place, "m02") == [ReviewState.REJECTED]
+    before = place.benchmark.read_text()
+    cut_off("approve", "m02", person="ben")
+    finish(place) if finish else act(place, "undo")
+    assert place.benchmark.read_text() == text
