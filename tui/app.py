@@ -373,6 +373,7 @@ class CrosswindApp(TextualApp, inherit_bindings=False):
             footer.look()
         if self._typed is None:
             self.engine.show_question(self.action_stop)
+            self.engine.show_pilot()
         if self._leaving and not self.engine.at_work:
             self.exit()
         if not self.is_headless:

@@ -43,6 +43,7 @@ from tui.themes import NO_OWN_THEMES, OwnThemes
 if TYPE_CHECKING:
     from engine.cli.person_disputes import PersonDisputes
     from engine.cli.person_sample import PersonSample
+    from engine.cli.piloting import PilotPage
     from engine.cli.reviewing import ReviewDesk
     from engine.cli.session import Session
     from engine.pipeline.ahead import Ahead
@@ -310,6 +311,9 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
     def ahead(benchmark: str) -> Ahead:
         return orders().ahead(benchmark)
 
+    def pilot(benchmark: str) -> PilotPage:
+        return orders().pilot(benchmark)
+
     return Backend(
         start,
         cost,
@@ -322,6 +326,7 @@ def _backend(session: Callable[[], Session], watch: Watch) -> Backend:
         disputes,
         review,
         ahead,
+        pilot,
     )
 
 

@@ -20,6 +20,7 @@ from engine.link import Board
 from tui.state.related import MessageRef, RowCursor, Subject
 
 if TYPE_CHECKING:
+    from engine.cli.piloting import PilotPage
     from engine.store.browsing import Filter
     from engine.store.reader import Reader
     from tui.bindings import PaletteCommand
@@ -91,6 +92,7 @@ SCREENS: Final = {
     "judge again": "tui.screens.rejudge:judge_again",
     "label": "tui.screens.label:LabelScreen",
     "messages": "tui.screens.messages:MessagesScreen",
+    "pilot": "tui.screens.pilot:PilotScreen",
     "play again": "tui.screens.rejudge:play_again",
     "quit": "tui.screens.quit:QuitScreen",
     "scenario": "tui.screens.scenario:ScenarioScreen",
@@ -257,6 +259,10 @@ class Navigator:
         """Those that a filter line holds, over what is shown."""
         self._open("verdicts", typed)
         self._look()
+
+    def open_pilot(self, page: PilotPage) -> None:
+        """What a pilot says."""
+        self._app.push_screen(load(SCREENS["pilot"])(page))
 
     def open_label(self, sample: SampleSource) -> None:
         """For a person to label it."""

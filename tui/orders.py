@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.analysis.overall import ALL
 from engine.cli.person_disputes import PersonDisputes
 from engine.cli.person_sample import PersonSample
+from engine.cli.piloting import PilotPage, pilot_page, priced_pilot
 from engine.cli.pricing import checked, confirmed
 from engine.cli.reviewing import ReviewDesk, ahead_of
 from engine.cli.running import Prepared, held_to, prepare_demo, prepare_run, start, tell_next
@@ -85,7 +86,8 @@ class Orders:
 
     def cost(self, order: Order) -> PricedOrder | None:
         """None where nothing is paid for. Whatever is started or asked for passes here first."""
-        priced = checked(self.session, order)
+        price = priced_pilot if order.pilot else checked
+        priced = price(self.session, order)
         return priced if priced.lines else None
 
     def make(self, name: str) -> BenchmarkInfo:
@@ -119,6 +121,10 @@ class Orders:
     def disputes(self, benchmark: str) -> PersonDisputes:
         """What people who labelled it disagree on."""
         return PersonDisputes.open(self.session, benchmark, None)
+
+    def pilot(self, benchmark: str) -> PilotPage:
+        """What a few conversations of each metric say."""
+        return pilot_page(self.session, benchmark)
 
     def ahead(self, benchmark: str) -> Ahead:
         """What of it waits for a person."""

@@ -7,19 +7,21 @@ import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from engine.analysis.figures import MetricInfo
 from engine.analysis.pilot import Pilot, PilotedMetric, pilot
 from engine.benchmark import ConversationKey, Stage
 from engine.cli.console import out, out_json, table, tell
 from engine.cli.headless import run_headless
+from engine.cli.pipelines import planning
 from engine.cli.pricing import (
     answered,
     checked,
     estimate_json,
     plans_of,
+    waiting_sentence,
 )
 from engine.cli.results_table import page_of_output
 from engine.cli.running import exit_code, held_by_people
@@ -28,12 +30,19 @@ from engine.config.benchmark_file import load_definition
 from engine.config.schema import config_of
 from engine.display import plural
 from engine.errors import STOPPED, InputError, Problem
+from engine.pipeline.estimate import CostEstimate
 from engine.pipeline.order import Order, PricedOrder
+from engine.pipeline.plan import plan_run
 from engine.pipeline.planner import total_words
-from engine.pipeline.power import power_sentences
+from engine.pipeline.power import Detectable, power_sentences
 from engine.pipeline.results import counted_of
 from engine.store.reader import Reader
 from engine.store.reading import open_reader
+
+PILOT_SCENARIOS: Final = 2
+"""Of each metric."""
+PILOT_BUDGET: Final = 1.0
+"""In US dollars."""
 
 
 def run_pilot(arguments: argparse.Namespace) -> int:
@@ -42,7 +51,7 @@ def run_pilot(arguments: argparse.Namespace) -> int:
         raise InputError(Problem("--scenarios must be at least 1", key="--scenarios"))
     order = Order(tuple(session.benchmarks(arguments.benchmarks)), pilot=arguments.scenarios)
     session.require_free()
-    priced = _within(checked(session, order), arguments.budget)
+    priced = priced_pilot(session, order, arguments.budget)
     agreed = answered(priced, arguments)
     if agreed is None:
         return STOPPED
@@ -54,6 +63,11 @@ def run_pilot(arguments: argparse.Namespace) -> int:
     if result.stopped:
         tell("stopped before the end; `crosswind pilot` goes on from here")
     return held_by_people(session, agreed, exit_code(result))
+
+
+def priced_pilot(session: Session, order: Order, budget: float = PILOT_BUDGET) -> PricedOrder:
+    """Raises `InputError` and `StoreError`."""
+    return _within(checked(session, order), budget)
 
 
 def _within(priced: PricedOrder, budget: float) -> PricedOrder:
@@ -87,12 +101,10 @@ def _report(session: Session, order: Order, *, as_json: bool) -> None:
                     "power": [asdict(one) for one in powers],
                 }
                 continue
-            out(f"{name}: {plural(piloted.conversations, 'conversation')} played to an end")
-            out(_table(piloted))
-            for line in (*_lines(piloted), f"the rest of it: {total_words(left)}"):
-                _wrapped(line)
-            for sentence in power_sentences(powers):
-                _wrapped(f"  {sentence}")
+            page = _page(name, piloted, left, powers)
+            out("\n".join(page.table))
+            for sentence in page.sentences:
+                _wrapped(sentence)
             out()
     if as_json:
         out_json({"benchmarks": found, "left": estimate_json(rest.total)})
@@ -127,6 +139,43 @@ def _costs(reader: Reader, name: str) -> dict[ConversationKey, float | None]:
             known = before is not None and usage.cost_usd is not None
             found[key] = (before or 0.0) + (usage.cost_usd or 0.0) if known else None
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PilotPage:
+    """What a pilot says of one benchmark."""
+
+    table: Sequence[str]
+    """A heading, and lines whose columns stand below each other."""
+    sentences: Sequence[str]
+    is_played: bool = True
+    """Whether nothing of the pilot is left to be done."""
+
+
+def pilot_page(session: Session, name: str) -> PilotPage:
+    """As it is now. Raises `InputError` and `StoreError`."""
+    order = Order((name,), pilot=PILOT_SCENARIOS)
+    with planning(session) as planner:
+        [bench] = planner.check(order)
+        plan = plan_run(bench, order)
+    rest = plans_of(session, Order((name,)), powers=True)
+    with closing(open_reader(session.store_path)) as reader:
+        piloted = _piloted(session, reader, name)
+    page = _page(name, piloted, rest.total, rest.powers[0])
+    waits = [f"! {waiting_sentence(name, plan.waiting)}"] if plan.waiting else []
+    return PilotPage(page.table, [*waits, *page.sentences], not plan.work)
+
+
+def _page(name: str, found: Pilot, left: CostEstimate, powers: Sequence[Detectable]) -> PilotPage:
+    head = f"{name}: {plural(found.conversations, 'conversation')} played to an end"
+    return PilotPage(
+        [head, *_table(found).splitlines()],
+        [
+            *_lines(found),
+            f"the rest of it: {total_words(left)}",
+            *(f"  {sentence}" for sentence in power_sentences(powers)),
+        ],
+    )
 
 
 # In words

@@ -20,7 +20,7 @@ from engine.benchmark import (
     Usage,
 )
 from engine.errors import DamagedError
-from engine.facts import Fact
+from engine.facts import Fact, NoteKind
 from engine.identity import message_digest
 from engine.progress import Progress
 from engine.scripted import EVALUATOR, GENERATOR, TARGET, USER, is_script, played_by
@@ -147,6 +147,15 @@ class Reader:
     def last_run(self) -> RunRow | None:
         """None where none was begun here, as in a store that was only imported into."""
         row = self.connection.first("SELECT * FROM run ORDER BY seq DESC LIMIT 1")
+        return None if row is None else read(RunRow, row)
+
+    def run_over(self, after: int) -> RunRow | None:
+        """The newest run with a greater `seq` that came to its end."""
+        row = self.connection.first(
+            "SELECT r.* FROM run r WHERE r.seq > ? AND EXISTS (SELECT 1 FROM note n "
+            "WHERE n.kind = ? AND n.seq > r.seq) ORDER BY r.seq DESC LIMIT 1",
+            (after, NoteKind.RUN_ENDED.value),
+        )
         return None if row is None else read(RunRow, row)
 
     def mirrored(self, path: str) -> MirroredFile | None:

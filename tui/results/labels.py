@@ -22,7 +22,7 @@ from tui.widgets.sheet import SheetRow
 if TYPE_CHECKING:
     from engine.pipeline.calibrations import CalibrationReport
 
-_NAME: Final = 28
+_NAME: Final = 26
 _LEAST_BAR: Final = 10
 
 

@@ -54,6 +54,12 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("b", "begin", "run", "do what is missing of this benchmark"),
+        key(
+            "V",
+            "pilot",
+            "pilot",
+            "play a few conversations of each metric, then say what they show",
+        ),
         key("B", "begin_all", "run all", "do what is missing of every benchmark", show=False),
         key("W", "failures", "failures", "read what failed of its weakest metric"),
         key("o", "new", "new", "make a benchmark"),
@@ -102,6 +108,8 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         match action:
             case "begin":
                 return None if self._info is not None and self._is_unfinished(self._info) else ""
+            case "pilot":
+                return None if self._info is not None else ""
             case "begin_all":
                 return None if any(map(self._is_unfinished, self.watched.benchmarks)) else ""
             case "failures":
@@ -152,6 +160,11 @@ class BenchmarksScreen(WatchingScreen, inherit_bindings=False):
         info = self._info
         if info is not None:
             self._run(info.name)
+
+    def action_pilot(self) -> None:
+        info = self._info
+        if info is not None:
+            self.shell.engine.pilot(info.name, self.shell.navigator.open_pilot)
 
     def action_begin_all(self) -> None:
         self._run(*(info.name for info in self.watched.benchmarks))

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from textual.app import App
 
@@ -26,6 +27,7 @@ from tui.services.ticker import Ticker
 from tui.state.run_status import Phase, current_benchmark, status_of
 
 if TYPE_CHECKING:
+    from engine.cli.piloting import PilotPage
     from engine.pipeline.ahead import Ahead
     from engine.pipeline.report import Report
     from tui.state.disputes import DisputeSource
@@ -81,6 +83,21 @@ class Backend:
     """What is said of metrics and scenarios."""
     ahead: Callable[[str], Ahead] | None = None
     """What of a benchmark waits for a person."""
+    pilot: Callable[[str], PilotPage] | None = None
+    """What a few conversations of each metric say."""
+
+
+class _Piloting(NamedTuple):
+    """A pilot that was asked for."""
+
+    benchmark: str
+    after: int
+    """`seq` of the run before it."""
+    then: Callable[[PilotPage], None]
+
+
+_PILOT_SCENARIOS: Final = 2
+"""Of each metric, as of the command."""
 
 
 class EngineControl:
@@ -109,6 +126,7 @@ class EngineControl:
         self._started = started
         self._pause_asked: tuple[EngineState, float] | None = None
         """What the engine was last asked to become, and when."""
+        self._piloting: _Piloting | None = None
         self._question_asked: str | None = None
         """What of the engine's was asked last."""
 
@@ -258,6 +276,52 @@ class EngineControl:
         """What of it waits for a person; None where that cannot be told here. It takes a while:
         not for the screen's loop. Raises `CrosswindError`."""
         return None if self._backend.ahead is None else self._backend.ahead(benchmark)
+
+    def pilot(self, benchmark: str, then: Callable[[PilotPage], None]) -> None:
+        """Have a few conversations of each metric played; `then` is called with what they say, at
+        once where they are."""
+        if self._backend.pilot is None:
+            self._tell(f"`crosswind pilot {benchmark}` plays it.", bad=True)
+        else:
+            self._begin(self._pilot(self._backend.pilot, benchmark, then))
+
+    async def _pilot(
+        self, page: Callable[[str], PilotPage], name: str, then: Callable[[PilotPage], None]
+    ) -> None:
+        def asked(order: Order) -> None:
+            last = self._watch.reader.last_run()
+            piloting = _Piloting(name, 0 if last is None else last.seq, then)
+            request = Request(Command.RUN, order=replace(order, pilot=_PILOT_SCENARIOS))
+            self.ask(request, partial(answered, piloting))
+
+        def answered(piloting: _Piloting, answer: Response) -> None:
+            self._piloting = piloting if answer.accepted else None
+            self._show(answer)
+
+        try:
+            found = None
+            if not await asyncio.to_thread(self._backend.is_template, name):
+                found = await asyncio.to_thread(page, name)
+        except CrosswindError as error:
+            self._tell(str(error), bad=True)
+            return
+        if found is not None and found.is_played:
+            then(found)
+        else:
+            await self._described([name], asked)
+
+    def show_pilot(self) -> None:
+        """What a pilot that was asked for here says, as soon as it is over."""
+        piloting, page = self._piloting, self._backend.pilot
+        if piloting is None or page is None:
+            return
+        try:
+            over = self._watch.reader.run_over(piloting.after)
+        except CrosswindError:
+            return  # whoever reads the run tells it
+        if over is not None and over.benchmarks == (piloting.benchmark,):
+            self._piloting = None
+            self._begin(self._found(page, piloting.benchmark, piloting.then))
 
     def review(self) -> ReviewSource:
         """It takes a while: not for the screen's loop. Raises `CrosswindError`."""
@@ -419,6 +483,8 @@ def _asked(order: Order) -> str:
     if order.only:
         rows = sum(map(len, order.only.values()))
         return f"Try again {plural(rows, 'row')} that failed of {what}?"
+    if order.pilot:
+        return f"Play a few conversations of each metric of {what}?"
     missing = f"Do what is missing of {what}: "
     generate = {Stage.GEN_METRICS, Stage.GEN_SCENARIOS}
     parts = [

@@ -122,7 +122,11 @@ def _named(shell: Shell) -> Iterator[PaletteCommand]:
         name = f"verdicts of {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, one_line(info.title), "", verdicts)
     blind = "say yourself, blind, whether the behaviour is there, for a sample of conversations"
+    piloting = "play a few conversations of each metric, then say what they show"
     for info in benchmarks:
+        pilot = partial(shell.engine.pilot, info.name, navigator.open_pilot)
+        name = "pilot" if len(benchmarks) == 1 else f"pilot {one_line(info.name)}"
+        yield PaletteCommand(PaletteGroup.RUN, name, piloting, "", pilot)
         label = partial(shell.engine.label, info.name, navigator.open_label)
         name = "label" if len(benchmarks) == 1 else f"label {one_line(info.name)}"
         yield PaletteCommand(PaletteGroup.GO, name, blind, "", label)

@@ -33,6 +33,7 @@ ORDER: Final = (
     "toggle_all",
     "open",
     "begin",
+    "pilot",
     "failures",
     "again",
     "next_evidence",

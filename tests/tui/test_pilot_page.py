@@ -1,0 +1,72 @@
+"""A pilot from the app: a key, its price, and what it says when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.cli.arguments import parse
+from engine.cli.session import open_session
+from engine.pipeline.order import Order
+from engine.watch import Watch
+from tests.engine.small_workspace import Place, small_workspace
+from tests.tui.theatre import ScriptedLink, on_screen
+from tui.app import CrosswindApp
+from tui.orders import Orders
+from tui.screens.pilot import PilotScreen
+from tui.services.engine_control import Backend
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return small_workspace(tmp_path)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_key_plays_it_and_its_page_opens_when_it_is_over(
+    place: Place, size: tuple[int, int]
+) -> None:
+    session = open_session(parse(["status", "--workspace", str(place.root)]))
+    session.make_store()
+    asked: list[Order | None] = []
+
+    def start(order: Order | None) -> int:
+        asked.append(order)
+        return 1
+
+    async def script(pilot: Pilot[None], app: CrosswindApp, link: ScriptedLink) -> None:
+        await pilot.press("1", "V")
+        async with asyncio.timeout(20):
+            while not link.requests:
+                await pilot.pause()
+            [request] = link.requests
+            assert request.order is not None
+            assert (request.order.benchmarks, request.order.pilot) == (("giving-in",), 2)
+            await asyncio.to_thread(place.run, pilot=2)
+            while not isinstance(app.screen, PilotScreen):
+                app.tick()
+                await pilot.pause()
+        shown = on_screen(pilot)
+        assert "giving-in: 8 conversations played to an end" in shown
+        assert "m01 positive" in shown
+        await pilot.press("q")
+        # what is played is not played again: it is read at once, also by its name
+        await pilot.press("colon", *"pilot", "enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert isinstance(app.screen, PilotScreen)
+        assert len(link.requests) == 1
+
+    async def perform() -> None:
+        link = ScriptedLink()
+        with closing(Watch.open(session.store_path, session.watched(), link)) as watch:
+            orders = Orders(session, session.store_path)
+            app = CrosswindApp(watch, backend=Backend(start, orders.cost, pilot=orders.pilot))
+            async with app.run_test(size=size) as pilot:
+                await script(pilot, app, link)
+
+    asyncio.run(perform())
